@@ -16,7 +16,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t most_members = 100'000;  // total in all open objects; finding duplicate names needs a sort
+constexpr std::size_t max_members = 100'000;  // total in all open objects; finding duplicate names needs a sort
 
 template <class Number>
 void append_number(std::string& out, Number number) {
@@ -159,7 +159,7 @@ class StrictHandler {
     names_.push_back(std::move(name_));
     name_.clear();
     stack_.push_key(part);
-    return names_.size() <= most_members || refuse(code, fmt::format("more than {} members", most_members));
+    return names_.size() <= max_members || refuse(code, fmt::format("more than {} members", max_members));
   }
   bool on_string_part(Text part, std::size_t bytes, Code& code) {
     stack_.push_chars(part);

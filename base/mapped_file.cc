@@ -31,7 +31,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
 
 MappedFile::~MappedFile() {
   if (data_ == nullptr) return;
-  forget_mapping(data_);
+  unguard_mapping(data_);
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 

@@ -70,7 +70,7 @@ void guard_mapping(const std::byte* data, std::size_t size, const std::filesyste
   }
 }
 
-void forget_mapping(const std::byte* data) {
+void unguard_mapping(const std::byte* data) {
   const std::lock_guard lock(guarded_mutex);
   for (Guarded& one : guarded) {
     if (one.data.load() == data) one.data.store(nullptr);

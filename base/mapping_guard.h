@@ -11,6 +11,6 @@ namespace babelring {
 void guard_mapping(const std::byte* data, std::size_t size, const std::filesystem::path& file);
 
 /// Unregisters a mapping. Call before unmapping it.
-void forget_mapping(const std::byte* data);
+void unguard_mapping(const std::byte* data);
 
 }  // namespace babelring

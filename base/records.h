@@ -128,7 +128,7 @@ struct LifecycleRecord {
 };
 
 /// Prefix of the detail of `failed` if training diverged. A restart from the same checkpoint would diverge again.
-inline constexpr std::string_view diverged_words = "training diverged at update ";
+inline constexpr std::string_view diverged_prefix = "training diverged at update ";
 
 using RecordBody = std::variant<StepRecord, EvalRecord, CheckpointRecord, LogRecord, LifecycleRecord>;
 

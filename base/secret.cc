@@ -52,11 +52,11 @@ std::string make_secret() {
   return text += digits[bits << (6 - count) & 63];
 }
 
-std::string without_secrets(std::string_view text) {
+std::string redact(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    if (text.substr(at).starts_with(token_mark)) {
-      at += token_mark.size();
+    if (text.substr(at).starts_with(token_prefix)) {
+      at += token_prefix.size();
       while (at < text.size() && is_token_character(text[at])) ++at;
       out += "[token]";
     } else if (text[at] == '=' && ends_with_secret_name(text.substr(0, at))) {
@@ -69,7 +69,7 @@ std::string without_secrets(std::string_view text) {
   return out;
 }
 
-bool same_secret(std::string_view a, std::string_view b) {
+bool equal_constant_time(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 

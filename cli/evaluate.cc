@@ -81,12 +81,12 @@ Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loade
                     Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
-  const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
-  Workspace workspace(backend);
-  if (!backend.host_memory()) workspace.reserve(evaluation_need(*loaded.transformer, backend));
-  const TeacherForced forced = teacher_forced(
+  const Bleu bleu({.tokenizer = parse_tokenizer(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
+  ActivationArenas arenas(backend);
+  if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.transformer, backend));
+  const TeacherForcedScores forced = teacher_forced(
       *loaded.transformer, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
-      sentences_of(set), bleu, backend, workspace);
+      sentences_of(set), bleu, backend, arenas);
   const LossSums& sums = forced.losses;
   const Stopwatch watch;
   std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);

@@ -47,9 +47,9 @@ struct Score {
 };
 
 Score bleu_score(const ScoreArguments& arguments, const Scoring& scoring) {
-  BleuOptions options{.tokenizer = tokenizer_named(arguments.tokenizer).value(),
+  BleuOptions options{.tokenizer = parse_tokenizer(arguments.tokenizer).value(),
                       .lowercase = arguments.lowercase,
-                      .smoothing = smoothing_named(arguments.smoothing).value(),
+                      .smoothing = parse_smoothing(arguments.smoothing).value(),
                       .smoothing_value = arguments.smoothing_value};
   const Bleu bleu(options);
   options.effective_order = true;

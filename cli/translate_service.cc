@@ -18,8 +18,8 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t most_lines = 1024;
-constexpr std::int64_t most_pieces = 4096;
+constexpr std::size_t max_lines = 1024;
+constexpr std::int64_t default_max_pieces = 4096;
 
 void apply(const ServiceLimits& limits) {
   if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));
@@ -41,7 +41,7 @@ struct Request {
   std::int64_t id = 0;
   std::vector<std::string> text;
   TranslateOptions options;
-  std::int64_t max_pieces = most_pieces;  // per line
+  std::int64_t max_pieces = default_max_pieces;  // per line
 };
 
 double number_in(const json::value& value, const char* name, double low, double high) {
@@ -61,8 +61,8 @@ std::int64_t integer_in(const json::value& value, const char* name, std::int64_t
 
 std::vector<std::string> lines_of(const json::value& value) {
   std::vector<std::string> lines;
-  if (!value.is_array() || value.get_array().empty() || value.get_array().size() > most_lines) {
-    throw UsageFailure(fmt::format("text: expected an array of 1 to {} lines", most_lines));
+  if (!value.is_array() || value.get_array().empty() || value.get_array().size() > max_lines) {
+    throw UsageFailure(fmt::format("text: expected an array of 1 to {} lines", max_lines));
   }
   for (const json::value& line : value.get_array()) {
     const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;
@@ -90,7 +90,7 @@ Request read_request(const json::object& object, const TranslateOptions& usual) 
     } else if (name == "length_penalty") {
       beam.length_penalty = number_in(value, "length_penalty", 0, 10);
     } else if (name == "most_pieces") {
-      request.max_pieces = integer_in(value, "most_pieces", 1, most_pieces);
+      request.max_pieces = integer_in(value, "most_pieces", 1, default_max_pieces);
     } else {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
     }

@@ -14,10 +14,10 @@ namespace babelring {
 namespace {
 
 constexpr const char* base = "/api/v1";
-constexpr int most_tries = 4;
+constexpr int max_tries = 4;
 constexpr std::chrono::seconds longest_wait{5};
 
-json::object object_of(const HttpClient& http, const HttpRequest& request, const HttpAnswer& answer) {
+json::object object_of(const HttpClient& http, const HttpRequest& request, const HttpResponse& answer) {
   auto body = parse_json(answer.body);
   if (body.ok() && body->is_object()) return std::move(body->get_object());
   fail("{}: {} {}: expected a JSON object, found '{}'", http.address(), request.method, request.target,
@@ -36,15 +36,15 @@ const char* hint(const std::string& failure) {
 ApiClient::ApiClient(const ServerAccess& access, std::chrono::milliseconds timeout)
     : access_(access), http_(access.address, client_options(access, timeout)) {}
 
-HttpAnswer ApiClient::send_with_retries(const HttpRequest& request, bool repeatable) {
+HttpResponse ApiClient::send_with_retries(const HttpRequest& request, bool repeatable) {
   for (int tried = 1;; ++tried) {
-    const Result<HttpAnswer> answer = http_.send(request);
+    const Result<HttpResponse> answer = http_.send(request);
     if (answer.ok() && answer->success()) return *answer;
     const bool busy = answer.ok() && (answer->status == 429 || answer->status == 503 || answer->status == 409);
     // 409 is final unless it has Retry-After: then an earlier request with the same key is still in progress.
     const bool again =
         !answer.ok() || (busy && answer->retry_after.value_or(longest_wait + longest_wait) <= longest_wait);
-    if (!repeatable || !again || tried == most_tries || http_.cancelled()) {
+    if (!repeatable || !again || tried == max_tries || http_.cancelled()) {
       if (!answer.ok()) fail("{}{}", answer.message(), hint(answer.message()));
       Problem problem = read_problem(*answer);
       if (problem.status == 401 && access_.token.empty()) {
@@ -84,7 +84,7 @@ json::object ApiClient::send(const std::string& method, const std::string& targe
   HttpRequest request{.method = method, .target = base + target};
   if (method != "DELETE" || !body.empty()) request.body = to_text(body);
   if (!key.empty()) request.headers.emplace_back("Idempotency-Key", key);
-  const HttpAnswer answer = send_with_retries(request, !key.empty());
+  const HttpResponse answer = send_with_retries(request, !key.empty());
   return answer.body.empty() ? json::object() : object_of(http_, request, answer);
 }
 

@@ -30,7 +30,7 @@ class ApiClient {
   void cancel() { http_.cancel(); }
 
  private:
-  HttpAnswer send_with_retries(const HttpRequest& request, bool repeatable);
+  HttpResponse send_with_retries(const HttpRequest& request, bool repeatable);
 
   ServerAccess access_;
   HttpClient http_;

@@ -24,7 +24,7 @@ void EventStream::follow(const Handlers& handlers) {
       reported = false;
     }
     if (!std::exchange(reported, true) && handlers.on_lost) handlers.on_lost(why);
-    pause = std::min(pause, options_.longest_retry);
+    pause = std::min(pause, options_.max_backoff);
     if (!wait(pause)) return;
     pause = 2 * pause;
   }
@@ -35,7 +35,7 @@ EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::str
   if (!reader_.last_id().empty()) request.headers.emplace_back("Last-Event-ID", reader_.last_id());
   reader_.restart();
   bool wanted = true;
-  const auto answer = client_.send(request, [&](const HttpAnswer&, std::string_view piece) {
+  const auto answer = client_.send(request, [&](const HttpResponse&, std::string_view piece) {
     if (!std::exchange(connected_, true) && handlers.on_connected) handlers.on_connected();
     wanted = reader_.feed(piece, handlers.on_event);
     return wanted;

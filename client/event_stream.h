@@ -17,7 +17,7 @@ class EventStream {
  public:
   struct Options {
     std::chrono::milliseconds silence{40000};  // timeout without data; the server sends a comment every 15 s
-    std::chrono::milliseconds first_retry{500}, longest_retry{10000};
+    std::chrono::milliseconds first_retry{500}, max_backoff{10000};
   };
 
   /// `target`: path and query of the stream, /api/v1/events?run=r_…

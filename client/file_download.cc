@@ -57,7 +57,7 @@ class Part {
 };
 
 /// True if a 206 response begins at `offset`.
-bool begins_at(const HttpAnswer& head, std::int64_t offset) {
+bool begins_at(const HttpResponse& head, std::int64_t offset) {
   return head.header("content-range").starts_with(fmt::format("bytes {}-", offset));
 }
 
@@ -68,7 +68,7 @@ Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, con
     request.headers = {{"Range", fmt::format("bytes={}-", part.size())}, {"If-Range", '"' + remote.sha256 + '"'}};
   }
   bool begun = false, too_long = false;
-  const auto answer = client.send(request, [&](const HttpAnswer& head, std::string_view piece) {
+  const auto answer = client.send(request, [&](const HttpResponse& head, std::string_view piece) {
     if (!begun && !(head.status == 206 && begins_at(head, part.size())))
       part.cut(0);  // the server sends the whole file
     begun = true;

@@ -68,8 +68,8 @@ std::unique_ptr<asio::ssl::context> make_trust(const ServerAddress& address, con
 }
 
 template <class Message>
-HttpAnswer head_of(const Message& message) {
-  HttpAnswer answer{.status = static_cast<int>(message.result_int()), .body = {}, .retry_after = {}};
+HttpResponse head_of(const Message& message) {
+  HttpResponse answer{.status = static_cast<int>(message.result_int()), .body = {}, .retry_after = {}};
   for (const auto& field : message) {
     std::string name(field.name_string());
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -81,7 +81,7 @@ HttpAnswer head_of(const Message& message) {
 
 }  // namespace
 
-std::string_view HttpAnswer::header(const std::string& lower_case_name) const {
+std::string_view HttpResponse::header(const std::string& lower_case_name) const {
   const auto at = headers.find(lower_case_name);
   return at == headers.end() ? std::string_view() : std::string_view(at->second);
 }
@@ -168,7 +168,7 @@ struct HttpClient::Connection {
     open = false;
   }
 
-  Result<HttpAnswer> exchange(http::request<http::string_body>& request, const BodySink& sink) {
+  Result<HttpResponse> exchange(http::request<http::string_body>& request, const BodySink& sink) {
     was_stale = false;
     if (!open) {
       if (const auto done = connect(); !done.ok()) return Error{done.message()};
@@ -188,14 +188,14 @@ struct HttpClient::Connection {
       was_stale = closed_by_peer(received) && !parser.got_some();
       return failed("receive", received.message());
     }
-    HttpAnswer answer = head_of(parser.get());
+    HttpResponse answer = head_of(parser.get());
     const auto done = read_body(parser, answer, sink, deadline);
     if (!done.ok()) return Error{done.message()};
     if (open && !parser.keep_alive()) close();
     return answer;
   }
 
-  Result<Done> read_body(http::response_parser<http::buffer_body>& parser, HttpAnswer& answer, const BodySink& sink,
+  Result<Done> read_body(http::response_parser<http::buffer_body>& parser, HttpResponse& answer, const BodySink& sink,
                          SteadyClock::time_point deadline) {
     const bool in_pieces = sink && answer.success();
     while (!parser.is_done()) {
@@ -230,7 +230,7 @@ HttpClient::HttpClient(std::string_view address, HttpClientOptions options)
 
 HttpClient::~HttpClient() = default;
 
-Result<HttpAnswer> HttpClient::send(const HttpRequest& wanted, const BodySink& sink) {
+Result<HttpResponse> HttpClient::send(const HttpRequest& wanted, const BodySink& sink) {
   const ServerAddress& address = connection_->address;
   http::request<http::string_body> request(http::string_to_verb(wanted.method), address.prefix + wanted.target, 11);
   if (request.method() == http::verb::unknown) fail("http client: unknown method '{}'", wanted.method);
@@ -245,14 +245,14 @@ Result<HttpAnswer> HttpClient::send(const HttpRequest& wanted, const BodySink& s
   request.body() = wanted.body;
   request.prepare_payload();
   const bool reused = connection_->open;
-  Result<HttpAnswer> answer = connection_->exchange(request, sink);
+  Result<HttpResponse> answer = connection_->exchange(request, sink);
   if (!answer.ok() && reused && connection_->was_stale && !connection_->cancelled) {
     answer = connection_->exchange(request, sink);
   }
   return answer;
 }
 
-Result<HttpAnswer> HttpClient::post(std::string_view target, std::string body) {
+Result<HttpResponse> HttpClient::post(std::string_view target, std::string body) {
   return send({.method = "POST", .target = std::string(target), .body = std::move(body)});
 }
 

@@ -23,7 +23,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-struct HttpAnswer {
+struct HttpResponse {
   int status = 0;
   std::string body;
   std::optional<std::chrono::seconds> retry_after;  // from Retry-After, if it is in seconds
@@ -53,16 +53,16 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Receives the body of a 2xx response in pieces, with the response's status and headers. Return false to stop.
-  using BodySink = std::function<bool(const HttpAnswer& head, std::string_view piece)>;
+  using BodySink = std::function<bool(const HttpResponse& head, std::string_view piece)>;
 
   /// Sends a request and returns the response, whatever its status. The body is limited to 16 MiB; with a sink, the
   /// body of a 2xx response goes there without a limit. The Error describes a transport failure; the server may or may
   /// not have executed the request. If a persistent connection turns out to be closed by the server, reconnects and
   /// retries once.
-  Result<HttpAnswer> send(const HttpRequest& request, const BodySink& sink = {});
+  Result<HttpResponse> send(const HttpRequest& request, const BodySink& sink = {});
 
   /// Sends a POST request with a JSON body.
-  Result<HttpAnswer> post(std::string_view target, std::string body);
+  Result<HttpResponse> post(std::string_view target, std::string body);
 
   /// Makes the current and all later requests return an Error at once. Thread-safe.
   void cancel();

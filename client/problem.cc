@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t quoted_bytes = 100;   // max bytes quoted from a body other than problem+json
 constexpr std::size_t member_bytes = 1000;  // max bytes of each problem+json member
-constexpr std::size_t most_faults_told = 3;
+constexpr std::size_t max_faults_told = 3;
 
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* member = object.if_contains(name);
@@ -40,7 +40,7 @@ std::vector<Problem::Fault> faults_of(const json::object& problem) {
 
 }  // namespace
 
-Problem read_problem(const HttpAnswer& answer) {
+Problem read_problem(const HttpResponse& answer) {
   Problem problem{.status = answer.status, .code = {}, .title = {}, .detail = {}, .faults = {}};
   if (const auto body = parse_json(answer.body); body.ok() && body->is_object()) {
     const json::object& object = body->get_object();
@@ -63,7 +63,7 @@ std::string describe(const Problem& problem) {
   std::string text = problem.detail.empty() ? problem.title : problem.detail;
   std::size_t told = 0;
   for (const Problem::Fault& fault : problem.faults) {
-    if (told++ == most_faults_told) break;
+    if (told++ == max_faults_told) break;
     const bool known = !fault.detail.empty() && fault.detail == problem.detail;
     if (!known && !fault.detail.empty() && problem.detail.ends_with(": " + fault.detail))
       continue;  // the detail already contains it

@@ -21,7 +21,7 @@ struct Problem {
 };
 
 /// Extracts the problem from an error response.
-Problem read_problem(const HttpAnswer& answer);
+Problem read_problem(const HttpResponse& answer);
 
 /// True if a retry of the request would fail again: 4xx except 408 and 429.
 bool is_final(int status);

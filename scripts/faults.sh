@@ -6,7 +6,7 @@
 #   scripts/faults.sh --long     the long forms: 50 killed ranks, 100 crashes with a database of 1 GB, 10,000 connections,
 #                                every damage (about a quarter of an hour)
 #   scripts/faults.sh --seed N   another seed
-#   scripts/faults.sh --seeds N  so many killed ranks (F1): 50 in the long form, 2 in the fast one
+#   scripts/faults.sh --seeds N  number of killed ranks (F1): 50 in the long form, 2 in the fast one
 #   scripts/faults.sh --help     this text
 #
 # Some faults want root (a small file system, a cgroup) or a package (faketime); without, they are skipped, saying so.

@@ -79,7 +79,7 @@ int check_start(const ServerOptions& options) {
       std::cout << "failed  " << printable(failure.what()) << '\n';
     }
   }
-  for (const std::string& danger : options.dangers()) std::cout << "warning " << danger << '\n';
+  for (const std::string& danger : options.security_warnings()) std::cout << "warning " << danger << '\n';
   return ok ? 0 : 1;
 }
 

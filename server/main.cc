@@ -12,7 +12,7 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/repeating_thread.h"
-#include "nmt/core/memory_room.h"
+#include "nmt/core/memory_info.h"
 #include "server/api/alert_watch.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
@@ -79,7 +79,7 @@ void announce(const ServerOptions& options, std::uint16_t port, const std::files
 launch::ControlOptions control_options(const ServerOptions& options, const std::filesystem::path& data) {
   launch::ControlOptions control;
   control.profiles = read_profiles_of(options);
-  control.worker = launch::worker_beside_us();
+  control.worker = launch::default_worker();
   control.runs_folder = data / "runs";
   return control;
 }
@@ -109,7 +109,7 @@ http::Server::Options server_options(const ServerOptions& options) {
   http_options.tls_key = options.tls_key;
   http_options.limits.connections_an_address = options.behind_proxy ? 0 : options.address_connections;
   http_options.limits.strict_transport = options.strict_transport;
-  if (const auto memory = static_cast<std::int64_t>(host_memory_room().total); memory > 0) {
+  if (const auto memory = static_cast<std::int64_t>(host_memory_info().total); memory > 0) {
     http_options.limits.body_bytes_in_all = std::min(http_options.limits.body_bytes_in_all, memory / 8);
   }
   return http_options;
@@ -131,7 +131,7 @@ int wait_for_end(Reload& reload) {
 
 /// `read_options` reads the options again.
 void run(const ServerOptions& options, std::function<std::optional<ServerOptions>()> read_options) {
-  hold_signals();
+  block_signals();
   store::Store store(options.data, options.new_database);
   api::EventHub events;
   api::Service service{store, events, options.canonical_roots(store.folder())};
@@ -161,7 +161,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
                             std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
-  for (const std::string& danger : options.dangers()) spdlog::warn("{}", danger);
+  for (const std::string& danger : options.security_warnings()) spdlog::warn("{}", danger);
 
   Reload reload(options, std::move(read_options), server, control, access_log);
   spdlog::info("{}: ending", signal_name(wait_for_end(reload)));

@@ -258,7 +258,7 @@ std::vector<std::filesystem::path> ServerOptions::canonical_roots(const std::fil
   return roots;
 }
 
-std::vector<std::string> ServerOptions::dangers() const {
+std::vector<std::string> ServerOptions::security_warnings() const {
   std::vector<std::string> warnings;
   const bool local = is_loopback(address);
   if (!tokens) warnings.emplace_back("--without-tokens: anyone who can connect can read and change everything");
@@ -295,7 +295,7 @@ http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::
 translate::PoolOptions ServerOptions::translator_options() const {
   translate::PoolOptions pool;
   pool.program = nmt;
-  pool.most_helpers = translators;
+  pool.max_helpers = translators;
   pool.memory_mb = translator_memory_mb;
   if (!nmt.empty()) return pool;
   std::error_code error;

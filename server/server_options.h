@@ -31,7 +31,7 @@ struct ServerOptions {
   bool strict_transport = true;                    // send HSTS over TLS
   double request_rate = 1000;                      // requests per second and token or address; 0: no limit
   std::filesystem::path nmt;                       // translation program; empty: `nmt` in the server's folder
-  std::size_t translators = translate::PoolOptions().most_helpers;
+  std::size_t translators = translate::PoolOptions().max_helpers;
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // launch profiles; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
@@ -53,7 +53,7 @@ struct ServerOptions {
   std::vector<std::filesystem::path> canonical_roots(const std::filesystem::path& data_folder) const;
 
   /// Security warnings about the chosen options, one line each.
-  std::vector<std::string> dangers() const;
+  std::vector<std::string> security_warnings() const;
 
   /// Options of the translation pool. Its program is empty if none was found.
   translate::PoolOptions translator_options() const;

@@ -25,7 +25,7 @@ void ignore_signals() {
   pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
 }
 
-void hold_signals() {
+void block_signals() {
   const sigset_t termination = signal_set({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
   pthread_sigmask(SIG_BLOCK, &termination, nullptr);
 }

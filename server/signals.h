@@ -9,7 +9,7 @@ namespace babelring {
 void ignore_signals();
 
 /// Also blocks SIGINT, SIGTERM, SIGQUIT and SIGXCPU in this thread and the threads it starts.
-void hold_signals();
+void block_signals();
 
 /// Blocks until one of the blocked signals arrives, and returns it.
 int wait_for_signal();

@@ -20,7 +20,7 @@ std::string advice(int status) {
   return "";
 }
 
-std::string explain(const HttpAnswer& answer) {
+std::string explain(const HttpResponse& answer) {
   const Problem problem = read_problem(answer);
   const char* joint = problem.title.empty() || problem.detail.empty() ? "" : ": ";
   return fmt::format("{} {}{}{}", problem.status, problem.title, joint, problem.detail);

@@ -21,6 +21,6 @@ std::string advice(int status);
 
 /// One printable line with the status and the body's title and detail (problem+json) or first bytes (other bodies):
 /// "422 Unprocessable Content: records[0]: update: expected at least 1".
-std::string explain(const HttpAnswer& answer);
+std::string explain(const HttpResponse& answer);
 
 }  // namespace babelring

@@ -33,7 +33,7 @@ json::object gpu_of(const GpuReading& reading) {
 
 }  // namespace
 
-Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatOrders orders)
+Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatCommands orders)
     : options_(std::move(options)),
       orders_(std::move(orders)),
       client_(options_.server,
@@ -67,7 +67,7 @@ void Heartbeat::loop() {
     } catch (const std::exception& failure) {  // must not affect training
       spdlog::warn("heartbeat: {}", failure.what());
     }
-    pause = taken ? options_.between : std::max(std::min(2 * pause, options_.longest_retry), requested_pause_);
+    pause = taken ? options_.between : std::max(std::min(2 * pause, options_.max_backoff), requested_pause_);
     const double spread = taken ? 1.0 : std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
     lock.lock();
     wake_.wait_for(lock, spread * pause, [&] { return stopping_; });
@@ -99,7 +99,7 @@ json::object Heartbeat::body() const {
 
 bool Heartbeat::beat() {
   const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.run);
-  const Result<HttpAnswer> answer = client_.post(target, to_text(body()));
+  const Result<HttpResponse> answer = client_.post(target, to_text(body()));
   requested_pause_ = std::chrono::milliseconds(0);
   if (!answer.ok()) return false;
   if (answer->retry_after)

@@ -32,12 +32,12 @@ struct HeartbeatOptions {
   /// Returns the newest GPU reading. Called on the heartbeat's thread. Empty without a GPU.
   std::function<GpuReading()> gpu = {};
   std::chrono::milliseconds between{1000};
-  std::chrono::milliseconds longest_retry{5000};  // max backoff while the server does not respond
+  std::chrono::milliseconds max_backoff{5000};  // max backoff while the server does not respond
   std::chrono::milliseconds request_timeout{5000};
 };
 
 /// The targets of commands in heartbeat responses.
-struct HeartbeatOrders {
+struct HeartbeatCommands {
   StopRequest& stop;
   CheckpointRequest& checkpoint;
   /// Called on the heartbeat's thread when the server reports that this attempt is over. A newer attempt may be
@@ -50,7 +50,7 @@ struct HeartbeatOrders {
 /// Ignores a server that is down or too old to support heartbeats.
 class Heartbeat {
  public:
-  Heartbeat(HeartbeatOptions options, HeartbeatOrders orders);
+  Heartbeat(HeartbeatOptions options, HeartbeatCommands orders);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -66,7 +66,7 @@ class Heartbeat {
   json::object body() const;
 
   const HeartbeatOptions options_;
-  HeartbeatOrders orders_;
+  HeartbeatCommands orders_;
   HttpClient client_;
   std::atomic<std::int64_t> update_{0};
   std::atomic<SteadyClock::rep> updated_at_;

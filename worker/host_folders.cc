@@ -105,7 +105,7 @@ std::string other_first_host(const std::vector<HostFolder>& folders, const std::
 
 }  // namespace
 
-HostFolder look_into(const std::filesystem::path& folder) {
+HostFolder inspect_run_folder(const std::filesystem::path& folder) {
   HostFolder found;
   found.newest_checkpoint = greatest_number(folder / "checkpoints", "update-");
   std::error_code error;
@@ -143,8 +143,8 @@ HostFolder host_folder_from_text(const std::string& text) {
           .newest_checkpoint = object.at("newest_checkpoint").as_int64()};
 }
 
-std::string why_not_in(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
-                       const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint) {
+std::string check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
+                               const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint) {
   std::string why = other_run(folders, hosts, wanted);
   if (why.empty() && !from_checkpoint) why = other_first_host(folders, hosts);
   return why.empty() ? "" : fmt::format("run folder {}: {}", folder.string(), why);

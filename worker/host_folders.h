@@ -20,7 +20,7 @@ struct HostFolder {
 };
 
 /// Inspects a run's folder on this host. Throws Failure if run.json exists but cannot be read.
-HostFolder look_into(const std::filesystem::path& folder);
+HostFolder inspect_run_folder(const std::filesystem::path& folder);
 
 /// Serialization, to send it to other ranks. host_folder_from_text() throws Failure.
 std::string to_text(const HostFolder& folder);
@@ -30,7 +30,7 @@ HostFolder host_folder_from_text(const std::string& text);
 /// hosts: a host has another run, lacks run.json, or has checkpoints that the host of rank 0 lacks.
 /// `folders` and `hosts` are those of all ranks, in rank order. `wanted`: the expected run id, or empty.
 /// `from_checkpoint`: the user chose the checkpoint, so the location of the newest one does not matter.
-std::string why_not_in(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
-                       const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint);
+std::string check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
+                               const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint);
 
 }  // namespace babelring

@@ -20,7 +20,7 @@
 #include "nmt/ops/cpu_kernels.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/gradient_transport.h"
+#include "nmt/train/gradient_comm.h"
 #include "nmt/train/memory_estimate.h"
 #include "nmt/train/trainer.h"
 #include "worker/config_check.h"
@@ -108,12 +108,12 @@ RunIdentity share_identity(const JobOptions& options, const std::filesystem::pat
   if (!why.empty()) throw UsageFailure(why);
   std::vector<HostFolder> folders;
   std::int64_t earlier_attempts = 0;
-  const HostFolder own = communicator.local_rank() == 0 ? look_into(folder) : HostFolder();
+  const HostFolder own = communicator.local_rank() == 0 ? inspect_run_folder(folder) : HostFolder();
   for (const std::string& text : communicator.all_gather(to_text(own))) {
     folders.push_back(host_folder_from_text(text));
     earlier_attempts = std::max(earlier_attempts, folders.back().attempt);
   }
-  why = why_not_in(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
+  why = check_host_folders(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
   if (!why.empty()) throw UsageFailure(why);
   std::string text;
   if (opened) {
@@ -125,7 +125,7 @@ RunIdentity share_identity(const JobOptions& options, const std::filesystem::pat
   const std::size_t space = text.find(' ');
   const RunIdentity identity{.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
   if (communicator.local_rank() == 0) {
-    keep_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
   }
   return identity;
 }
@@ -139,7 +139,7 @@ void end_fenced(const std::string& why) {
 /// Null without a server.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
                                            const RunIdentity& identity, const Communicator& communicator,
-                                           const GpuMeter* gpu_meter, HeartbeatOrders orders) {
+                                           const GpuMeter* gpu_meter, HeartbeatCommands orders) {
   if (options.server == "none") return nullptr;
   std::function<GpuReading()> gpu;
   if (gpu_meter != nullptr) gpu = [gpu_meter] { return gpu_meter->newest(); };
@@ -269,11 +269,11 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
-GradientTransport transport_for(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
-                                Communicator& communicator) {
+GradientComm transport_for(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
+                           Communicator& communicator) {
   const std::int64_t parameters = count_parameters(config.model, vocabulary.size());
-  return choose_gradient_transport(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
-                                   communicator);
+  return choose_gradient_comm(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
+                              communicator);
 }
 
 std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config) {
@@ -333,7 +333,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const int threads = choose_threads(config.training.threads, communicator);
   const auto [backend, why_cpu, gpu] = open_device(config, threads, communicator);
   const auto [vocabulary, corpus] = open_data(config.data);
-  const GradientTransport transport = transport_for(config, vocabulary, *backend, communicator);
+  const GradientComm transport = transport_for(config, vocabulary, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
@@ -353,8 +353,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   ProgressMeter progress = progress_meter(config.training);
   RecordFanout records(progress, console.get(), reporter, heartbeat.get());
 
-  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
-                               [&opened] { opened->require_current(); });
+  Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
+                           [&opened] { opened->require_current(); });
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
@@ -367,7 +367,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .gpu_meter = gpu_meter.get(),
                    .threads = threads,
                    .model_vocabulary = vocabulary.size()});
-  if (options.from_scratch) checkpoints.set_all_aside();
+  if (options.from_scratch) checkpoints.move_all_aside();
   trainer.begin(identity.run, identity.attempt,
                 {.from = options.resume_from, .accept_changes = options.accept_changes});
   progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);

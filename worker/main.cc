@@ -18,8 +18,8 @@
 #include "base/usage.h"
 #include "base/version.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/comm/promised_ranks.h"
 #include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/train/divergence.h"
 #include "worker/config_check.h"
@@ -178,7 +178,7 @@ struct End {
 };
 
 End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds deadline,
-         const std::optional<PromisedRanks>& promised) {
+         const std::optional<LaunchedRanks>& promised) {
   std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {.deadline = deadline});
   const bool first_rank = communicator->rank() == 0;
   init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level,
@@ -186,7 +186,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   LogRecords log;
   if (under_mpirun) watch_launcher();
   try {
-    require_promised_ranks(promised, communicator->size());
+    require_launched_ranks(promised, communicator->size());
     if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
     // First, and separately: programs of different versions may not understand each other's configuration.
     require_agreement({program_fact()}, *communicator);
@@ -225,7 +225,7 @@ void report(const std::exception& failure) {
 /// Runs this rank. A failure aborts all ranks.
 int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
   try {
-    const auto promised = find_promised_ranks([](const char* name) { return std::getenv(name); });
+    const auto promised = find_launched_ranks([](const char* name) { return std::getenv(name); });
     const std::chrono::milliseconds deadline = start_deadline(line.job.overrides);
     std::optional<MpiSession> mpi;
     if (under_mpirun) mpi.emplace(argc, argv, deadline);

@@ -19,7 +19,7 @@ constexpr std::int64_t in_memory = -1;  // `end` of a batch that is not from the
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
 constexpr milliseconds max_requested_delay{60000};  // limit on Retry-After
-constexpr std::size_t most_refusals_logged = 10;    // with different reasons
+constexpr std::size_t max_refusals_logged = 10;     // with different reasons
 
 }  // namespace
 
@@ -222,9 +222,9 @@ bool Reporter::deliver(std::span<const Record> records) {
 Reporter::Outcome Reporter::send(std::span<const Record> records) {
   const RecordHeader& origin = records.front().header;
   const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
-  const Result<HttpAnswer> answer =
+  const Result<HttpResponse> answer =
       client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
-  next_post_ = SteadyClock::now() + options_.between_posts;
+  next_post_ = SteadyClock::now() + options_.post_interval;
   requested_delay_ = milliseconds(0);
   if (!answer.ok()) return {Delivery::again, answer.message()};
   const Delivery delivery = delivery_of(answer->status);
@@ -245,7 +245,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
 
 void Reporter::skip(const Record& record, const std::string& why) {
   ++skipped_;
-  if (refusals_.size() == most_refusals_logged || !refusals_.insert(why).second) return;
+  if (refusals_.size() == max_refusals_logged || !refusals_.insert(why).second) return;
   spdlog::error(
       "{} permanently refused record {} of rank {}, attempt {}; skipping it and others refused for this reason: {}",
       options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
@@ -262,7 +262,7 @@ void Reporter::wait_for_turn() {
 }
 
 void Reporter::wait_to_retry() {
-  retry_ = std::clamp(2 * retry_, options_.first_retry, options_.longest_retry);
+  retry_ = std::clamp(2 * retry_, options_.first_retry, options_.max_backoff);
   const double spread = std::uniform_real_distribution<double>(0.5, 1.5)(jitter_);
   const milliseconds own_delay(static_cast<std::int64_t>(spread * static_cast<double>(retry_.count())));
   std::unique_lock lock(mutex_);

@@ -30,8 +30,8 @@ struct ReporterOptions {
   std::int64_t attempt = 1;
   std::int64_t rank = 0;
   std::string host;
-  std::chrono::milliseconds between_posts{250};
-  std::chrono::milliseconds first_retry{30}, longest_retry{5000};  // exponential backoff with jitter
+  std::chrono::milliseconds post_interval{250};
+  std::chrono::milliseconds first_retry{30}, max_backoff{5000};  // exponential backoff with jitter
   std::chrono::milliseconds request_timeout{10000};
 };
 

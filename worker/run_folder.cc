@@ -46,7 +46,7 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
                  host != nullptr && host->is_string() ? std::string(host->get_string()) : ""};
 }
 
-void keep_run_file(const std::filesystem::path& folder, const RunFile& content) {
+void write_run_file(const std::filesystem::path& folder, const RunFile& content) {
   create_run_folder(folder);
   const auto before = read_run_file(folder);
   if (before && before->run == content.run && before->attempt == content.attempt && before->host == content.host)
@@ -71,7 +71,7 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
     run_ = options_.run;
     attempt_ = options_.attempt;
   }
-  keep_run_file(path_, {run_, attempt_, host});
+  write_run_file(path_, {run_, attempt_, host});
   if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 

@@ -23,7 +23,7 @@ struct RunFile {
 /// Reads run.json, if it exists. Throws Failure if it cannot be read or parsed.
 std::optional<RunFile> read_run_file(const std::filesystem::path& folder);
 /// Writes run.json unless its content is the same. Creates the folder if needed. Throws Failure.
-void keep_run_file(const std::filesystem::path& folder, const RunFile& content);
+void write_run_file(const std::filesystem::path& folder, const RunFile& content);
 
 /// The folder of one run on the host of rank 0: run.json (run id and attempt), run.lock, config.yaml, checkpoints/,
 /// spool/. Holds the folder's lock for the lifetime of the object.

@@ -9,7 +9,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t most_text_bytes = std::size_t{64} << 10;
+constexpr std::size_t max_text_bytes = std::size_t{64} << 10;
 
 /// TensorBoard groups tags by the part before the slash.
 std::string tag_of(std::string_view key) {
@@ -34,7 +34,7 @@ std::string cell(std::string_view text) {
 std::string samples_table(const EvalRecord& eval) {
   std::string table = "| source | reference | hypothesis |\n|---|---|---|\n";
   for (const EvalSample& sample : eval.samples) {
-    if (table.size() > most_text_bytes) break;
+    if (table.size() > max_text_bytes) break;
     table += fmt::format("| {} | {} | {} |\n", cell(sample.source), cell(sample.reference), cell(sample.hypothesis));
   }
   return table;

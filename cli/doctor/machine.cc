@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "nmt/core/memory_room.h"
+#include "nmt/core/memory_info.h"
 #include "nmt/core/processors.h"
 
 namespace babelring {
@@ -73,7 +73,7 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
 
 Diagnosis memory_finding(const KernelFiles& files) {
   constexpr double gib = 1 << 30;
-  const MemoryRoom room = host_memory_room(files.proc, files.sys / "fs/cgroup");
+  const MemoryInfo room = host_memory_info(files.proc, files.sys / "fs/cgroup");
   if (room.total == 0) return {.area = "memory", .text = "unknown: the kernel does not report it", .advice = {}};
   const auto available = static_cast<double>(room.free);
   Diagnosis finding{.area = "memory",

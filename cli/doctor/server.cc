@@ -12,7 +12,7 @@
 namespace babelring {
 namespace {
 
-Diagnosis answer_finding(const ServerAccess& access, const Result<HttpAnswer>& ready, double ms) {
+Diagnosis answer_finding(const ServerAccess& access, const Result<HttpResponse>& ready, double ms) {
   Diagnosis finding{.area = "server", .text = {}};
   if (!ready) {
     finding.verdict = Verdict::fail;
@@ -30,7 +30,7 @@ Diagnosis answer_finding(const ServerAccess& access, const Result<HttpAnswer>& r
 
 Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
   Diagnosis finding{.area = "server", .text = access.token.empty() ? "no token required" : "token accepted"};
-  const Result<HttpAnswer> runs = client.send({.target = "/api/v1/runs?limit=1"});
+  const Result<HttpResponse> runs = client.send({.target = "/api/v1/runs?limit=1"});
   if (runs && runs->success()) return finding;
   finding.verdict = Verdict::fail;
   finding.text = !runs ? runs.message() : describe(read_problem(*runs));
@@ -41,7 +41,7 @@ Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
   return finding;
 }
 
-Diagnosis clock_finding(const HttpAnswer& answer, std::int64_t now_ms, double round_trip_ms) {
+Diagnosis clock_finding(const HttpResponse& answer, std::int64_t now_ms, double round_trip_ms) {
   constexpr double tolerated_s = 5;
   Diagnosis finding{.area = "server", .text = {}};
   const Result<double> ahead = clock_ahead_s(std::string(answer.header("date")), now_ms);
@@ -74,7 +74,7 @@ Result<double> clock_ahead_s(const std::string& date, std::int64_t now_ms) {
 Diagnoses server_findings(const ServerAccess& access) {
   HttpClient client(access.address, client_options(access));
   const Stopwatch watch;
-  const Result<HttpAnswer> ready = client.send({.target = "/readyz"});
+  const Result<HttpResponse> ready = client.send({.target = "/readyz"});
   const double ms = watch.elapsed_ms();
   const std::int64_t now = wall_time_ms();
   Diagnoses findings{answer_finding(access, ready, ms)};

@@ -79,7 +79,7 @@ fs::path prepare_part(const fs::path& folder, const std::vector<ManifestFile>& f
 
 }  // namespace
 
-json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointChoice& choice) {
+json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointSelector& choice) {
   if (!choice.id.empty()) return api.get("/checkpoints/" + percent_encoded(choice.id));
   const std::vector<json::object> checkpoints = api.get_items("/runs/" + run + "/checkpoints", 10000);
   if (checkpoints.empty()) fail("run {} has no checkpoint yet", run);
@@ -123,7 +123,7 @@ namespace {
 struct Arguments {
   ServerChoice server;
   std::string run;
-  CheckpointChoice choice;
+  CheckpointSelector choice;
   fs::path output;
 };
 
@@ -147,7 +147,7 @@ CheckpointProgress progress_bar(const Screen& screen) {
 void download(const Arguments& arguments) {
   if (arguments.choice.best && arguments.choice.latest) throw UsageFailure("--best and --latest exclude each other");
   ApiClient api(arguments.server.access());
-  CheckpointChoice choice = arguments.choice;
+  CheckpointSelector choice = arguments.choice;
   std::string run;
   if (valid_id(arguments.run, 'c')) {
     choice.id = arguments.run;

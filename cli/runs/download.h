@@ -9,14 +9,14 @@
 namespace babelring {
 
 /// Selects a checkpoint of a run.
-struct CheckpointChoice {
+struct CheckpointSelector {
   std::string id;  // c_…; empty: use the flags
   bool best = false, latest = false;
 };
 
 /// Fetches the chosen checkpoint: by id, the best or the latest. Without a choice, the best, or the latest if there is
 /// no best. Throws Failure if there is none.
-json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointChoice& choice);
+json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointSelector& choice);
 
 /// Called with the number of bytes downloaded and the total.
 using CheckpointProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;

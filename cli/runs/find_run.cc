@@ -13,18 +13,18 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t most_asked = 1000;
-constexpr std::size_t most_listed = 4;
+constexpr std::size_t max_asked = 1000;
+constexpr std::size_t max_listed = 4;
 
 [[noreturn]] void fail_ambiguous(const std::string& named, const std::vector<const json::object*>& fitting) {
   std::string list;
-  for (std::size_t i = 0; i < std::min(most_listed, fitting.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(max_listed, fitting.size()); ++i) {
     const json::object& run = *fitting[i];
     list += fmt::format("{}{} ({}, {}, {})", i == 0 ? "" : ", ", text_of(run, "id"), text_of(run, "name"),
                         text_of(run, "state"), text_of(run, "created_at"));
   }
   fail("'{}' matches {} runs: {}{}; give an id", printable(named), fitting.size(), list,
-       fitting.size() > most_listed ? ", …" : "");
+       fitting.size() > max_listed ? ", …" : "");
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ constexpr std::size_t most_listed = 4;
 json::object find_run(ApiClient& api, const std::string& named) {
   if (named.empty()) throw UsageFailure("expected a run's id or name, found an empty string");
   if (valid_id(named, 'r')) return api.get("/runs/" + named);
-  const std::vector<json::object> runs = api.get_items("/runs?q=" + percent_encoded(named), most_asked);
+  const std::vector<json::object> runs = api.get_items("/runs?q=" + percent_encoded(named), max_asked);
   const std::function<bool(const json::object&)> rules[] = {
       [&](const json::object& run) { return named.starts_with("r_") && text_of(run, "id").starts_with(named); },
       [&](const json::object& run) { return text_of(run, "name") == named; },

@@ -9,7 +9,7 @@ namespace babelring {
 namespace {
 
 constexpr std::size_t gap = 2;
-constexpr std::size_t least_shrunk = 8;
+constexpr std::size_t min_shrunk = 8;
 
 std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::size_t>& widths) {
   std::size_t sum = shown.empty() ? 0 : gap * (shown.size() - 1);
@@ -52,7 +52,7 @@ std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::s
   const auto too_wide = [&] { return limit > 0 && total(shown, widths) > limit; };
   const auto shrinking = std::find_if(shown.begin(), shown.end(), [&](std::size_t i) { return columns_[i].shrinks; });
   const std::size_t slack =
-      shrinking == shown.end() ? 0 : widths[*shrinking] - std::min(widths[*shrinking], 2 * least_shrunk);
+      shrinking == shown.end() ? 0 : widths[*shrinking] - std::min(widths[*shrinking], 2 * min_shrunk);
   const std::size_t shrinkable = shrinking == shown.end() ? columns_.size() : *shrinking;
   while (limit > 0 && total(shown, widths) > limit + slack) {
     const auto least = std::min_element(shown.begin(), shown.end(), [&](std::size_t a, std::size_t b) {
@@ -63,7 +63,7 @@ std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::s
   }
   if (too_wide() && shrinkable < columns_.size()) {
     const std::size_t over = total(shown, widths) - limit;
-    widths[shrinkable] = std::max(least_shrunk, widths[shrinkable] - std::min(widths[shrinkable], over));
+    widths[shrinkable] = std::max(min_shrunk, widths[shrinkable] - std::min(widths[shrinkable], over));
   }
   return shown;
 }

@@ -108,7 +108,7 @@ fs::path named_folder(const fs::path& folder) {
 }
 
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
-  if (const std::string found = find_not_finite(content.weights); !found.empty()) {
+  if (const std::string found = find_non_finite(content.weights); !found.empty()) {
     fail("weights are not finite: {}", found);
   }
   CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};

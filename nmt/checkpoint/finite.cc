@@ -36,7 +36,7 @@ std::string index_text(std::int64_t element, const Shape& shape) {
 
 }  // namespace
 
-std::string find_not_finite(std::span<const NamedTensor> tensors) {
+std::string find_non_finite(std::span<const NamedTensor> tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (tensor.dtype != DType::f32) continue;
     const auto* values = tensor.as<float>();
@@ -51,16 +51,16 @@ std::string find_not_finite(std::span<const NamedTensor> tensors) {
   return "";
 }
 
-std::string find_not_finite(const SafetensorsReader& file) {
+std::string find_non_finite(const SafetensorsReader& file) {
   std::vector<NamedTensor> tensors;
   for (const SafetensorsEntry& entry : file.entries()) {
     if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
   }
-  return find_not_finite(tensors);
+  return find_non_finite(tensors);
 }
 
 void require_finite(const SafetensorsReader& weights) {
-  const std::string found = find_not_finite(weights);
+  const std::string found = find_non_finite(weights);
   if (!found.empty()) fail("{}: weights are not finite: {}", weights.file().string(), found);
 }
 

@@ -24,8 +24,8 @@ constexpr std::string_view checkpoint_prefix = "update-";
 
 /// True for "update-" and a number that fits into 64 bits.
 bool is_checkpoint_name(std::string_view name) {
-  constexpr std::size_t most_digits = 18;
-  return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + most_digits &&
+  constexpr std::size_t max_digits = 18;
+  return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + max_digits &&
          name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
@@ -85,7 +85,7 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());
 }
 
-std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t update) const try {
+std::vector<CheckpointRecord> CheckpointStore::move_aside_after(std::int64_t update) const try {
   std::vector<CheckpointRecord> moved;
   for (const fs::path& folder : list()) {
     const std::string name = folder.filename().string();

@@ -37,9 +37,9 @@ class CheckpointStore {
   /// Moves checkpoints of updates after `update` into the subfolder `aside`, where they are ignored, so that training
   /// continues from an older one. If the best checkpoint is moved, there is no best one until the next. Returns the
   /// moved checkpoints' records with `removed` set. Throws Failure.
-  std::vector<CheckpointRecord> set_aside_after(std::int64_t update) const;
+  std::vector<CheckpointRecord> move_aside_after(std::int64_t update) const;
   /// Moves all checkpoints aside, including damaged ones, so that training starts over.
-  std::vector<CheckpointRecord> set_all_aside() const { return set_aside_after(-1); }
+  std::vector<CheckpointRecord> move_all_aside() const { return move_aside_after(-1); }
 
   /// The newest undamaged checkpoint; none if the folder has no checkpoints. Damaged ones are skipped with a warning in
   /// the log and no longer count for retention. Throws Failure with all reasons if every checkpoint is damaged or

@@ -10,7 +10,7 @@ namespace babelring {
 
 /// Runs `work` on rank 0 only, for input that only rank 0 can see. If it throws UsageFailure, every rank throws the
 /// same; any other exception ends all ranks. Every rank must call this.
-inline void on_first_rank(Communicator& communicator, const std::function<void()>& work) {
+inline void run_on_rank_0(Communicator& communicator, const std::function<void()>& work) {
   std::string error;
   if (communicator.rank() == 0) {
     try {

@@ -33,13 +33,13 @@ MpiProgress::World::World(int own_rank, int all_ranks, std::int64_t segment_byte
 
 MpiProgress::MpiProgress(const CommOptions& options, int rank, int ranks)
     : options_(options), rank_(rank), ranks_(ranks) {
-  attach(std::make_shared<Bell>());
+  attach(std::make_shared<EventCount>());
 }
 
-void MpiProgress::attach(std::shared_ptr<Bell> bell) {
-  Bell* last = bell_.exchange(bell.get());
+void MpiProgress::attach(std::shared_ptr<EventCount> bell) {
+  EventCount* last = bell_.exchange(bell.get());
   bells_.push_back(std::move(bell));
-  if (last != nullptr) last->ring();
+  if (last != nullptr) last->notify();
 }
 
 void MpiProgress::run() {
@@ -66,7 +66,7 @@ void MpiProgress::finish(State state, const std::string& error) {
 
 void MpiProgress::loop() {
   while (true) {
-    Bell& bell = *bell_.load();
+    EventCount& bell = *bell_.load();
     const std::uint32_t rung = bell.count();
     admit();
     if (active_.empty()) {
@@ -216,7 +216,7 @@ std::string MpiProgress::peer_name(int rank) const {
 }
 
 /// Waits until a poll may find progress. Yields the CPU sooner while the main thread computes.
-void MpiProgress::pause(Bell& bell, std::uint32_t rung, bool moved) {
+void MpiProgress::pause(EventCount& bell, std::uint32_t rung, bool moved) {
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   if (moved) return;
   const bool awaited = awaited_.load();
@@ -234,12 +234,12 @@ void MpiProgress::submit(Make make) {
   if (!error_.empty()) throw CommError(error_);
   queue_.push_back(std::move(make));
   ++submitted_;
-  bell_.load()->ring();
+  bell_.load()->notify();
 }
 
 void MpiProgress::wait() {
   awaited_ = true;
-  bell_.load()->ring();  // ends a long sleep
+  bell_.load()->notify();  // ends a long sleep
   auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
@@ -266,7 +266,7 @@ void MpiProgress::wait() {
 bool MpiProgress::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  bell_.load()->ring();
+  bell_.load()->notify();
   progressed_.wait_for(lock, seconds(5), [this] { return state_ != State::running; });
   return state_ == State::ended;
 }

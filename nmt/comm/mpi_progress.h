@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "nmt/comm/bell.h"
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/event_count.h"
+#include "nmt/comm/mpi_peer_monitor.h"
 #include "nmt/comm/mpi_ring.h"
-#include "nmt/comm/mpi_roll_call.h"
 
 namespace babelring {
 
@@ -30,7 +30,7 @@ class MpiProgress {
     World(int own_rank, int all_ranks, std::int64_t segment_bytes);
     int rank, ranks;
     MpiChannel ring, collectives, questions;
-    RollCall roll_call;
+    PeerMonitor roll_call;
     SegmentPool pool;
   };
   using Make = std::function<std::unique_ptr<Collective>(World&, std::int64_t sequence)>;
@@ -51,7 +51,7 @@ class MpiProgress {
   bool stop();
 
   /// Makes `bell` the one that wakes the thread, so that peers may ring it too.
-  void attach(std::shared_ptr<Bell> bell);
+  void attach(std::shared_ptr<EventCount> bell);
 
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
@@ -78,7 +78,7 @@ class MpiProgress {
   std::string unresponsive_peers(Nanoseconds silence) const;
   std::string slowest_peer() const;
   std::string peer_name(int rank) const;
-  void pause(Bell& bell, std::uint32_t rung, bool moved);
+  void pause(EventCount& bell, std::uint32_t rung, bool moved);
   void finish(State state, const std::string& error);
 
   const CommOptions options_;
@@ -87,8 +87,9 @@ class MpiProgress {
   std::atomic<std::int64_t> silence_ms_{0};  // set by fail_fast(); 0 if not called
   std::atomic<std::int64_t> loops_{0};       // lets wait() detect a thread blocked inside MPI
   std::atomic<bool> awaited_{false};         // true while the other thread is in wait()
-  std::atomic<Bell*> bell_;
-  std::vector<std::shared_ptr<Bell>> bells_;  // all bells attached so far; the thread may still sleep on an old one
+  std::atomic<EventCount*> bell_;
+  std::vector<std::shared_ptr<EventCount>>
+      bells_;  // all bells attached so far; the thread may still sleep on an old one
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable progressed_;

@@ -22,7 +22,7 @@ std::int64_t shard_begin(std::int64_t count, int rank, int ranks) {
 
 void SharedBoard::ring_peers() const {
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) place(peer).bell.ring();
+    if (peer != rank_) place(peer).bell.notify();
   }
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/comm/bell.h"
 #include "nmt/comm/collective.h"
+#include "nmt/comm/event_count.h"
 #include "nmt/comm/shared_memory.h"
 
 namespace babelring {
@@ -20,7 +20,7 @@ class SharedBoard {
   struct Place {
     alignas(64) std::atomic<std::int64_t> published;  // all-reduces this rank has entered with complete values
     std::atomic<std::int64_t> summed;                 // all-reduces whose shard this rank has summed
-    alignas(64) Bell bell;                            // rung when another rank's counters change
+    alignas(64) EventCount bell;                      // rung when another rank's counters change
   };
 
   static std::size_t file_bytes(int ranks) { return sizeof(Place) * static_cast<std::size_t>(ranks); }

@@ -29,7 +29,7 @@ void add_pair(PackedBatch& batch, std::span<const std::int32_t> source, std::spa
 
 }  // namespace
 
-PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Slice& slice) {
+PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const BatchSlice& slice) {
   PackedBatch batch;
   batch.first_source_row = slice.first_source_row;
   batch.first_target_row = slice.first_target_row;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/records.h"
 #include "nmt/layers/context.h"
-#include "nmt/ops/work_marks.h"
+#include "nmt/ops/device_events.h"
 
 namespace babelring {
 
@@ -23,7 +23,7 @@ enum class StepPart { other, forward, backward, whole_pass, communication, optim
 class StepClock final : public PhaseClock {
  public:
   /// `marks`: the device's events; null: use the host clock.
-  explicit StepClock(std::unique_ptr<WorkMarks> marks) : marks_(std::move(marks)) {}
+  explicit StepClock(std::unique_ptr<DeviceEvents> marks) : marks_(std::move(marks)) {}
 
   /// Starts `part` and ends the previous one. StepPart::other covers the time between updates.
   void enter(StepPart part);
@@ -41,7 +41,7 @@ class StepClock final : public PhaseClock {
   double& ms(StepPart part) { return ms_[static_cast<std::size_t>(part)]; }
   void collect();
 
-  std::unique_ptr<WorkMarks> marks_;
+  std::unique_ptr<DeviceEvents> marks_;
   std::deque<Span> open_;           // spans not yet known to have ended, oldest first
   std::vector<std::size_t> spare_;  // marks free for reuse
   std::size_t marks_made_ = 0;

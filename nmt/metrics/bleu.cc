@@ -62,7 +62,7 @@ double brevity_penalty(const BleuCounts& counts) {
 
 }  // namespace
 
-Result<Smoothing> smoothing_named(std::string_view wanted) {
+Result<Smoothing> parse_smoothing(std::string_view wanted) {
   for (const Smoothing smoothing : {Smoothing::exp, Smoothing::none, Smoothing::floor, Smoothing::add_k}) {
     if (name_of(smoothing) == wanted) return smoothing;
   }

@@ -14,7 +14,7 @@ namespace babelring {
 enum class Smoothing { exp, none, floor, add_k };
 
 /// Parses "exp", "none", "floor" or "add-k"; the Error lists these names.
-Result<Smoothing> smoothing_named(std::string_view name);
+Result<Smoothing> parse_smoothing(std::string_view name);
 
 struct BleuOptions {
   Tokenizer tokenizer = Tokenizer::thirteen_a;

@@ -105,7 +105,7 @@ std::string_view name_of(Tokenizer tokenizer) {
   return "";
 }
 
-Result<Tokenizer> tokenizer_named(std::string_view wanted) {
+Result<Tokenizer> parse_tokenizer(std::string_view wanted) {
   for (const auto& [candidate, name] : names) {
     if (name == wanted) return candidate;
   }

@@ -18,7 +18,7 @@ enum class Tokenizer { thirteen_a, none, intl, character };
 /// "13a", "none", "intl", "char".
 std::string_view name_of(Tokenizer tokenizer);
 /// Parses a tokeniser name; the Error lists all names.
-Result<Tokenizer> tokenizer_named(std::string_view name);
+Result<Tokenizer> parse_tokenizer(std::string_view name);
 
 /// Splits a line of UTF-8 into tokens.
 std::vector<std::u32string> tokenize(Tokenizer tokenizer, std::string_view line);

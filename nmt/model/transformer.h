@@ -7,8 +7,8 @@
 #include "nmt/layers/decoder_layer.h"
 #include "nmt/layers/embedding.h"
 #include "nmt/layers/encoder_layer.h"
-#include "nmt/layers/joined_linear.h"
-#include "nmt/layers/output_loss.h"
+#include "nmt/layers/fused_linear.h"
+#include "nmt/layers/output_projection_loss.h"
 #include "nmt/model/config.h"
 #include "nmt/model/device_batch.h"
 
@@ -44,8 +44,8 @@ class Transformer {
   /// With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the loss,
   /// with the output projection's part only; the caller adds the embedding rows later.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
-  /// Like accumulate_gradients(), but does not wait. Returns the result of OutputLoss::run(); null for a batch without
-  /// target tokens.
+  /// Like accumulate_gradients(), but does not wait. Returns the result of OutputProjectionLoss::run(); null for a
+  /// batch without target tokens.
   ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
   /// Forward and loss only. Writes the most likely id at each position to `predicted` [target tokens] i32 unless null.
@@ -69,7 +69,7 @@ class Transformer {
   };
   struct DecoderSaved {
     Embedding::Saved embedding;
-    JoinedLinear::Saved key_values;  // null tensors if each layer projects the memory itself
+    FusedLinear::Saved key_values;  // null tensors if each layer projects the memory itself
     std::vector<DecoderLayer::Saved> layers;
     Norm::Saved norm;
   };
@@ -95,9 +95,9 @@ class Transformer {
   std::vector<EncoderLayer> encoder_;
   std::optional<Norm> encoder_norm_;  // pre-norm only
   std::vector<DecoderLayer> decoder_;
-  std::optional<JoinedLinear> key_values_;  // key and value projections of all decoder layers
+  std::optional<FusedLinear> key_values_;  // key and value projections of all decoder layers
   std::optional<Norm> decoder_norm_;
-  std::optional<OutputLoss> loss_;
+  std::optional<OutputProjectionLoss> loss_;
 };
 
 }  // namespace babelring

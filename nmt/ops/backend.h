@@ -14,10 +14,11 @@
 #include "nmt/core/arena.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/device_stream.h"
-#include "nmt/core/memory_room.h"
+#include "nmt/core/memory_info.h"
 #include "nmt/ops/adam.h"
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cross_entropy.h"
+#include "nmt/ops/device_events.h"
 #include "nmt/ops/dropout.h"
 #include "nmt/ops/elementwise.h"
 #include "nmt/ops/embedding.h"
@@ -25,7 +26,6 @@
 #include "nmt/ops/linear.h"
 #include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/product_report.h"
-#include "nmt/ops/work_marks.h"
 
 namespace babelring {
 
@@ -92,9 +92,9 @@ class Backend {
   /// Name and kernels in use, for logs and reports: "cpu (oneDNN 2.6, avx512_core_bf16, 2 threads)".
   virtual std::string description() const = 0;
   /// Free and total memory available to allocate().
-  virtual MemoryRoom memory() const { return host_memory_room(); }
+  virtual MemoryInfo memory() const { return host_memory_info(); }
   /// Creates marks for timing parts of the work asynchronously. Null if run() is synchronous.
-  virtual std::unique_ptr<WorkMarks> make_marks() { return nullptr; }
+  virtual std::unique_ptr<DeviceEvents> make_marks() { return nullptr; }
   /// Runs `work`, which may only run ops on this backend, and returns its result. A device may record the work and
   /// replay the recording for the same ops with tensors of the same sizes and addresses. Lists in host memory, dropout
   /// keys and CrossEntropy::gradient_scale may differ between calls. `work` may be called more than once and must make

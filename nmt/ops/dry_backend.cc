@@ -12,7 +12,7 @@ namespace {
 
 class DryBackend final : public Backend {
  public:
-  DryBackend(const MemoryRoom& room, Backend* like) : room_(room), like_(like) {}
+  DryBackend(const MemoryInfo& room, Backend* like) : room_(room), like_(like) {}
 
   Buffer allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
@@ -27,7 +27,7 @@ class DryBackend final : public Backend {
   std::string description() const override { return "dry"; }
   bool host_memory() const override { return false; }
   bool pads_rows() const override { return like_ == nullptr || like_->pads_rows(); }
-  MemoryRoom memory() const override { return room_; }
+  MemoryInfo memory() const override { return room_; }
   std::int64_t relu_mask_words(const LinearForward& op) override {
     return like_ == nullptr ? 0 : like_->relu_mask_words(op);
   }
@@ -57,13 +57,13 @@ class DryBackend final : public Backend {
   void do_run(const Fill&) override {}
   void do_run(const Add&) override {}
 
-  MemoryRoom room_;
+  MemoryInfo room_;
   Backend* like_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room, Backend* like) {
+std::unique_ptr<Backend> make_dry_backend(const MemoryInfo& room, Backend* like) {
   return std::make_unique<DryBackend>(room, like);
 }
 

@@ -9,6 +9,6 @@ namespace babelring {
 /// A backend that checks every op but computes nothing, for measuring the memory of a pass. Its memory has addresses
 /// but no storage, and downloads return zeros. `room` is the result of memory(). `like` answers backend-specific
 /// questions about ops and must outlive this backend; if null, Backend's defaults apply.
-std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room = {}, Backend* like = nullptr);
+std::unique_ptr<Backend> make_dry_backend(const MemoryInfo& room = {}, Backend* like = nullptr);
 
 }  // namespace babelring

@@ -13,7 +13,7 @@ void AdamOptions::bind(OptionBinder& b) {
   b.number("clip_norm", clip_norm, 0, 1e9, "largest global gradient norm; 0: no clipping");
 }
 
-Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
+Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shares,
            const std::function<Buffer(std::size_t bytes)>& allocate)
     : store_(&store),
       options_(options),

@@ -7,7 +7,7 @@
 
 #include "base/options.h"
 #include "nmt/core/parameters.h"
-#include "nmt/core/shares.h"
+#include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -34,10 +34,10 @@ class Adam {
  public:
   /// All parameters, the moments in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
-      : Adam(store, options, Shares(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
+      : Adam(store, options, Shards(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
   /// Only the elements in `shares`, which divides the store's flat_size(). `allocate` returns zeroed memory for the
   /// moments.
-  Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
+  Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shares,
        const std::function<Buffer(std::size_t bytes)>& allocate);
 
   /// Keeps a parameter of the store as it is from now on.

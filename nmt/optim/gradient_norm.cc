@@ -2,7 +2,7 @@
 
 namespace babelring {
 
-static_assert(Shares::grain % SquaredNorm::block == 0, "a block of the norm lies in one share");
+static_assert(Shards::grain % SquaredNorm::block == 0, "a block of the norm lies in one share");
 
 GradientNorm::GradientNorm(const ParameterStore& store, Backend& backend)
     : store_(&store),
@@ -19,7 +19,7 @@ ConstTensor GradientNorm::squares(Backend& backend) const {
 }
 
 std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
-                                                 const Shares& shares) const {
+                                                 const Shards& shares) const {
   for (const auto& [begin, end] : shares.within({0, store_->flat_size()})) {
     const std::int64_t count = end - begin;
     SumWithNorm op{.parts = {},

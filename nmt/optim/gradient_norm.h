@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "nmt/core/parameters.h"
-#include "nmt/core/shares.h"
+#include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -22,7 +22,7 @@ class GradientNorm {
   /// squares of these sums, with 0 for the blocks outside `shares`. `on_ranks` holds each rank's flat gradients; one of
   /// them is the store's own.
   std::vector<double> squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
-                                     const Shares& shares) const;
+                                     const Shards& shares) const;
 
  private:
   Tensor squares_tensor() const;

@@ -45,7 +45,7 @@ std::string DivergenceWatch::description() const {
   return fmt::format(
       "{}{}: {}; {}; try a lower optimizer.learning_rate (now {:g}), a longer "
       "optimizer.warm_up (now {}) or optimizer.clip_norm (now {})",
-      diverged_words, update_, cause_, finite, optimizer.schedule.learning_rate, optimizer.schedule.warm_up,
+      diverged_prefix, update_, cause_, finite, optimizer.schedule.learning_rate, optimizer.schedule.warm_up,
       optimizer.adam.clip_norm > 0 ? fmt::format("{:g}", optimizer.adam.clip_norm) : "off");
 }
 

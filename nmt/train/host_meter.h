@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/metering/network_counters.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
@@ -20,7 +20,7 @@ class HostMeter {
 
   /// Sets network, busy_fraction and memory fields of `record` for the time since the last call or construction. On a
   /// device, step_ms and the parts must already be set.
-  void fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam);
+  void fill(StepRecord& record, const ActivationArenas& arenas, const Transformer& model, const Adam& adam);
 
  private:
   NetworkCounters network_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nmt/layers/output_loss.h"
+#include "nmt/layers/output_projection_loss.h"
 
 namespace babelring {
 
@@ -88,7 +88,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   estimate.activations = kept_bytes(config.model, sizes, source, target);
   // The GPU is not known. Assume one with the largest chunks.
   const LossChunks chunks = on_device ? LossChunks::on_device(std::size_t{1} << 40) : LossChunks();
-  const std::int64_t logits = OutputLoss::scratch_bytes(target, vocabulary, dtype, chunks);
+  const std::int64_t logits = OutputProjectionLoss::scratch_bytes(target, vocabulary, dtype, chunks);
   estimate.scratch = scratch_bytes(sizes, logits, source, target);
   return estimate;
 }

@@ -35,10 +35,10 @@ PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, s
 template <class Pass>
 ArenaBytes dry_pass(const Transformer& model, Backend& backend, Pass pass) {
   const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
-  Workspace workspace(*dry);
-  Context context = workspace.begin(model.compute_dtype());
+  ActivationArenas arenas(*dry);
+  Context context = arenas.begin(model.compute_dtype());
   pass(*dry, context);
-  return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
+  return {.saved = arenas.saved().peak_bytes(), .scratch = arenas.scratch().peak_bytes()};
 }
 
 /// Max source and target tokens in a rank's part of an update, with a margin for uneven division.
@@ -47,7 +47,7 @@ struct ShareTokens {
   std::int64_t larger() const { return std::max(source, target); }
 };
 
-ShareTokens share_of(const TrainConfig& config, const Plan& plan, int ranks) {
+ShareTokens share_of(const TrainConfig& config, const BatchPlan& plan, int ranks) {
   const double target = static_cast<double>(config.data.tokens_per_update) / ranks;
   const double source = target * static_cast<double>(plan.source_tokens()) / static_cast<double>(plan.target_tokens());
   const auto with_margin = [&](double tokens) { return std::llround(1.1 * tokens) + config.data.max_length; };
@@ -55,7 +55,7 @@ ShareTokens share_of(const TrainConfig& config, const Plan& plan, int ranks) {
 }
 
 /// Bytes of the free memory that this rank's arenas may use.
-std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryRoom& room) {
+std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryInfo& room) {
   const auto margin = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
                       (backend.host_memory() ? 0 : device_margin_bytes);
   const std::size_t left = room.free - std::min(room.free, margin);
@@ -64,8 +64,8 @@ std::size_t arena_room(const Backend& backend, const Communicator& communicator,
 
 /// Max number of tokens per side whose arenas fit into `room` bytes, by bisection to 1 % or 16 tokens. 0 if even the
 /// lower limit does not fit.
-std::int64_t most_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t least,
-                         std::int64_t most) {
+std::int64_t max_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t least,
+                        std::int64_t most) {
   const auto fits = [&](std::int64_t tokens) {
     const ArenaBytes need = dry_run(model, backend, tokens, tokens);
     return need.saved + need.scratch <= room;
@@ -80,7 +80,7 @@ std::int64_t most_tokens(const Transformer& model, Backend& backend, std::size_t
   return low;
 }
 
-std::int64_t least_over_ranks(std::int64_t mine, Communicator& communicator) {
+std::int64_t min_over_ranks(std::int64_t mine, Communicator& communicator) {
   std::int64_t least = mine;
   for (const std::string& theirs : communicator.all_gather(std::to_string(mine))) {
     least = std::min<std::int64_t>(least, std::stoll(theirs));
@@ -91,10 +91,10 @@ std::int64_t least_over_ranks(std::int64_t mine, Communicator& communicator) {
 void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most, const Transformer& model,
                  Backend& backend, Communicator& communicator) {
   constexpr const char* key = "data.micro_batch_tokens: auto";
-  const MemoryRoom room = backend.memory();
+  const MemoryInfo room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
-  const std::int64_t mine = room.total > 0 ? most_tokens(model, backend, usable, config.data.max_length, most) : -1;
-  plan.micro_batch_tokens = least_over_ranks(mine, communicator);
+  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, config.data.max_length, most) : -1;
+  plan.micro_batch_tokens = min_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0)
     throw UsageFailure(fmt::format("{}: free memory is unknown on at least one rank; give a number", key));
   if (plan.micro_batch_tokens == 0) {
@@ -129,7 +129,7 @@ ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::i
   });
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator) {
   const ShareTokens share = share_of(config, plan, communicator.size());
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};

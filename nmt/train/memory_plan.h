@@ -4,8 +4,8 @@
 #include <string>
 
 #include "nmt/comm/communicator.h"
-#include "nmt/data/plan.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/data/batch_plan.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
 
@@ -33,7 +33,7 @@ ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::i
 /// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
 /// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
 /// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.
-MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator);
 
 }  // namespace babelring

@@ -8,9 +8,10 @@ namespace {
 
 constexpr std::int64_t batch_tokens = 2048;
 
-void add_forced_batch(const Transformer& model, const HeldOut& set, const PackedBatch& batch, std::size_t sentence,
-                      const Bleu& bleu, Backend& backend, Workspace& workspace, TeacherForced& sums) {
-  Context context = workspace.begin(model.compute_dtype());
+void add_forced_batch(const Transformer& model, const ValidationSet& set, const PackedBatch& batch,
+                      std::size_t sentence, const Bleu& bleu, Backend& backend, ActivationArenas& arenas,
+                      TeacherForcedScores& sums) {
+  Context context = arenas.begin(model.compute_dtype());
   const DeviceBatch on_device(backend, context.saved, batch);
   const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
   sums.losses += model.evaluate(context, on_device, predicted);
@@ -28,12 +29,12 @@ ArenaBytes evaluation_need(const Transformer& model, Backend& backend) {
   return dry_run_evaluation(model, backend, batch_tokens);
 }
 
-TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
-                             const Bleu& bleu, Backend& backend, Workspace& workspace) {
-  TeacherForced sums;
+TeacherForcedScores teacher_forced(const Transformer& model, const ValidationSet& set, std::int64_t first,
+                                   std::int64_t last, const Bleu& bleu, Backend& backend, ActivationArenas& arenas) {
+  TeacherForcedScores sums;
   auto sentence = static_cast<std::size_t>(first);
   for (const PackedBatch& batch : sequential_batches(set.corpus, first, last, batch_tokens)) {
-    add_forced_batch(model, set, batch, sentence, bleu, backend, workspace, sums);
+    add_forced_batch(model, set, batch, sentence, bleu, backend, arenas, sums);
     sentence += static_cast<std::size_t>(batch.target_in.sentences());
   }
   return sums;

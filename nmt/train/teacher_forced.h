@@ -5,14 +5,14 @@
 
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/model/transformer.h"
 
 namespace babelring {
 
 /// A validation set: subword ids, reference texts and the vocabulary that decodes ids. All must outlive the struct.
-struct HeldOut {
+struct ValidationSet {
   const Corpus& corpus;
   const std::vector<std::string>& references;
   const Vocabulary& vocabulary;
@@ -20,16 +20,17 @@ struct HeldOut {
 
 /// Teacher-forced scores: each token is predicted from the reference prefix. Sums over sentences, so the results of
 /// several ranks can be added.
-struct TeacherForced {
+struct TeacherForcedScores {
   LossSums losses;
   BleuCounts bleu;  // n-gram counts of the most likely subwords
 };
 
-/// Arena sizes that teacher_forced() needs, for Workspace::reserve(). A sentence of over 2,048 tokens needs more.
+/// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs
+/// more.
 ArenaBytes evaluation_need(const Transformer& model, Backend& backend);
 
 /// Evaluates sentences [first, last) of the set. `bleu` counts the n-grams.
-TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
-                             const Bleu& bleu, Backend& backend, Workspace& workspace);
+TeacherForcedScores teacher_forced(const Transformer& model, const ValidationSet& set, std::int64_t first,
+                                   std::int64_t last, const Bleu& bleu, Backend& backend, ActivationArenas& arenas);
 
 }  // namespace babelring

@@ -34,8 +34,8 @@ Trainer::Trainer(const TrainerParts& parts)
       adam_(model_.parameters(), parts.config.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       schedule_(parts.config.optimizer.schedule),
-      workspace_(parts.backend),
-      runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, workspace_, parts.observer),
+      arenas_(parts.backend),
+      runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, arenas_, parts.observer),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
       divergence_(parts.config) {
   state_.corpus_digest = parts.corpus.digest();
@@ -51,12 +51,12 @@ Trainer::Trainer(const TrainerParts& parts)
       [this] { model_.initialize(parts_.backend, static_cast<std::uint64_t>(parts_.config.training.seed)); });
   if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
     validator_ =
-        std::make_unique<Validator>(parts.config, *parts.vocabulary, parts.backend, parts.communicator, workspace_);
+        std::make_unique<Validator>(parts.config, *parts.vocabulary, parts.backend, parts.communicator, arenas_);
   }
 }
 
 void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume) {
-  const RunState fresh = state_;
+  const TrainingState fresh = state_;
   const std::string& start_from = parts_.config.training.start_from;
   const ResumeOptions options{.from = resume.from,
                               .accept_changes = resume.accept_changes,
@@ -76,7 +76,7 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
 }
 
 /// Makes the restored state this attempt's, whose own state is `own`.
-void Trainer::adopt_state(const RunState& own) {
+void Trainer::adopt_state(const TrainingState& own) {
   state_.run = own.run;
   state_.attempt = own.attempt;
   state_.corpus_digest = own.corpus_digest;
@@ -104,12 +104,12 @@ std::string Trainer::run() {
 
 /// Trains and evaluates to the end, whose reason it returns, or until training has diverged.
 std::string Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
-  Pipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
-                            .world = parts_.communicator.size(),
-                            .micro_batch_tokens = micro_batch_tokens,
-                            .start = state_.position.value(),
-                            .first_update = state_.progress.update + 1,
-                            .prefetch = parts_.config.data.prefetch});
+  BatchPipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
+                                 .world = parts_.communicator.size(),
+                                 .micro_batch_tokens = micro_batch_tokens,
+                                 .start = state_.position.value(),
+                                 .first_update = state_.progress.update + 1,
+                                 .prefetch = parts_.config.data.prefetch});
   std::string reason = reason_to_end(last);
   while (reason.empty()) {
     const Progress before = state_.progress;
@@ -133,7 +133,7 @@ std::string Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
 /// Goes back to a good checkpoint with half the learning rate. Throws Diverged if that is not wanted or not possible.
 void Trainer::rewind() {
   const std::string what = divergence_.description();
-  const RunState diverged = state_;
+  const TrainingState diverged = state_;
   if (diverged.rewinds >= parts_.config.training.divergence.rewind || parts_.checkpoints == nullptr) {
     throw Diverged(what);
   }
@@ -161,7 +161,7 @@ std::int64_t Trainer::prepare_memory() {
   // On a device, blocks that turn out too small would stay allocated beside larger ones; on the host they are merged.
   if (!parts_.backend.host_memory()) {
     const ArenaBytes validation = validator_ != nullptr ? evaluation_need(model_, parts_.backend) : ArenaBytes();
-    workspace_.reserve(ArenaBytes::larger(plan.need, validation));
+    arenas_.reserve(ArenaBytes::larger(plan.need, validation));
   }
   return plan.micro_batch_tokens;
 }
@@ -182,7 +182,7 @@ std::string Trainer::reason_to_end(const UpdateResult& last) const {
   return "";
 }
 
-UpdateResult Trainer::train_update(Pipeline& pipeline) {
+UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   const Stopwatch waiting;
   const UpdateBatches batches = pipeline.next();
   const double data_ms = waiting.elapsed_ms();
@@ -210,7 +210,7 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
   if (due(parts_.config.training.digest_every, before)) {
     record.weights_digest = digest_of(parts_.backend, model_.parameters().masters());
   }
-  meter_.fill(record, workspace_, model_, adam_);
+  meter_.fill(record, arenas_, model_, adam_);
   if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
   parts_.records.write(std::move(record));
   return result;

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "base/records.h"
-#include "nmt/data/pipeline.h"
+#include "nmt/data/batch_pipeline.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/optim/schedule.h"
 #include "nmt/train/checkpoint_request.h"
-#include "nmt/train/checkpointing/checkpointing.h"
-#include "nmt/train/checkpointing/run_state.h"
+#include "nmt/train/checkpointing/checkpointer.h"
+#include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/divergence.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/stop_request.h"
@@ -25,8 +25,8 @@ struct TrainerParts {
   Backend& backend;
   Communicator& communicator;
   const Corpus& corpus;
-  const Vocabulary* vocabulary = nullptr;   // null for tasks without text, which are not validated
-  CheckpointKeeper* checkpoints = nullptr;  // null: nothing is saved
+  const Vocabulary* vocabulary = nullptr;  // null for tasks without text, which are not validated
+  Checkpointer* checkpoints = nullptr;     // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
@@ -43,7 +43,7 @@ class Trainer {
   explicit Trainer(const TrainerParts& parts);
 
   const Transformer& model() const { return model_; }
-  const RunState& state() const { return state_; }
+  const TrainingState& state() const { return state_; }
   std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
   /// Sentence pairs that are longer than data.max_length.
   std::int64_t left_out() const { return plan_.left_out(); }
@@ -61,9 +61,9 @@ class Trainer {
  private:
   std::string train(std::int64_t micro_batch_tokens, UpdateResult& last);
   void rewind();
-  void adopt_state(const RunState& own);
+  void adopt_state(const TrainingState& own);
   std::string reason_to_end(const UpdateResult& last) const;
-  UpdateResult train_update(Pipeline& pipeline);
+  UpdateResult train_update(BatchPipeline& pipeline);
   void evaluate_if_due(const Progress& before);
   void evaluate(bool translate);
   std::string save();
@@ -77,16 +77,16 @@ class Trainer {
   double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
 
   TrainerParts parts_;
-  Plan plan_;
-  ModelOwnership ownership_;
+  BatchPlan plan_;
+  ParameterSharding ownership_;
   Transformer model_;
   Adam adam_;
   Schedule schedule_;
-  Workspace workspace_;
+  ActivationArenas arenas_;
   UpdateRunner runner_;
   HostMeter meter_;
   std::unique_ptr<Validator> validator_;
-  RunState state_;
+  TrainingState state_;
   DivergenceWatch divergence_;
   bool checkpoint_due_ = false;  // put off while updates are skipped
   Stopwatch watch_;

@@ -16,15 +16,16 @@ std::int64_t bucket_bytes(const TrainConfig& config, const Transformer& model, c
 
 }  // namespace
 
-UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
-                           Backend& backend, Communicator& communicator, Workspace& workspace, StepObserver* observer)
+UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam,
+                           const ParameterSharding& ownership, Backend& backend, Communicator& communicator,
+                           ActivationArenas& arenas, StepObserver* observer)
     : config_(config),
       model_(model),
       adam_(adam),
       ownership_(ownership),
       backend_(backend),
       communicator_(communicator),
-      workspace_(workspace),
+      arenas_(arenas),
       observer_(observer),
       gradients_(
           ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator), model.shared_table())),
@@ -62,7 +63,7 @@ std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& ba
   std::vector<FetchedLosses> losses;
   const EmbeddingRows* rows = gradients_->begin(rows_may_go_apart() ? &batches.micro_batches.back() : nullptr);
   for (std::size_t i = 0; i < batches.micro_batches.size(); ++i) {
-    Context context = workspace_.begin(model_.compute_dtype());
+    Context context = arenas_.begin(model_.compute_dtype());
     context.training = true;
     context.accumulate = i > 0;
     context.dropout_seed =

@@ -5,12 +5,12 @@
 
 #include "base/records.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/data/pipeline.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/data/batch_pipeline.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/metering/step_clock.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
-#include "nmt/parallel/model_ownership.h"
+#include "nmt/parallel/parameter_sharding.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -35,8 +35,8 @@ struct UpdateResult {
 class UpdateRunner {
  public:
   /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.
-  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
-               Backend& backend, Communicator& communicator, Workspace& workspace, StepObserver* observer);
+  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ParameterSharding& ownership,
+               Backend& backend, Communicator& communicator, ActivationArenas& arenas, StepObserver* observer);
 
   /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
   /// `batches`. `votes` and `minutes` are this rank's contribution to the result.
@@ -52,12 +52,12 @@ class UpdateRunner {
   const TrainConfig& config_;
   Transformer& model_;
   Adam& adam_;
-  const ModelOwnership& ownership_;
+  const ParameterSharding& ownership_;
   Backend& backend_;
   Communicator& communicator_;
-  Workspace& workspace_;
+  ActivationArenas& arenas_;
   StepObserver* observer_;
-  std::unique_ptr<GradientSum> gradients_;
+  std::unique_ptr<GradientReducer> gradients_;
   StepClock clock_;
   bool repeats_;  // gives passes to Backend::repeat()
 };

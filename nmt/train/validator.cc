@@ -32,12 +32,12 @@ std::vector<std::string> split_lines(const std::string& text) {
 }  // namespace
 
 Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
-                     Communicator& communicator, Workspace& workspace)
+                     Communicator& communicator, ActivationArenas& arenas)
     : config_(config),
       vocabulary_(vocabulary),
       backend_(backend),
       communicator_(communicator),
-      workspace_(workspace),
+      arenas_(arenas),
       set_(open(config.data, vocabulary)) {}
 
 Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& vocabulary) {
@@ -52,9 +52,9 @@ Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& 
 EvalRecord Validator::run(const Transformer& model, bool translate) const {
   const Stopwatch watch;
   const Share share(set_.corpus.sentences(), communicator_);
-  const HeldOut set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
-  const TeacherForced forced =
-      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), backend_, workspace_));
+  const ValidationSet set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
+  const TeacherForcedScores forced =
+      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), backend_, arenas_));
   const LossSums& sums = forced.losses;
   EvalRecord record{.set = config_.data.valid_set,
                     .loss = sums.loss / sums.tokens,
@@ -72,7 +72,7 @@ EvalRecord Validator::run(const Transformer& model, bool translate) const {
   return record;
 }
 
-TeacherForced Validator::over_ranks(TeacherForced sums) const {
+TeacherForcedScores Validator::over_ranks(TeacherForcedScores sums) const {
   const auto each_sum = [&sums](auto&& visit) {
     for (double* sum : {&sums.losses.loss, &sums.losses.nll, &sums.losses.correct, &sums.losses.tokens}) visit(*sum);
     for (std::int64_t& count : sums.bleu.correct) visit(count);

@@ -8,7 +8,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
 #include "nmt/train/teacher_forced.h"
@@ -28,14 +28,14 @@ class Validator {
   /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
   /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
   Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
-            Workspace& workspace);
+            ActivationArenas& arenas);
 
   /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples. Collective; returns the same
   /// record on all ranks. The caller sets `update` and `best`.
   EvalRecord run(const Transformer& model, bool translate) const;
 
  private:
-  TeacherForced over_ranks(TeacherForced sums) const;
+  TeacherForcedScores over_ranks(TeacherForcedScores sums) const;
   std::vector<std::string> translations(const Transformer& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
 
@@ -43,7 +43,7 @@ class Validator {
   const Vocabulary& vocabulary_;
   Backend& backend_;
   Communicator& communicator_;
-  Workspace& workspace_;
+  ActivationArenas& arenas_;
   HeldOutSet set_;
 };
 

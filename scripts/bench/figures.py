@@ -59,5 +59,5 @@ def last_json(output: str) -> dict[str, object]:
 
 
 def same_length(tokens_per_update: float, sentences: int) -> int:
-    """The length of `sentences` equal sentences that hold about so many tokens."""
+    """The length of `sentences` equal sentences that together hold about `tokens_per_update` tokens."""
     return max(1, round(tokens_per_update / sentences))

@@ -86,8 +86,8 @@ def process_seconds(pid: int | None) -> float:
 
 
 def in_turns(ours: Callable[[], Run], theirs: Callable[[], Run], pairs: int) -> tuple[list[tuple[Run, Run]], int]:
-    """Runs A B A B … until so many pairs were not disturbed, at most twice as many in all; disturbed ones are kept only
-    where there are not enough others. Returns the pairs and how many were left out."""
+    """Runs A B A B … until `pairs` pairs were undisturbed, at most twice that number in all; disturbed pairs are kept
+    only where too few others exist. Returns the pairs and how many were left out."""
     good: list[tuple[Run, Run]] = []
     bad: list[tuple[Run, Run]] = []
     while len(good) < pairs and len(good) + len(bad) < 2 * pairs:

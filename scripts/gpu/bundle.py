@@ -30,7 +30,7 @@ SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix
 CARRIED = ("LICENSE", "scripts/gpu_check.sh", "scripts/gpu/*.py", "scripts/bench/torch_gpu_step.py", "configs/*.yaml",
            "tests/golden/model/*.json")
-MOST_BYTES = 50 << 20
+MAX_BYTES = 50 << 20
 # Name, pieces, and what nmt prepare is told of files in the folder of text.
 TEXTS = (
     ("multi30k", 8000, {"--train": ["multi30k/train"], "--valid": ["multi30k/val"], "--test": ["multi30k/test_2016_flickr"]}),
@@ -164,8 +164,8 @@ def main() -> None:
     file = out.with_name(out.name + ".tar.xz")
     size = pack(out, file)
     print(f"{file}: {size / 2**20:.1f} MiB, with {', '.join(texts) or 'no text'}")
-    if size > MOST_BYTES:
-        stop(f"{file} has {size / 2**20:.1f} MiB, at most {MOST_BYTES >> 20} are wanted")
+    if size > MAX_BYTES:
+        stop(f"{file} has {size / 2**20:.1f} MiB, at most {MAX_BYTES >> 20} are wanted")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import statistics
 import machine
 from stage import Failed, Figures, Late, Missing, Stage, in_parallel
 
-MOST_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest expected value
+MAX_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest expected value
 # Preset, its text, target tokens of an update. The most telling first.
 CASES = (("base", "wmt", 25000), ("big", "wmt", 25000), ("tiny", "multi30k", 25000))
 SMALL_CASES = (("tiny", "multi30k", 300),)
@@ -66,10 +66,10 @@ class Ops:
         rows, peak = self.figures["rows"], self.figures.get("peaks", {})
         crashed = [f"{row['op']}: {row['failure']}" for row in rows if "failure" in row]
         wrong = [f"{row['op']} ({row['error']})" for row in rows
-                 if "failure" not in row and not (row["error"] is not None and row["error"] <= MOST_ERROR[row["type"]])]
+                 if "failure" not in row and not (row["error"] is not None and row["error"] <= MAX_ERROR[row["type"]])]
         problems = [*self.problems, *crashed]
         if wrong:
-            problems.append(f"{len(wrong)} of {len(rows)} ops are off by more than {MOST_ERROR}: {', '.join(wrong[:3])}")
+            problems.append(f"{len(wrong)} of {len(rows)} ops are off by more than {MAX_ERROR}: {', '.join(wrong[:3])}")
         if problems:
             raise Failed("; ".join(problems)[:500], self.figures)
         if self.late is not None:

@@ -123,7 +123,7 @@ class Stage:
         return self.ends - time.monotonic()
 
     def run(self, *words: object, most: float = 1e9, environment: dict[str, str] | None = None) -> Done:
-        """Runs a program to its end, in the time that is left and at most so many seconds; what it says goes to the log.
+        """Runs a program to its end, within the remaining time and at most `most` seconds; its output goes to the log.
         `environment` is added to that of our programs. Raises Late when it had to be killed, with all that it started."""
         command = [str(word) for word in words]
         name = pathlib.Path(command[0]).name

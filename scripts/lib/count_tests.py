@@ -14,7 +14,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 Counts = tuple[int, int, int]
-MOST_LINES = 80  # shown of one ctest entry
+MAX_LINES = 80  # shown of one ctest entry
 
 def _most(pattern: str, text: str) -> int:
     """The largest number that a pattern finds: the ranks of an MPI test print the same summary each."""
@@ -58,7 +58,7 @@ def told_by(output: str) -> list[str]:
     for end in ends:
         begin = max((i for i in range(end) if lines[i].startswith("[ RUN      ]")), default=0)
         chosen += lines[begin:end + 1]
-    return (chosen or lines)[-MOST_LINES:]
+    return (chosen or lines)[-MAX_LINES:]
 
 
 def failures(text: str) -> list[str]:

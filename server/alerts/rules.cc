@@ -8,7 +8,7 @@
 namespace babelring::alerts {
 namespace {
 
-constexpr double most_seconds = 7 * 86'400;
+constexpr double max_seconds = 7 * 86'400;
 
 /// Min and max threshold of a kind, in its unit.
 struct Bounds {
@@ -29,7 +29,7 @@ Bounds bounds_of(Kind kind) {
     case Kind::worker_lost:
       break;
   }
-  return {1, most_seconds};
+  return {1, max_seconds};
 }
 
 bool is_name(const std::string& name) {
@@ -68,8 +68,8 @@ std::optional<std::string> fault_of(const Rule& rule) {
                        rule.threshold);
   }
   for (const auto& [name, value] : {std::pair{"hold_s", rule.hold_s}, std::pair{"clear_s", rule.clear_s}}) {
-    if (!(value >= 0 && value <= most_seconds)) {
-      return fmt::format("{}: expected 0 to {:g} seconds, found {:g}", name, most_seconds, value);
+    if (!(value >= 0 && value <= max_seconds)) {
+      return fmt::format("{}: expected 0 to {:g} seconds, found {:g}", name, max_seconds, value);
     }
   }
   return std::nullopt;

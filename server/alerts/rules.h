@@ -38,7 +38,7 @@ struct Rule {
 /// The rules of a new database: one of each kind.
 std::vector<Rule> default_rules();
 
-inline constexpr std::size_t most_rules = 100;
+inline constexpr std::size_t max_rules = 100;
 
 /// The error in a rule ("threshold: expected …, found …"), or nullopt if it is valid.
 std::optional<std::string> fault_of(const Rule& rule);

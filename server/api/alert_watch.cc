@@ -10,13 +10,13 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/store/checkpoints.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_unwritten = 10'000;
+constexpr std::size_t max_unwritten = 10'000;
 
 std::vector<alerts::Rule> read_rules(store::Store& store) {
   std::vector<alerts::Rule> rules;
@@ -116,8 +116,8 @@ void AlertWatch::judge() {
     auto found = engine_.judge(running, disks, SteadyClock::now());
     unwritten_.insert(unwritten_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
-  if (unwritten_.size() > most_unwritten) {
-    unwritten_.erase(unwritten_.begin(), unwritten_.end() - static_cast<std::ptrdiff_t>(most_unwritten));
+  if (unwritten_.size() > max_unwritten) {
+    unwritten_.erase(unwritten_.begin(), unwritten_.end() - static_cast<std::ptrdiff_t>(max_unwritten));
   }
   if (unwritten_.empty()) return;
   write(unwritten_);

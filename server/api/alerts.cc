@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/records.h"
 #include "server/api/alert_watch.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -29,15 +29,15 @@ http::Response list_rules(Service& service) {
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 
-constexpr std::size_t most_rule_name_bytes = 64;
+constexpr std::size_t max_rule_name_bytes = 64;
 
 /// Reads the rule at `place` in the request's body.
 alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const std::string place = fmt::format("items/{}/", index);
   Body body(value, place);
   alerts::Rule rule;
-  rule.name = body.required_text("name", most_rule_name_bytes);
-  const auto kind = alerts::kind_of(body.required_text("kind", most_rule_name_bytes));
+  rule.name = body.required_text("name", max_rule_name_bytes);
+  const auto kind = alerts::kind_of(body.required_text("kind", max_rule_name_bytes));
   if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
   rule.kind = *kind;
   constexpr double most = std::numeric_limits<double>::max();  // fault_of() checks the bounds of the kind
@@ -47,7 +47,7 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   rule.hold_s = body.number("hold_s", -most, most).value_or(0);
   rule.clear_s = body.number("clear_s", -most, most).value_or(0);
   rule.enabled = body.flag("enabled").value_or(true);
-  rule.run = body.text("run", most_rule_name_bytes).value_or("");
+  rule.run = body.text("run", max_rule_name_bytes).value_or("");
   body.finish();
   if (!rule.run.empty() && !valid_id(rule.run, 'r')) Body::refuse(place + "run", "expected a run's id or null");
   if (const auto fault = alerts::fault_of(rule)) {  // "threshold: expected …"
@@ -64,8 +64,8 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
   if (items == nullptr || !items->is_array()) Body::refuse("items", "expected an array of rules");
   body.finish();
   const json::array& values = items->get_array();
-  if (values.size() > alerts::most_rules) {
-    Body::refuse("items", fmt::format("found {} rules, expected at most {}", values.size(), alerts::most_rules));
+  if (values.size() > alerts::max_rules) {
+    Body::refuse("items", fmt::format("found {} rules, expected at most {}", values.size(), alerts::max_rules));
   }
   std::vector<alerts::Rule> rules;
   std::set<std::string> names;

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/api/time_query.h"
 

@@ -45,7 +45,7 @@ std::string key_of(const http::WriteNote& note) {
 
 }  // namespace
 
-AuditLog::AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits)
+AuditLog::AuditLog(store::Store& store, TokenService& tokens, const Limits& limits)
     : store_(store), tokens_(tokens), limits_(limits), age_ms_(limits.age_ms), thread_([this] { loop(); }) {}
 
 AuditLog::~AuditLog() {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/api/token_book.h"
+#include "server/api/token_service.h"
 #include "server/http/access.h"
 #include "server/store/audit.h"
 
@@ -32,8 +32,8 @@ class AuditLog : public http::AuditTrail {
     // token together. Further requests are joined by status alone.
     std::int64_t rows_a_source = 500;
   };
-  AuditLog(store::Store& store, TokenBook& tokens) : AuditLog(store, tokens, Limits{}) {}
-  AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits);
+  AuditLog(store::Store& store, TokenService& tokens) : AuditLog(store, tokens, Limits{}) {}
+  AuditLog(store::Store& store, TokenService& tokens, const Limits& limits);
   /// Writes pending rows.
   ~AuditLog() override;
   AuditLog(const AuditLog&) = delete;
@@ -95,7 +95,7 @@ class AuditLog : public http::AuditTrail {
   std::shared_ptr<Joined> begin_joined(std::string key, const http::WriteNote& note, std::int64_t entry);
 
   store::Store& store_;
-  TokenBook& tokens_;
+  TokenService& tokens_;
   const Limits limits_;
   std::atomic<std::int64_t> age_ms_;
   mutable std::mutex mutex_;

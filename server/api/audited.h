@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 

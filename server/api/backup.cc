@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 
 namespace babelring::api {

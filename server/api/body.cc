@@ -16,9 +16,9 @@ constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} 
 }  // namespace
 
 void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t most_bytes, http::Handler handler) {
+                    std::size_t max_bytes, http::Handler handler) {
   http::Route route = http::returning(std::move(method), std::move(path), scope, std::move(handler));
-  route.most_body_bytes = most_bytes;
+  route.max_body_bytes = max_bytes;
   router.add(std::move(route));
 }
 
@@ -63,18 +63,18 @@ const json::value* Body::value(std::string_view name) {
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-std::optional<std::string> Body::text(std::string_view name, std::size_t most_bytes) {
+std::optional<std::string> Body::text(std::string_view name, std::size_t max_bytes) {
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
   if (!found->is_string()) refuse_member(name, "expected a string");
-  if (found->get_string().size() > most_bytes) {
-    refuse_member(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
+  if (found->get_string().size() > max_bytes) {
+    refuse_member(name, fmt::format("expected at most {} bytes, found {}", max_bytes, found->get_string().size()));
   }
   return std::string(found->get_string());
 }
 
-std::optional<std::string> Body::name_text(std::string_view name, std::size_t most_bytes) {
-  auto found = text(name, most_bytes);
+std::optional<std::string> Body::name_text(std::string_view name, std::size_t max_bytes) {
+  auto found = text(name, max_bytes);
   if (found) require_name(place_ + std::string(name), *found);
   return found;
 }
@@ -86,8 +86,8 @@ void Body::require_name(std::string_view name, std::string_view text) {
   throw http::Problem(422, "text_refused", fmt::format("{}: {}", shown, *fault), {{"/" + shown, *fault}});
 }
 
-std::string Body::required_text(std::string_view name, std::size_t most_bytes) {
-  auto found = text(name, most_bytes);
+std::string Body::required_text(std::string_view name, std::size_t max_bytes) {
+  auto found = text(name, max_bytes);
   if (!found || found->empty()) refuse_member(name, "expected a non-empty string");
   return std::move(*found);
 }

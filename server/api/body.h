@@ -12,9 +12,9 @@
 
 namespace babelring::api {
 
-/// Adds a route that takes a body of up to `most_bytes`. The handler returns the response.
+/// Adds a route that takes a body of up to `max_bytes`. The handler returns the response.
 void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t most_bytes, http::Handler handler);
+                    std::size_t max_bytes, http::Handler handler);
 
 /// Adds a POST route whose body must be empty or {}. Throws Problem 400 for any other body, before the handler.
 void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler);
@@ -33,16 +33,16 @@ class Body {
   Body(const json::value& part, std::string place);
 
   /// Each returns nullopt for a member that is absent or null.
-  std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
+  std::optional<std::string> text(std::string_view name, std::size_t max_bytes);
   /// A text for display. Throws Problem 422 text_refused if it has a control or invisible character.
-  std::optional<std::string> name_text(std::string_view name, std::size_t most_bytes);
+  std::optional<std::string> name_text(std::string_view name, std::size_t max_bytes);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<bool> flag(std::string_view name);
   /// Any value but null, for the caller to check. Null if absent.
   const json::value* value(std::string_view name);
 
-  std::string required_text(std::string_view name, std::size_t most_bytes);
+  std::string required_text(std::string_view name, std::size_t max_bytes);
 
   /// Refuses members that were not read.
   void finish() const;

@@ -190,7 +190,7 @@ bool digests_match(const Service& service, const store::CheckpointRow& checkpoin
   }
 }
 
-bool have_room_for_next(Service& service) {
+bool has_space_for_next(Service& service) {
   std::vector<store::CheckpointRow> newest;
   {
     auto reader = service.store.reader();

@@ -45,7 +45,7 @@ bool digests_match(const Service& service, const store::CheckpointRow& checkpoin
 
 /// Whether the disks have space for one more checkpoint of each active run, as large as its newest one. Checkpoints
 /// outside the roots are ignored: this server cannot check their disks.
-bool have_room_for_next(Service& service);
+bool has_space_for_next(Service& service);
 
 /// Whether the folder has the file `pinned`.
 bool is_marked(const std::filesystem::path& folder);

@@ -1,11 +1,11 @@
 #include "server/store/checkpoints.h"
 #include "base/records.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_changes.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/conditional.h"
-#include "server/api/retention.h"
+#include "server/api/responses.h"
+#include "server/api/retention_service.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -47,7 +47,7 @@ http::Response list_checkpoints(Service& service, const http::Request& request) 
 }
 
 http::Response show_checkpoint(Service& service, const http::Request& request) {
-  return thing_response(request, checkpoint_item(require_checkpoint(service, request)));
+  return resource_response(request, checkpoint_item(require_checkpoint(service, request)));
 }
 
 http::Response no_content() {

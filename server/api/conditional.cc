@@ -19,15 +19,15 @@ std::string digest_of(std::string_view text) {
   return sha256_hex(text).substr(0, digits);
 }
 
-std::string state_of(json::object thing, std::initializer_list<std::string_view> fleeting) {
-  for (const std::string_view member : fleeting) thing.erase(member);
+std::string state_of(json::object thing, std::initializer_list<std::string_view> volatile_members) {
+  for (const std::string_view member : volatile_members) thing.erase(member);
   return digest_of(to_text(thing));
 }
 
-http::Response thing_response(const http::Request& request, const json::object& thing,
-                              std::initializer_list<std::string_view> fleeting) {
+http::Response resource_response(const http::Request& request, const json::object& thing,
+                                 std::initializer_list<std::string_view> volatile_members) {
   std::string body = to_text(thing);
-  std::string etag = '"' + state_of(thing, fleeting) + '-' + digest_of(body) + '"';
+  std::string etag = '"' + state_of(thing, volatile_members) + '-' + digest_of(body) + '"';
   return tagged_response(request, std::move(body), std::move(etag));
 }
 

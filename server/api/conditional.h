@@ -12,14 +12,14 @@ namespace babelring::api {
 /// The first 24 hexadecimal digits of a digest of `text`, for entity tags.
 std::string digest_of(std::string_view text);
 
-/// The digest of a resource without its time-dependent members `fleeting` (ages, estimates). It is the first half of
-/// the resource's ETag, and If-Match of PATCH and DELETE is compared with it.
-std::string state_of(json::object thing, std::initializer_list<std::string_view> fleeting = {});
+/// The digest of a resource without its time-dependent members `volatile_members` (ages, estimates). It is the first
+/// half of the resource's ETag, and If-Match of PATCH and DELETE is compared with it.
+std::string state_of(json::object thing, std::initializer_list<std::string_view> volatile_members = {});
 
 /// The response to a GET of a single resource, with the ETag "STATE-BODY". If-None-Match is compared with the whole tag
 /// and gives 304, so that no client keeps an outdated age; If-Match is compared with STATE only.
-http::Response thing_response(const http::Request& request, const json::object& thing,
-                              std::initializer_list<std::string_view> fleeting = {});
+http::Response resource_response(const http::Request& request, const json::object& thing,
+                                 std::initializer_list<std::string_view> volatile_members = {});
 
 /// The same for a serialized body: 200, or 304 if If-None-Match has `etag` (given with its quotes).
 http::Response tagged_response(const http::Request& request, std::string body, std::string etag);

@@ -4,13 +4,13 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/answers.h"
 #include "server/api/conditional.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_labels = 64, most_label_bytes = 64, most_value_bytes = 256;
+constexpr std::size_t max_labels = 64, max_label_bytes = 64, max_value_bytes = 256;
 
 /// Escapes a member's name for a JSON pointer (RFC 6901).
 std::string pointer_part(std::string_view name) {
@@ -73,14 +73,14 @@ std::optional<std::string> read_labels(Body& body) {
   if (labels == nullptr) return std::nullopt;
   if (!labels->is_object()) Body::refuse("labels", "expected an object of strings");
   const json::object& object = labels->get_object();
-  if (object.size() > most_labels)
-    Body::refuse("labels", fmt::format("found {}, expected at most {}", object.size(), most_labels));
+  if (object.size() > max_labels)
+    Body::refuse("labels", fmt::format("found {}, expected at most {}", object.size(), max_labels));
   for (const auto& [name, value] : object) {
-    const bool formed = !name.empty() && name.size() <= most_label_bytes && name.find('=') == name.npos &&
-                        value.is_string() && value.get_string().size() <= most_value_bytes;
+    const bool formed = !name.empty() && name.size() <= max_label_bytes && name.find('=') == name.npos &&
+                        value.is_string() && value.get_string().size() <= max_value_bytes;
     if (!formed) {
       Body::refuse("labels", fmt::format("expected names of 1 to {} bytes without '=', and strings of at most {}",
-                                         most_label_bytes, most_value_bytes));
+                                         max_label_bytes, max_value_bytes));
     }
     Body::require_name("labels", std::string_view(name));
     Body::require_name("labels/" + pointer_part(name), std::string_view(value.get_string()));

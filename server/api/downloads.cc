@@ -2,9 +2,9 @@
 #include <mutex>
 
 #include "base/digest.h"
-#include "server/api/answers.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/downloads.h"
+#include "server/api/responses.h"
 #include "server/http/download.h"
 #include "server/http/tar.h"
 
@@ -14,7 +14,7 @@ std::shared_ptr<const void> Downloads::begin(const http::Request& request, const
   const std::string who = request.caller ? request.caller->token : request.address;
   const std::lock_guard lock(state_->mutex);
   int& active = state_->by_client[who];
-  if (active >= most_a_client) {
+  if (active >= max_per_client) {
     throw http::Problem(
         429, "too_many_downloads",
         fmt::format("this {} already has {} active downloads, the max", request.caller ? "token" : "address", active));

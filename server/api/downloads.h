@@ -19,7 +19,7 @@ class Downloads {
   std::shared_ptr<const void> hold(const std::string& checkpoint);
   bool in_use(const std::string& checkpoint) const;
 
-  static constexpr int most_a_client = 4;
+  static constexpr int max_per_client = 4;
 
  private:
   struct State {

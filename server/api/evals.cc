@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/control.h"
 #include "server/api/reports.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -35,14 +35,14 @@ http::Response show_eval(Service& service, const http::Request& request) {
   return json_response(eval_item(*eval));
 }
 
-constexpr std::size_t most_samples = 200, most_sample_bytes = 4096, most_set_bytes = 128, most_signature_bytes = 256;
+constexpr std::size_t max_samples = 200, max_sample_bytes = 4096, max_set_bytes = 128, max_signature_bytes = 256;
 
 EvalSample read_sample(const json::value& value, std::size_t index) {
   Body body(value, fmt::format("samples/{}/", index));
   EvalSample sample;
-  sample.source = body.text("source", most_sample_bytes).value_or("");
-  sample.reference = body.text("reference", most_sample_bytes).value_or("");
-  sample.hypothesis = body.text("hypothesis", most_sample_bytes).value_or("");
+  sample.source = body.text("source", max_sample_bytes).value_or("");
+  sample.reference = body.text("reference", max_sample_bytes).value_or("");
+  sample.hypothesis = body.text("hypothesis", max_sample_bytes).value_or("");
   body.finish();
   return sample;
 }
@@ -51,10 +51,10 @@ EvalRecord read_eval(const http::Request& request) {
   Body body(request);
   const auto number = [&](const char* name, double most) { return body.number(name, 0, most).value_or(store::absent); };
   EvalRecord eval;
-  const auto update = body.integer("update", 0, most_number);
+  const auto update = body.integer("update", 0, max_number);
   if (!update) Body::refuse("update", "expected, but absent");
   eval.update = *update;
-  eval.set = body.required_text("set", most_set_bytes);
+  eval.set = body.required_text("set", max_set_bytes);
   Body::require_name("set", eval.set);
   eval.loss = number("loss", 1e6);
   eval.nll = number("nll", 1e6);
@@ -62,10 +62,10 @@ EvalRecord read_eval(const http::Request& request) {
   eval.sacrebleu = number("sacrebleu", 100);
   eval.chrf = number("chrf", 100);
   eval.teacher_forced_bleu = number("teacher_forced_bleu", 100);
-  eval.signature = body.text("signature", most_signature_bytes).value_or("");
+  eval.signature = body.text("signature", max_signature_bytes).value_or("");
   if (const json::value* samples = body.value("samples")) {
-    if (!samples->is_array() || samples->get_array().size() > most_samples) {
-      Body::refuse("samples", fmt::format("expected an array of at most {}", most_samples));
+    if (!samples->is_array() || samples->get_array().size() > max_samples) {
+      Body::refuse("samples", fmt::format("expected an array of at most {}", max_samples));
     }
     for (const json::value& sample : samples->get_array()) {
       eval.samples.push_back(read_sample(sample, eval.samples.size()));

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "base/records.h"
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 
 namespace babelring::api {

@@ -1,4 +1,4 @@
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/store/series.h"
 

@@ -1,9 +1,9 @@
 #include "base/version.h"
 
-#include "server/api/answers.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/openapi.h"
 #include "server/api/prometheus.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/store/schema.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 http::Response ready(Service& service) {
   const auto health = service.store.health();
-  const bool checkpoint_disk = !health.database || have_room_for_next(service);
+  const bool checkpoint_disk = !health.database || has_space_for_next(service);
   const bool well = health.well() && checkpoint_disk;
   const auto word = [](bool good) { return good ? "ok" : "failing"; };
   http::Response response = json_response(json::object{{"ready", well},

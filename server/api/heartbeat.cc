@@ -1,10 +1,10 @@
 #include "base/clock.h"
 #include "base/records.h"
 #include "server/api/alert_watch.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/control.h"
 #include "server/api/reports.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 namespace {
@@ -26,9 +26,9 @@ launch::Beat read_beat(const http::Request& request) {
   Body body(request);
   const auto count = [&](const char* name) { return body.integer(name, 0, huge).value_or(0); };
   launch::Beat beat;
-  beat.attempt = body.integer("attempt", 1, most_number).value_or(0);
+  beat.attempt = body.integer("attempt", 1, max_number).value_or(0);
   if (beat.attempt == 0) Body::refuse("attempt", "expected, but absent");
-  beat.rank = body.integer("rank", 0, most_rank).value_or(0);
+  beat.rank = body.integer("rank", 0, max_rank).value_or(0);
   beat.host = body.required_text("host", 255);
   Body::require_name("host", beat.host);
   beat.pid = count("pid");

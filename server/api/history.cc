@@ -1,6 +1,6 @@
 #include "base/clock.h"
-#include "server/api/answers.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 namespace {

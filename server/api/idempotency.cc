@@ -6,20 +6,20 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/store/idempotency.h"
 
 namespace babelring::api {
 namespace {
 
 constexpr std::int64_t kept_ms = 24 * 3'600'000;
-constexpr std::size_t most_idempotency_key_bytes = 255;
+constexpr std::size_t max_idempotency_key_bytes = 255;
 
 /// The header's value without the optional quotes of a structured field.
 std::string key_of(const http::Request& request) {
   std::string key(request.header("idempotency-key"));
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"') key = key.substr(1, key.size() - 2);
-  const bool formed = !key.empty() && key.size() <= most_idempotency_key_bytes &&
+  const bool formed = !key.empty() && key.size() <= max_idempotency_key_bytes &&
                       std::all_of(key.begin(), key.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
   if (!formed) {
     throw http::Problem(400, "bad_key", "Idempotency-Key: expected 1 to 255 visible ASCII characters");
@@ -27,7 +27,7 @@ std::string key_of(const http::Request& request) {
   return key;
 }
 
-http::Response replay(const store::KeptAnswer& kept) {
+http::Response replay(const store::StoredResponse& kept) {
   http::Response response;
   response.status = kept.status;
   const auto headers = parse_json(kept.headers);
@@ -38,8 +38,8 @@ http::Response replay(const store::KeptAnswer& kept) {
   return std::move(response.set("Idempotency-Replayed", "true"));
 }
 
-store::KeptAnswer keep(const std::string& fingerprint, const http::Response& response,
-                       const std::function<std::string(const std::string&)>& kept) {
+store::StoredResponse keep(const std::string& fingerprint, const http::Response& response,
+                           const std::function<std::string(const std::string&)>& kept) {
   const auto* body = std::get_if<std::string>(&response.body);
   if (body == nullptr) fail("idempotency: expected a response with a string body");
   json::array headers;
@@ -112,7 +112,7 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
     if (response->status >= 500 || response->status == 429) {
       store::release_key(database, owner, key);
     } else {
-      store::keep_answer(database, owner, key, keep(fingerprint, *response, kept));
+      store::store_response(database, owner, key, keep(fingerprint, *response, kept));
     }
   });
   return std::move(*response);

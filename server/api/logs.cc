@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/series_request.h"
 #include "server/api/service.h"
 #include "server/http/accept.h"
@@ -13,8 +13,8 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_answer_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // per line
+constexpr std::size_t max_answer_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_text_bytes = std::size_t{64} << 10;  // per line
 
 enum class LogForm { json, ndjson, text };
 
@@ -25,8 +25,8 @@ LogForm log_form_of(const http::Request& request) {
 
 /// Truncates a line that is too long for a response, between characters.
 std::string shown_text(const std::string& text) {
-  if (text.size() <= most_text_bytes) return text;
-  std::size_t end = most_text_bytes;
+  if (text.size() <= max_text_bytes) return text;
+  std::size_t end = max_text_bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + fmt::format(" [{} more bytes]", text.size() - end);
 }
@@ -50,7 +50,7 @@ json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, st
     const store::LogRow& line = lines[tail ? lines.size() - 1 - i : i];
     json::object item = line_item(line);
     bytes += to_text(item).size() + 1;
-    if (bytes > most_answer_bytes - 256) {
+    if (bytes > max_answer_bytes - 256) {
       if (!tail) next = line.line - 1;
       break;
     }
@@ -62,10 +62,10 @@ json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, st
 
 store::LogFilter filter_of(const http::Request& request) {
   store::LogFilter filter;
-  filter.rank = integer_query(request, "rank", 0, most_rank);
+  filter.rank = integer_query(request, "rank", 0, max_rank);
   filter.level = choice_query(request, "level", {"", "debug", "info", "warn", "error"});
   filter.text = request.query_value("q").value_or("");
-  const auto after = integer_query(request, "after", 0, most_number);
+  const auto after = integer_query(request, "after", 0, max_number);
   filter.after = after ? *after : read_cursor(request).first;
   // Without a position, return the newest lines; with one, the lines after it.
   filter.tail = !after && !request.query_value("cursor");

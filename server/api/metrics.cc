@@ -1,4 +1,4 @@
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/store/series.h"
 
@@ -6,7 +6,7 @@ namespace babelring::api {
 namespace {
 
 http::Response list_keys(Service& service, const http::Request& request) {
-  const std::int64_t rank = integer_query(request, "rank", 0, most_rank, 0);
+  const std::int64_t rank = integer_query(request, "rank", 0, max_rank, 0);
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   json::array items;

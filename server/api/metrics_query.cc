@@ -10,8 +10,8 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_query_series = 50;
-constexpr std::int64_t most_query_points = 5000;
+constexpr std::size_t max_query_series = 50;
+constexpr std::int64_t max_points_per_series = 5000;
 constexpr std::int64_t finest = 20'000;  // max points per series before alignment to common rows
 constexpr std::int64_t row_bytes = 48;   // approximate size of a point in the response
 
@@ -69,7 +69,7 @@ Wish wish_of(const http::Request& request) {
     } else if (name == "keys") {
       wish.keys = texts_of(name, value);
     } else if (name == "rank") {
-      if (value != "all") wish.rank = integer_of(name, value, 0, most_rank);
+      if (value != "all") wish.rank = integer_of(name, value, 0, max_rank);
     } else if (name == "x") {
       wish.x = word_of(name, value, {"step", "wall", "rel"});
     } else if (name == "agg") {
@@ -79,14 +79,14 @@ Wish wish_of(const http::Request& request) {
     } else if (name == "to") {
       wish.to = number_of(name, value);
     } else if (name == "points") {
-      wish.points = integer_of(name, value, 2, most_query_points);
+      wish.points = integer_of(name, value, 2, max_points_per_series);
     } else {
       refuse(fmt::format("'{}': unknown member", std::string_view(name)));
     }
   }
   const std::size_t series = wish.runs.size() * wish.keys.size();
-  if (series == 0 || series > most_query_series) {
-    refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", most_query_series, series));
+  if (series == 0 || series > max_query_series) {
+    refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", max_query_series, series));
   }
   return wish;
 }

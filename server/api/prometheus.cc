@@ -11,8 +11,8 @@
 #include <span>
 
 #include "base/version.h"
-#include "server/api/answers.h"
 #include "server/api/http_meter.h"
+#include "server/api/responses.h"
 #include "server/launch/control_plane.h"
 #include "server/store/schema.h"
 #include "server/translate/pool.h"
@@ -25,9 +25,9 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr std::int64_t most_runs = 50;             // max runs with metrics, the newest active ones
-constexpr std::size_t most_ranks = 1000;           // in all
-constexpr std::size_t most_metric_lines = 20'000;  // of the whole answer
+constexpr std::int64_t max_runs = 50;             // max runs with metrics, the newest active ones
+constexpr std::size_t max_ranks = 1000;           // in all
+constexpr std::size_t max_metric_lines = 20'000;  // of the whole answer
 
 MetricFamily& family(std::vector<MetricFamily>& families, const char* name, const char* help, MetricType type) {
   return families.emplace_back(MetricFamily{name, help, type, {}});
@@ -70,7 +70,7 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
              "Time from the end of a request to its response, including queueing", MetricType::Histogram);
   std::size_t lines = 0;
   for (const auto& [key, cell] : meter.read()) {
-    if ((lines += cell.buckets.size() + 2) > most_metric_lines / 2) break;
+    if ((lines += cell.buckets.size() + 2) > max_metric_lines / 2) break;
     const auto& [route, method, status] = key;
     requests.metric.push_back(histogram({{"route", route}, {"method", method}, {"code", std::to_string(status)}},
                                         HttpMeter::bounds_s, cell.buckets, cell.seconds));
@@ -212,7 +212,7 @@ std::map<std::int64_t, double> heartbeat_ages(const Service& service, const stor
 void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader, const store::RunRow& run) {
   const auto ages_s = heartbeat_ages(service, run);
   for (const store::RankRow& rank : store::list_ranks(reader, run.number, run.attempt)) {
-    if (++into.ranks > most_ranks) return;
+    if (++into.ranks > max_ranks) return;
     const Labels labels = {{"run", run.id}, {"rank", std::to_string(rank.rank)}, {"host", rank.host}};
     if (const auto age_s = ages_s.find(rank.rank); age_s != ages_s.end()) gauge(into.age, labels, age_s->second);
     finite_gauge(into.waiting, labels, rank.last.value("exposed_communication_ms") / 1000);
@@ -249,7 +249,7 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
   }
   store::RunFilter filter;
   filter.states = {"running"};
-  filter.limit = most_runs;
+  filter.limit = max_runs;
   for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, service, *reader, run);
   for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,
                             &runs.busy, &runs.gpu, &runs.write, &runs.bytes}) {

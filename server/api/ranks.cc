@@ -1,8 +1,8 @@
 #include <map>
 
 #include "base/clock.h"
-#include "server/api/answers.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 namespace {
@@ -22,7 +22,7 @@ http::Response list_ranks(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   const std::int64_t now_ms = wall_time_ms();
-  std::map<std::int64_t, launch::HeardBeat> beats;
+  std::map<std::int64_t, launch::ReceivedHeartbeat> beats;
   if (service.control != nullptr) {
     for (auto& heard : service.control->heartbeats().of(run.id, run.attempt)) beats[heard.beat.rank] = std::move(heard);
   }

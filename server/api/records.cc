@@ -8,20 +8,20 @@
 #include "base/clock.h"
 #include "base/name_fault.h"
 #include "server/api/alert_watch.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/reports.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/store/metrics.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_records = 10'000;
-constexpr std::size_t most_metric_key_bytes = 128;
-constexpr std::size_t most_names = 64;  // in memory_bytes and in gpu
-constexpr std::size_t most_newer_runs = 10'000;
+constexpr std::size_t max_records = 10'000;
+constexpr std::size_t max_metric_key_bytes = 128;
+constexpr std::size_t max_names = 64;  // in memory_bytes and in gpu
+constexpr std::size_t max_newer_runs = 10'000;
 
 /// Throws Problem 422 for record `index`.
 [[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
@@ -61,8 +61,8 @@ void check_names(const Record& record, std::size_t index) {
 void check_record(const Record& record, std::size_t index) {
   const auto refuse = [&](const std::string& detail) { refuse_record(index, detail); };
   const auto check_number = [&](const char* member, std::int64_t value, std::int64_t low) {
-    if (value >= low && value <= most_number) return;
-    refuse(fmt::format("{}: expected an integer from {} to {}, found {}", member, low, most_number, value));
+    if (value >= low && value <= max_number) return;
+    refuse(fmt::format("{}: expected an integer from {} to {}, found {}", member, low, max_number, value));
   };
   check_number("sequence", record.header.sequence, 1);
   check_number("time_ms", record.header.time_ms, 0);
@@ -73,9 +73,9 @@ void check_record(const Record& record, std::size_t index) {
   if (step == nullptr) return;
   check_number("update", step->update, 1);
   const auto check_keys = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
-    if (values.size() > most_names) refuse(fmt::format("{}: more than {} names", member, most_names));
+    if (values.size() > max_names) refuse(fmt::format("{}: more than {} names", member, max_names));
     for (const auto& [name, value] : values) {
-      if (name.size() > most_metric_key_bytes) refuse(fmt::format("{}: a name is longer than 128 bytes", member));
+      if (name.size() > max_metric_key_bytes) refuse(fmt::format("{}: a name is longer than 128 bytes", member));
       if (name.find_first_of("\",/") != std::string::npos) {
         refuse(fmt::format("{}: a name has a reserved character", member));
       }
@@ -91,7 +91,7 @@ class NewerWorkers {
   void note(const std::string& run, const UnknownMembers& unknown) {
     {
       const std::lock_guard lock(mutex_);
-      if (runs_.size() >= most_newer_runs) runs_.clear();
+      if (runs_.size() >= max_newer_runs) runs_.clear();
       if (!runs_.insert(run).second) return;
     }
     spdlog::warn("run {}: its workers are newer than this server: '{}' and other unknown members are not stored", run,
@@ -110,16 +110,16 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   auto records = batch_from_json(run, parse_body(request), &unknown);
   if (!records) throw http::Problem(422, "record_refused", records.message());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
-  if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
+  if (records->size() > max_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
   const RecordHeader& header = records->front().header;
   if (const auto fault = name_fault(header.host)) {
     throw http::Problem(422, "record_refused", "host: " + *fault, {{"/host", *fault}});
   }
-  if (header.attempt > most_number || header.rank > most_rank) {
+  if (header.attempt > max_number || header.rank > max_rank) {
     throw http::Problem(422, "record_refused",
-                        fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", most_number,
-                                    most_rank, header.attempt, header.rank));
+                        fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", max_number,
+                                    max_rank, header.attempt, header.rank));
   }
   if (unknown.count > 0) newer.note(run, unknown);
   store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};

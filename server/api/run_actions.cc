@@ -2,16 +2,16 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 #include "server/http/dispatcher.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_action_bytes = 128 << 10;
+constexpr std::size_t max_action_bytes = 128 << 10;
 
 store::RunRow find(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
@@ -72,7 +72,7 @@ http::Response resume(Service& service, const http::Request& request) {
     }
     Body body(request, true);
     store::Resume wish{
-        .run = run.id, .actor = request.actor, .world_size = body.integer("world_size", 1, profile->most_ranks)};
+        .run = run.id, .actor = request.actor, .world_size = body.integer("world_size", 1, profile->max_ranks)};
     const std::string checkpoint = body.text("checkpoint", 28).value_or("latest");
     body.finish();
     if (checkpoint != "latest") {
@@ -94,7 +94,7 @@ http::Response checkpoint(Service& service, const http::Request& request) {
     const store::RunRow run = find(service, request);
     if (run.state != "running") refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
-    if (const auto verdict = service.checkpoint_wishes.take(run.id, SteadyClock::now()); !verdict.allowed) {
+    if (const auto verdict = service.checkpoint_requests.take(run.id, SteadyClock::now()); !verdict.allowed) {
       const http::Problem problem(429, "too_soon", "a checkpoint was requested within the last 10 s");
       return http::problem_response(problem, request.id)
           .set("Retry-After", fmt::format("{:.0f}", std::ceil(verdict.wait_seconds)));
@@ -182,14 +182,14 @@ http::Response remove_run(Service& service, const http::Request& request) {
 
 void add_run_action_routes(http::Router& router, Service& service) {
   const auto post = [&](const char* path, http::Response (*handle)(Service&, const http::Request&)) {
-    add_body_route(router, "POST", path, http::Scope::operate, most_action_bytes,
+    add_body_route(router, "POST", path, http::Scope::operate, max_action_bytes,
                    [&service, handle](const http::Request& request) { return handle(service, request); });
   };
   post("/api/v1/runs/{run}/stop", stop);
   post("/api/v1/runs/{run}/resume", resume);
   add_empty_post(router, "/api/v1/runs/{run}/checkpoint", http::Scope::operate,
                  [&service](const http::Request& request) { return checkpoint(service, request); });
-  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, most_action_bytes,
+  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, max_action_bytes,
                  [&service](const http::Request& request) { return edit(service, request); });
   router.add("DELETE", "/api/v1/runs/{run}", http::Scope::operate,
              [&service](const http::Request& request) { return remove_run(service, request); });

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "server/api/answers.h"
 #include "server/api/conditional.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 
 namespace babelring::api {
 
@@ -54,10 +54,10 @@ std::shared_ptr<const RunText> RunTexts::find(const std::string& run, std::uint6
 }
 
 void RunTexts::keep(const std::string& run, RunText text) {
-  if (text.before_age.size() > most_bytes) return;
+  if (text.before_age.size() > max_bytes) return;
   auto held = std::make_shared<const RunText>(std::move(text));
   const std::lock_guard lock(mutex_);
-  if (texts_.size() >= most_texts && !texts_.contains(run)) texts_.clear();
+  if (texts_.size() >= max_texts && !texts_.contains(run)) texts_.clear();
   texts_[run] = std::move(held);
 }
 

@@ -33,10 +33,10 @@ class RunTexts {
  public:
   /// The valid text of that run and revision; null if there is none.
   std::shared_ptr<const RunText> find(const std::string& run, std::uint64_t revision, std::int64_t now_ms) const;
-  /// Caches the text unless it is longer than most_bytes.
+  /// Caches the text unless it is longer than max_bytes.
   void keep(const std::string& run, RunText text);
 
-  static constexpr std::size_t most_texts = 256, most_bytes = std::size_t{64} << 10;
+  static constexpr std::size_t max_texts = 256, max_bytes = std::size_t{64} << 10;
 
  private:
   mutable std::mutex mutex_;

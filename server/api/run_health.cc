@@ -6,7 +6,7 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/verdict_input.h"
 #include "server/store/recent_steps.h"
 #include "server/verdict/health_alerts.h"
@@ -74,7 +74,7 @@ std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch
   std::map<std::string, verdict::HostLoad> hosts;
   if (heartbeats == nullptr) return {};
   const double threads = number_in(config_scalar(run.config, "training.threads"));
-  for (const launch::HeardBeat& heard : heartbeats->of(run.id, run.attempt)) {
+  for (const launch::ReceivedHeartbeat& heard : heartbeats->of(run.id, run.attempt)) {
     const launch::Beat& beat = heard.beat;
     if (beat.processors <= 0 || heartbeats->age_s(heard) > oldest_s) continue;
     verdict::HostLoad& host = hosts[beat.host];
@@ -92,7 +92,8 @@ std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch
   return loads;
 }
 
-std::optional<HealthBook::Entry> HealthBook::known(const store::RunRow& run, const Budget& budget, bool& fresh) const {
+std::optional<HealthCache::Entry> HealthCache::known(const store::RunRow& run, const Budget& budget,
+                                                     bool& fresh) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(run.id);
   fresh = false;
@@ -105,8 +106,8 @@ std::optional<HealthBook::Entry> HealthBook::known(const store::RunRow& run, con
   return entry;
 }
 
-HealthBook::Entry HealthBook::find(store::Reader& reader, const store::RunRow& run,
-                                   const launch::Heartbeats* heartbeats) {
+HealthCache::Entry HealthCache::find(store::Reader& reader, const store::RunRow& run,
+                                     const launch::Heartbeats* heartbeats) {
   Entry entry{.state = run.state,
               .attempt = run.attempt,
               .updated_ms = run.updated_ms,
@@ -133,9 +134,9 @@ HealthBook::Entry HealthBook::find(store::Reader& reader, const store::RunRow& r
   return entry;
 }
 
-verdict::Health HealthBook::health(store::Reader& reader, const store::RunRow& run,
-                                   const std::vector<store::AlertRow>& alerts, const launch::Heartbeats* heartbeats,
-                                   std::int64_t now_ms, Budget& budget) {
+verdict::Health HealthCache::health(store::Reader& reader, const store::RunRow& run,
+                                    const std::vector<store::AlertRow>& alerts, const launch::Heartbeats* heartbeats,
+                                    std::int64_t now_ms, Budget& budget) {
   bool fresh = false;
   std::optional<Entry> entry = known(run, budget, fresh);
   if (!fresh && budget.time.count() > 0) {

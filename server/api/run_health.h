@@ -22,7 +22,7 @@ bool is_stale(const store::RunRow& run, std::int64_t now_ms);
 
 /// Computes and caches the health of runs. The parts that need queries are computed once per state of a run. For a
 /// training run they are computed again only after 20 times the time they took. Thread-safe.
-class HealthBook {
+class HealthCache {
  public:
   using Milliseconds = std::chrono::duration<double, std::milli>;
 

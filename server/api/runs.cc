@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/api/answers.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 #include "server/api/run_health.h"
 #include "server/api/run_progress.h"
 #include "server/api/service.h"
@@ -23,14 +23,14 @@ double rate_of_all_ranks(const store::RunRow& run) {
 }
 
 /// Time budget for the health of all runs in a list. The rest is computed in later requests.
-constexpr HealthBook::Milliseconds list_health_time{25};
+constexpr HealthCache::Milliseconds list_health_time{25};
 
 const launch::Heartbeats* heartbeats_of(const Service& service) {
   return service.control == nullptr ? nullptr : &service.control->heartbeats();
 }
 
 verdict::Health health_of(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
-  HealthBook::Budget budget;
+  HealthCache::Budget budget;
   return service.health.health(reader, run, store::lasting_alerts(reader, run.id), heartbeats_of(service), now_ms,
                                budget);
 }
@@ -71,8 +71,8 @@ store::RunFilter read_filter(const http::Request& request) {
   filter.states = read_states(request);
   filter.text = request.query_value("q").value_or("");
   read_label(request, filter);
-  filter.created_after_ms = integer_query(request, "created_after", 0, most_number, 0);
-  filter.updated_after_ms = integer_query(request, "updated_after", 0, most_number, 0);
+  filter.created_after_ms = integer_query(request, "created_after", 0, max_number, 0);
+  filter.updated_after_ms = integer_query(request, "updated_after", 0, max_number, 0);
   const std::string archived = request.query_value("archived").value_or("");
   if (!archived.empty() && archived != "true" && archived != "false") {
     throw http::Problem(400, "bad_parameter", "archived: expected true or false");
@@ -126,8 +126,8 @@ http::Response list_runs(Service& service, const http::Request& request) {
   }
   const bool with_health = fields.empty() || std::find(fields.begin(), fields.end(), "health") != fields.end();
   const auto alerts = with_health ? store::lasting_alerts(*reader, "") : std::vector<store::AlertRow>();
-  HealthBook::Budget budget{.time = with_health ? list_health_time : HealthBook::Milliseconds(0),
-                            .max_age = std::chrono::seconds(10)};
+  HealthCache::Budget budget{.time = with_health ? list_health_time : HealthCache::Milliseconds(0),
+                             .max_age = std::chrono::seconds(10)};
   json::array items;
   for (const store::RunRow& run : runs) {
     const std::int64_t now_ms = wall_time_ms();

@@ -10,19 +10,19 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_series = 64;  // per response
+constexpr std::size_t max_series = 64;  // per response
 
 store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
   if (asked.agg != "lttb" && asked.agg != "raw") return store::read_series(reader, query);
   const std::size_t wanted = query.points;
-  query.points = most_raw_points;
+  query.points = max_raw_points;
   query.every_point = true;
   store::Series series = store::read_series(reader, query);
   if (series.too_long) {
     throw http::Problem(422, "query_too_expensive",
                         fmt::format("'{}' has more than {} points in this range, the max for agg={}: ask for a shorter "
                                     "range (from, to)",
-                                    query.key, most_raw_points, asked.agg));
+                                    query.key, max_raw_points, asked.agg));
   }
   return asked.agg == "raw" ? series : lttb(series, wanted);
 }
@@ -36,7 +36,7 @@ void check_price(const QueryPrice& price) {
 }
 
 std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
-  if (asked.agg == "lttb") query.points = most_raw_points;  // reads all points to choose from
+  if (asked.agg == "lttb") query.points = max_raw_points;  // reads all points to choose from
   return store::count_pieces(reader, query);
 }
 
@@ -56,7 +56,7 @@ http::Response show_series(Service& service, const http::Request& request) {
   const store::RunRow run = require_run(*reader, request);
   store::SeriesQuery query = query_of(request, run, asked);
   query.key = request.parameter("key");
-  if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, most_rank);
+  if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
   const std::int64_t pieces = pieces_of(*reader, query, asked);
   check_price({.series = 1,
                .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
@@ -82,14 +82,14 @@ std::vector<store::SeriesQuery> queries_of(const http::Request& request, const s
     query.key = name.substr(0, at);
     if (at == std::string::npos) continue;
     query.rank = parse_integer(name.substr(at + 1));
-    if (!query.rank || *query.rank < 0 || *query.rank > most_rank) {
+    if (!query.rank || *query.rank < 0 || *query.rank > max_rank) {
       throw http::Problem(400, "bad_parameter", fmt::format("keys: expected a rank after the @, found '{}'", name));
     }
   }
-  if (queries.empty() || queries.size() > most_series) {
+  if (queries.empty() || queries.size() > max_series) {
     throw http::Problem(
         400, "bad_parameter",
-        fmt::format("keys: expected 1 to {} comma-separated keys, found {}", most_series, queries.size()));
+        fmt::format("keys: expected 1 to {} comma-separated keys, found {}", max_series, queries.size()));
   }
   return queries;
 }

@@ -60,8 +60,8 @@ store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, d
 store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked) {
   store::SeriesQuery query = range_query(run, asked.x, real_query(request, "from"), real_query(request, "to"));
   const bool raw = asked.agg == "raw";  // returns every point and ignores `points`
-  const std::int64_t points = integer_query(request, "points", 2, raw ? most_raw_points : most_points, 1200);
-  query.points = static_cast<std::size_t>(raw ? most_raw_points : points);
+  const std::int64_t points = integer_query(request, "points", 2, raw ? max_raw_points : max_points, 1200);
+  query.points = static_cast<std::size_t>(raw ? max_raw_points : points);
   return query;
 }
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "server/api/answers.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/store/series.h"
 
 namespace babelring::api {
 
-inline constexpr std::int64_t most_points = 20'000, most_raw_points = 1'000'000;
+inline constexpr std::int64_t max_points = 20'000, max_raw_points = 1'000'000;
 
 /// The query parameters of a request for series.
 struct Asked {

@@ -11,7 +11,7 @@
 #include "server/api/idempotency.h"
 #include "server/api/run_answers.h"
 #include "server/api/run_health.h"
-#include "server/api/token_book.h"
+#include "server/api/token_service.h"
 #include "server/http/access_log.h"
 #include "server/http/lanes.h"
 #include "server/http/rate_limiter.h"
@@ -40,15 +40,15 @@ struct Service {
   translate::Pool* translators = nullptr;               // null: this process does not translate
   http::AccessLog* access_log = nullptr;                // null: requests are not logged
   std::shared_ptr<const http::Lanes> lanes = nullptr;   // lanes that run the handlers; null: not reported in /metrics
-  TokenBook tokens{store};
+  TokenService tokens{store};
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};
   Downloads downloads{};
   RunTexts run_texts{};
   http::RunRanks ranks{};  // reporting ranks
-  HealthBook health{};
-  http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // per run
-  EditLocks edits{};                                                   // by run or checkpoint
+  HealthCache health{};
+  http::RateLimiter checkpoint_requests{{.a_second = 0.1, .burst = 1}};  // per run
+  EditLocks edits{};                                                     // by run or checkpoint
 };
 
 /// Every route of the service.

@@ -13,8 +13,8 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t most_runs_searched = 200, most_steps = 64, warm_up_steps = 3;
-constexpr std::size_t least_steps = 8;
+constexpr std::int64_t max_runs_searched = 200, max_steps = 64, warm_up_steps = 3;
+constexpr std::size_t min_steps = 8;
 constexpr std::array<std::string_view, 15> what_decides = {"model.encoder_layers",
                                                            "model.decoder_layers",
                                                            "model.width",
@@ -49,12 +49,12 @@ bool decided_alike(std::string_view a, std::string_view b) {
 /// NaN if there are too few steps.
 double median_step_ms(store::Reader& reader, const store::RunRow& run) {
   constexpr std::array<std::string_view, 1> keys = {"step_ms"};
-  const std::int64_t first = std::max(warm_up_steps + 1, run.last.step - most_steps + 1);
+  const std::int64_t first = std::max(warm_up_steps + 1, run.last.step - max_steps + 1);
   std::vector<double> found;
   for (const auto& step : store::read_steps(reader, run.number, 0, run.attempt, first, run.last.step, keys)) {
     if (std::isfinite(step.values[0])) found.push_back(step.values[0]);
   }
-  if (found.size() < least_steps) return store::absent;
+  if (found.size() < min_steps) return store::absent;
   const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
   std::nth_element(found.begin(), middle, found.end());
   return *middle;
@@ -66,7 +66,7 @@ std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const 
                                                    std::string_view config, std::int64_t world_size,
                                                    std::int64_t parameters) {
   store::RunFilter filter;
-  filter.limit = most_runs_searched;
+  filter.limit = max_runs_searched;
   for (const store::RunRow& row : store::list_runs(reader, filter)) {
     const bool same_size = row.world_size == world_size && (parameters == 0 || row.parameters == parameters);
     if (!same_size || !on_same_machines(row, profile)) continue;

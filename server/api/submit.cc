@@ -1,18 +1,18 @@
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 #include "server/api/step_time.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_submit_bytes = most_config_bytes + (std::size_t{256} << 10);
-constexpr std::size_t most_run_name_bytes = 200, most_notes_bytes = 64 << 10;
-constexpr std::int64_t most_queued = 1000;
+constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_submit_bytes = max_config_bytes + (std::size_t{256} << 10);
+constexpr std::size_t max_run_name_bytes = 200, max_notes_bytes = 64 << 10;
+constexpr std::int64_t max_queued = 1000;
 
 /// A parsed and checked request for a new run.
 struct Submission {
@@ -22,7 +22,7 @@ struct Submission {
 };
 
 std::string read_config_text(Service& service, Body& body) {
-  const auto text = body.text("config", most_config_bytes);
+  const auto text = body.text("config", max_config_bytes);
   const auto reference = body.text("config_ref", 28);
   if (text.has_value() == reference.has_value()) {
     Body::refuse("config", "expected either config (YAML) or config_ref (the id of a run)");
@@ -58,11 +58,11 @@ Submission read_submission(Service& service, const http::Request& request) {
   Submission wish;
   wish.profile = read_profile(control, body);
   const std::string yaml = read_config_text(service, body);
-  wish.run.name = body.name_text("name", most_run_name_bytes).value_or("");
-  wish.run.world_size = body.integer("world_size", 1, wish.profile->most_ranks).value_or(1);
+  wish.run.name = body.name_text("name", max_run_name_bytes).value_or("");
+  wish.run.world_size = body.integer("world_size", 1, wish.profile->max_ranks).value_or(1);
   wish.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
   wish.run.labels = read_labels(body).value_or("{}");
-  wish.run.notes = body.text("notes", most_notes_bytes).value_or("");
+  wish.run.notes = body.text("notes", max_notes_bytes).value_or("");
   if (const auto checkpoint = body.text("resume_from", 28)) {
     const store::CheckpointRow row = require_loadable(service, *checkpoint);
     wish.run.resume_folder = row.folder;
@@ -84,8 +84,8 @@ Submission read_submission(Service& service, const http::Request& request) {
 void require_room(Service& service) {
   if (!service.store.health().disk) throw http::Problem(507, "disk_full", "too little disk space to start a run");
   auto reader = service.store.reader();
-  if (store::count_queued(*reader) >= most_queued) {
-    throw http::Problem(503, "queue_full", fmt::format("{} runs are already queued", most_queued));
+  if (store::count_queued(*reader) >= max_queued) {
+    throw http::Problem(503, "queue_full", fmt::format("{} runs are already queued", max_queued));
   }
 }
 
@@ -152,8 +152,8 @@ http::Response list_profiles(Service& service, const http::Request& request) {
     page.add({{"name", name},
               {"launcher", profile.launcher},
               {"hosts", json::array(profile.hosts.begin(), profile.hosts.end())},
-              {"most_ranks", profile.most_ranks},
-              {"most_running", profile.most_running}});
+              {"most_ranks", profile.max_ranks},
+              {"most_running", profile.max_running}});
   }
   return page.response();
 }
@@ -162,7 +162,7 @@ http::Response list_profiles(Service& service, const http::Request& request) {
 
 void add_submit_routes(http::Router& router, Service& service) {
   const auto post = [&](const char* path, http::Scope scope, http::Handler handler) {
-    add_body_route(router, "POST", path, scope, most_submit_bytes, std::move(handler));
+    add_body_route(router, "POST", path, scope, max_submit_bytes, std::move(handler));
   };
   post("/api/v1/runs", http::Scope::operate,
        [&service](const http::Request& request) { return submit(service, request); });

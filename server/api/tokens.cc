@@ -1,15 +1,15 @@
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_token_name_bytes = 100, most_prefix_bytes = 100;
-constexpr std::int64_t least_life_s = 1, most_life_s = std::int64_t{10} * 365 * 86'400;
+constexpr std::size_t max_token_name_bytes = 100, max_prefix_bytes = 100;
+constexpr std::int64_t min_life_s = 1, max_life_s = std::int64_t{10} * 365 * 86'400;
 
 json::object token_item(const store::TokenRow& token) {
   return {{"id", token.id},
@@ -24,9 +24,9 @@ json::object token_item(const store::TokenRow& token) {
 }
 
 /// Reads the runs that a token is limited to. Required for scope ingest, refused for others.
-void read_reach(Body& body, TokenBook::Wish& wish) {
+void read_reach(Body& body, TokenService::Wish& wish) {
   wish.run = body.text("run", 28).value_or("");
-  wish.run_prefix = body.text("run_prefix", most_prefix_bytes).value_or("");
+  wish.run_prefix = body.text("run_prefix", max_prefix_bytes).value_or("");
   const bool any = body.flag("any_run").value_or(false);
   if (!wish.run.empty() && !valid_id(wish.run, 'r')) Body::refuse("run", "expected the id of a run");
   Body::require_name("run_prefix", wish.run_prefix);
@@ -42,16 +42,16 @@ void read_reach(Body& body, TokenBook::Wish& wish) {
   }
 }
 
-TokenBook::Wish read_wish(const http::Request& request) {
+TokenService::Wish read_wish(const http::Request& request) {
   Body body(request);
-  TokenBook::Wish wish;
-  wish.name = body.required_text("name", most_token_name_bytes);
+  TokenService::Wish wish;
+  wish.name = body.required_text("name", max_token_name_bytes);
   Body::require_name("name", wish.name);
   const auto scope = http::scope_named(body.required_text("scope", 20));
   if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
   wish.scope = *scope;
   read_reach(body, wish);
-  if (const auto life = body.integer("expires_in_seconds", least_life_s, most_life_s)) {
+  if (const auto life = body.integer("expires_in_seconds", min_life_s, max_life_s)) {
     wish.expires_ms = wall_time_ms() + *life * 1000;
   }
   wish.created_by = request.actor;
@@ -62,7 +62,7 @@ TokenBook::Wish read_wish(const http::Request& request) {
 http::Response make_token(Service& service, const http::Request& request) {
   const auto answer = [&] {
     AuditedRow row(service, request, 201);
-    const TokenBook::Made made =
+    const TokenService::Made made =
         service.tokens.make(read_wish(request), {}, [&](store::Database& database, const store::TokenRow& token) {
           row.set_made("/api/v1/tokens/" + token.id);
           row.append(database);

@@ -1,9 +1,9 @@
 #include <boost/json/array.hpp>
 #include <memory>
 
-#include "server/api/answers.h"
 #include "server/api/body.h"
 #include "server/api/checkpoint_files.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/http/dispatcher.h"
 #include "server/translate/pool.h"
@@ -11,27 +11,27 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_lines = 32;
-constexpr std::int64_t most_pieces = 512;  // subwords per line
-constexpr std::int64_t most_beam = 12;
-constexpr std::size_t most_line_bytes = 16 << 10;
-constexpr std::size_t most_translate_bytes = most_lines * most_line_bytes + (64 << 10);
+constexpr std::size_t max_lines = 32;
+constexpr std::int64_t max_pieces = 512;  // subwords per line
+constexpr std::int64_t max_beam = 12;
+constexpr std::size_t max_line_bytes = 16 << 10;
+constexpr std::size_t max_translate_bytes = max_lines * max_line_bytes + (64 << 10);
 
 json::array read_lines(Body& body) {
   const json::value* text = body.value("text");
   if (text == nullptr || !text->is_array()) Body::refuse("text", "expected an array of lines");
   const json::array& lines = text->get_array();
-  if (lines.empty() || lines.size() > most_lines) {
-    Body::refuse("text", fmt::format("found {} lines, expected 1 to {}", lines.size(), most_lines));
+  if (lines.empty() || lines.size() > max_lines) {
+    Body::refuse("text", fmt::format("found {} lines, expected 1 to {}", lines.size(), max_lines));
   }
   for (const json::value& line : lines) {
     if (!line.is_string()) Body::refuse("text", "expected an array of strings");
     const std::string_view words(line.get_string());
     if (words.find_first_of("\r\n") != std::string_view::npos)
       Body::refuse("text", "expected lines without line breaks");
-    if (words.size() > most_line_bytes) {
+    if (words.size() > max_line_bytes) {
       throw http::Problem(422, "too_long",
-                          fmt::format("text: a line of {} bytes, expected at most {}", words.size(), most_line_bytes));
+                          fmt::format("text: a line of {} bytes, expected at most {}", words.size(), max_line_bytes));
     }
   }
   return lines;
@@ -40,9 +40,9 @@ json::array read_lines(Body& body) {
 /// Builds the request line for the translator. Omitted options have the defaults of `nmt translate`.
 json::object read_request(const http::Request& request) {
   Body body(request);
-  json::object line = {{"text", read_lines(body)}, {"most_pieces", most_pieces}};
-  const auto beam = body.integer("beam", 1, most_beam);
-  const auto nbest = body.integer("nbest", 1, beam.value_or(most_beam));
+  json::object line = {{"text", read_lines(body)}, {"most_pieces", max_pieces}};
+  const auto beam = body.integer("beam", 1, max_beam);
+  const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
   const auto length_penalty = body.number("length_penalty", 0, 10);
   body.finish();
   if (beam) line["beam"] = *beam;
@@ -96,7 +96,7 @@ void add_translate_routes(http::Router& router, Service& service) {
   route.method = "POST";
   route.path = "/api/v1/checkpoints/{checkpoint}/translate";
   route.scope = http::Scope::read;
-  route.most_body_bytes = most_translate_bytes;
+  route.max_body_bytes = max_translate_bytes;
   route.handler = [&service](std::shared_ptr<const http::Request> request, http::Reply reply) {
     translate_text(service, request, std::move(reply));
   };

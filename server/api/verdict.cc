@@ -1,7 +1,7 @@
 #include "server/verdict/verdict.h"
 
-#include "server/api/answers.h"
 #include "server/api/control.h"
+#include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/api/verdict_input.h"
 

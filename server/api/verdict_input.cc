@@ -10,10 +10,10 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t most_updates = 192;       // per rank
-constexpr std::int64_t most_step_rows = 20'000;  // of all ranks together
-constexpr std::int64_t least_updates = 32;
-constexpr std::int64_t most_pauses = 9;  // per kind: eight periods
+constexpr std::int64_t max_updates = 192;       // per rank
+constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
+constexpr std::int64_t min_updates = 32;
+constexpr std::int64_t max_pauses = 9;  // per kind: eight periods
 
 constexpr std::array<std::string_view, 13> keys = {"step_ms",
                                                    "data_ms",
@@ -69,7 +69,7 @@ double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>&
 double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t rank, std::int64_t update) {
   constexpr std::array<std::string_view, 1> step_ms = {"step_ms"};
   const auto pair = store::read_steps(reader, run.number, rank, run.attempt, update, update + 1, step_ms);
-  if (pair.size() != 2) return verdict::not_known;
+  if (pair.size() != 2) return verdict::unknown_value;
   return static_cast<double>(pair[1].time_ms - pair[0].time_ms) - pair[1].values[0];
 }
 
@@ -83,7 +83,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
-  const std::int64_t updates = std::clamp(most_step_rows / count, least_updates, most_updates);
+  const std::int64_t updates = std::clamp(max_step_rows / count, min_updates, max_updates);
   // A rank that is far behind has stopped reporting. Including it would move the window into the past.
   std::erase_if(ranks,
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
@@ -101,7 +101,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
       of_rank.steps.push_back(step_of(row));
     }
   }
-  for (const auto& pause : store::recent_pauses(reader, run.number, input.facts.first_update, last, most_pauses)) {
+  for (const auto& pause : store::recent_pauses(reader, run.number, input.facts.first_update, last, max_pauses)) {
     input.pauses.push_back({pause.checkpoint ? verdict::Pause::Kind::checkpoint : verdict::Pause::Kind::evaluation,
                             pause.step, pause.seconds, gap_after(reader, run, ranks.front().rank, pause.step)});
   }

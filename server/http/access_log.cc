@@ -31,7 +31,7 @@ std::string quoted(std::string_view text, std::size_t max_bytes = max_word_bytes
   if (text.empty()) return "null";
   const bool cut = text.size() > max_bytes;
   // Redact before truncating: a truncated token would not be recognised.
-  std::string shown = printable(std::string_view(without_secrets(text)).substr(0, max_bytes));
+  std::string shown = printable(std::string_view(redact(text)).substr(0, max_bytes));
   if (cut) shown += "...";
   return to_text(json::value(shown));
 }

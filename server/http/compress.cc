@@ -12,7 +12,7 @@
 namespace babelring::http {
 namespace {
 
-constexpr std::size_t least_bytes = 1024;  // smaller bodies hardly shrink
+constexpr std::size_t min_bytes = 1024;  // smaller bodies hardly shrink
 
 std::string gzip(std::string_view text) {
   z_stream stream{};
@@ -54,7 +54,7 @@ void compress(const Request& request, Response& response) {
     if (!lists_etag(request.header("if-none-match"), response.header("ETag"))) mark_compressed(response);
     return;
   }
-  if (text->size() <= least_bytes || !accepts_gzip(request.header("accept-encoding"))) return;
+  if (text->size() <= min_bytes || !accepts_gzip(request.header("accept-encoding"))) return;
   response.body = gzip(*text);
   response.set("Content-Encoding", "gzip");
   mark_compressed(response);

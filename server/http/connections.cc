@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::size_t most_reserve = 512;
-constexpr std::size_t most_leaving = 256;  // they still have their descriptors
+constexpr std::size_t max_reserve = 512;
+constexpr std::size_t max_leaving = 256;  // they still have their descriptors
 constexpr std::chrono::milliseconds search_pause(100);
 
 /// How expendable a session in this phase is, 0 the most; nothing: not at all.
@@ -42,7 +42,7 @@ std::int64_t order_of(std::int64_t rank, const Standing& standing) {
 }  // namespace
 
 Places Places::of(std::size_t connections, std::size_t an_address) {
-  const std::size_t reserve = std::clamp(connections / 8, std::min<std::size_t>(connections / 2, 8), most_reserve);
+  const std::size_t reserve = std::clamp(connections / 8, std::min<std::size_t>(connections / 2, 8), max_reserve);
   return {connections - reserve, reserve, an_address};
 }
 
@@ -62,7 +62,7 @@ Place Connections::find_place(const std::string& address, bool remote) {
 }
 
 Place Connections::choose_place(const std::string& address, bool remote, Ended& ended) {
-  if (leaving_ >= most_leaving) return Place::none;
+  if (leaving_ >= max_leaving) return Place::none;
   const std::size_t from = remote && places_.address > 0 ? count_from(address) : 0;
   const bool crowded = from > 0 && from >= places_.address;
   if (crowded && from >= places_.address + places_.reserve_of_address() && !make_room_in_reserve(address, ended)) {
@@ -99,7 +99,7 @@ bool Connections::make_room_in_reserve(const std::string& of_address, Ended& end
 }
 
 bool Connections::end_sessions(std::vector<Candidate> candidates, std::size_t most, Ended& ended) {
-  const std::size_t count = std::min({most, candidates.size(), most_leaving - leaving_});
+  const std::size_t count = std::min({most, candidates.size(), max_leaving - leaving_});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(candidates.begin(), middle, candidates.end(),
                     [](const Candidate& a, const Candidate& b) { return a.order < b.order; });

@@ -20,7 +20,7 @@ namespace {
 
 Response problem_of(const Request& request, const std::exception& failure) {
   if (const auto* problem = dynamic_cast<const Problem*>(&failure)) return problem_response(*problem, request.id);
-  spdlog::error("{} {} [{}]: {}", request.method, printable(without_secrets(request.target)), request.id,
+  spdlog::error("{} {} [{}]: {}", request.method, printable(redact(request.target)), request.id,
                 printable(failure.what()));
   return problem_response(Problem(500, "internal", "internal error; see this request id in the server log"),
                           request.id);
@@ -38,9 +38,9 @@ Response lost_response(const Request& request) {
 /// Checks size and type of a body before it is read. Returns nothing if they are acceptable.
 std::optional<Response> check_body(const Request& request, const Route& route, std::int64_t bytes) {
   if (bytes <= 0) return std::nullopt;
-  if (bytes > static_cast<std::int64_t>(route.most_body_bytes)) {
-    const std::string limit = route.most_body_bytes == 0 ? fmt::format("{} takes no body here", request.method)
-                                                         : fmt::format("expected at most {}", route.most_body_bytes);
+  if (bytes > static_cast<std::int64_t>(route.max_body_bytes)) {
+    const std::string limit = route.max_body_bytes == 0 ? fmt::format("{} takes no body here", request.method)
+                                                        : fmt::format("expected at most {}", route.max_body_bytes);
     return problem_response(Problem(413, "too_large", fmt::format("the body has {} bytes; {}", bytes, limit)),
                             request.id);
   }

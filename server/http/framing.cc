@@ -38,7 +38,7 @@ bool has_sound_port(std::string_view host) {
 }
 
 std::optional<FramingFault> check_request_line(std::string_view line) {
-  if (line.size() > most_request_line_bytes) return FramingFault{414, "request line is longer than 4096 bytes"};
+  if (line.size() > max_request_line_bytes) return FramingFault{414, "request line is longer than 4096 bytes"};
   const auto first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last)
     return FramingFault{400, "request line is not 'METHOD target VERSION'"};
@@ -63,7 +63,7 @@ std::optional<FramingFault> check_request_line(std::string_view line) {
 class FieldCheck {
  public:
   std::optional<FramingFault> line(std::string_view line) {
-    if (++fields_ > most_header_fields) return FramingFault{431, "more than 64 header fields"};
+    if (++fields_ > max_header_fields) return FramingFault{431, "more than 64 header fields"};
     if (line.front() == ' ' || line.front() == '\t') return FramingFault{400, "folded header line"};
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {

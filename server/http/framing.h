@@ -20,8 +20,8 @@ struct FramingFault {
 /// bytes; space before the colon; and unknown methods and versions. Returns nothing if the head is well formed.
 std::optional<FramingFault> check_framing(std::string_view head);
 
-inline constexpr std::size_t most_request_line_bytes = 4096;
-inline constexpr std::size_t most_header_bytes = 8192;
-inline constexpr std::size_t most_header_fields = 64;
+inline constexpr std::size_t max_request_line_bytes = 4096;
+inline constexpr std::size_t max_header_bytes = 8192;
+inline constexpr std::size_t max_header_fields = 64;
 
 }  // namespace babelring::http

@@ -17,7 +17,7 @@
 namespace babelring::http {
 namespace {
 
-constexpr std::size_t most_object_bytes = 512;
+constexpr std::size_t max_object_bytes = 512;
 constexpr double reports_of_a_rank = 10;  // a second: a heartbeat and four batches, with room for retries
 
 std::string host_name(std::string_view host) {
@@ -199,8 +199,8 @@ std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::s
   if (request.caller) note->token = request.caller->token;
   note->method = request.method;
   note->route = route;
-  note->object = printable(std::string_view(without_secrets(path)).substr(0, most_object_bytes));
-  note->request = without_secrets(request.id);
+  note->object = printable(std::string_view(redact(path)).substr(0, max_object_bytes));
+  note->request = redact(request.id);
   note->address = request.address;
   note->ingest = scope == Scope::ingest;
   note->kept_by_age = steers && !kept_out;
@@ -217,7 +217,7 @@ void Gate::note(const Request& request, const Response& response, std::function<
   note.time_ms = wall_time_ms();
   note.status = response.status;
   const std::string_view made = response.header("Location");
-  if (!made.empty()) note.object = printable(made.substr(0, most_object_bytes));
+  if (!made.empty()) note.object = printable(made.substr(0, max_object_bytes));
   options_.audit->note(std::move(note), std::move(then));
 }
 

@@ -13,13 +13,13 @@ double RateLimiter::refilled(const Bucket& bucket, Time now) const {
 void RateLimiter::make_room(Time now) {
   std::erase_if(buckets_,
                 [&](const auto& entry) { return refilled(entry.second, now) >= options_.burst * entry.second.scale; });
-  if (buckets_.size() < most_buckets) return;
+  if (buckets_.size() < max_buckets) return;
   const auto fill = [&](const auto& entry) {
     return refilled(entry->second, now) / (options_.burst * entry->second.scale);
   };
   std::vector<std::unordered_map<std::string, Bucket>::const_iterator> entries;
   for (auto entry = buckets_.cbegin(); entry != buckets_.cend(); ++entry) entries.push_back(entry);
-  const auto last = entries.begin() + static_cast<std::ptrdiff_t>(most_buckets / 16);
+  const auto last = entries.begin() + static_cast<std::ptrdiff_t>(max_buckets / 16);
   std::nth_element(entries.begin(), last, entries.end(),
                    [&](const auto& a, const auto& b) { return fill(a) > fill(b); });
   std::for_each(entries.begin(), last, [&](const auto& entry) { buckets_.erase(entry); });
@@ -30,7 +30,7 @@ RateLimiter::Verdict RateLimiter::take(const std::string& name, Time now, double
   const std::lock_guard lock(mutex_);
   auto found = buckets_.find(name);
   if (found == buckets_.end()) {
-    if (buckets_.size() >= most_buckets) make_room(now);
+    if (buckets_.size() >= max_buckets) make_room(now);
     found = buckets_.emplace(name, Bucket{options_.burst * scale, now, scale}).first;
   }
   Bucket& bucket = found->second;

@@ -33,7 +33,7 @@ class RateLimiter {
   bool limited() const { return options_.a_second > 0; }
   std::size_t buckets() const;
 
-  static constexpr std::size_t most_buckets = 20'000;
+  static constexpr std::size_t max_buckets = 20'000;
 
  private:
   struct Bucket {

@@ -36,7 +36,7 @@ std::string request_id(std::string_view given) {
 
 Result<RequestHead> parse_head(std::string_view text) {
   beast::http::request_parser<beast::http::empty_body> parser;
-  parser.header_limit(static_cast<std::uint32_t>(most_request_line_bytes + most_header_bytes));
+  parser.header_limit(static_cast<std::uint32_t>(max_request_line_bytes + max_header_bytes));
   parser.body_limit(boost::none);
   beast::error_code code;
   parser.put(boost::asio::buffer(text.data(), text.size()), code);

@@ -24,7 +24,7 @@ struct Route {
   std::string method;  // GET also answers HEAD
   std::string path;    // template: /api/v1/runs/{run}
   Scope scope = Scope::read;
-  std::size_t most_body_bytes = 0;
+  std::size_t max_body_bytes = 0;
   bool prompt = false;  // never blocks: handled on the I/O thread, and without checks of token or rate
   AsyncHandler handler;
   std::vector<std::string> segments;

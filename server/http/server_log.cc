@@ -23,7 +23,7 @@ std::string_view view_of(spdlog::string_view_t text) {
 class SafeText : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {
-    const std::string text = printable(without_secrets(view_of(message.payload)));
+    const std::string text = printable(redact(view_of(message.payload)));
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<SafeText>(); }
@@ -36,7 +36,7 @@ class JsonFormatter : public spdlog::formatter {
     const std::string line = to_text(json::object{
                                  {"time", format_rfc3339(time_ms)},
                                  {"level", view_of(spdlog::level::to_string_view(message.level))},
-                                 {"text", printable(without_secrets(view_of(message.payload)))},
+                                 {"text", printable(redact(view_of(message.payload)))},
                              }) +
                              '\n';
     out.append(line.data(), line.data() + line.size());

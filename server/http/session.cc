@@ -30,7 +30,7 @@ using boost::system::error_code;
 
 constexpr std::chrono::milliseconds moment(500);          // for each part of parting
 constexpr std::chrono::milliseconds moment_to_stop(200);  // until the connection of a cancelled operation is closed
-constexpr std::chrono::milliseconds first_look(50), most_pause(1000);  // whether the client still waits for an answer
+constexpr std::chrono::milliseconds first_look(50), max_pause(1000);  // whether the client still waits for an answer
 
 }  // namespace
 
@@ -249,7 +249,7 @@ asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const R
   const auto end = std::chrono::steady_clock::now() + limits_.answer;
   bool probed = false;
   // Most answers come before the first look. Ten thousand requests that wait cost ten thousand looks a second.
-  for (auto pause = first_look; !co_await arrival.wait(pause); pause = std::min(2 * pause, most_pause)) {
+  for (auto pause = first_look; !co_await arrival.wait(pause); pause = std::min(2 * pause, max_pause)) {
     const bool left = co_await client_left(takes_interim, probed);
     if (left) *gone_ = true;
     if (left) co_return std::nullopt;

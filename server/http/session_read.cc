@@ -15,7 +15,7 @@ namespace {
 using asio::use_awaitable;
 using boost::system::error_code;
 
-constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
+constexpr std::size_t max_head_bytes = max_request_line_bytes + max_header_bytes;
 constexpr std::size_t first_read_bytes = 2048;  // most heads are shorter
 constexpr std::size_t first_body_bytes = 4096;
 
@@ -39,14 +39,14 @@ asio::awaitable<std::size_t> Session::read_head() {
   bool begun = false;
   for (std::size_t searched = 0; !code;) {
     const auto end = buffer_.find(end_of_head, searched);
-    if (end != std::string::npos && end + end_of_head.size() <= most_head_bytes) co_return end + end_of_head.size();
+    if (end != std::string::npos && end + end_of_head.size() <= max_head_bytes) co_return end + end_of_head.size();
     const std::size_t have = buffer_.size();
-    if (have >= most_head_bytes) break;
+    if (have >= max_head_bytes) break;
     if (have == 0) set_deadline(reserve ? limits_.reserve_head : limits_.idle);
     if (have > 0 && !std::exchange(begun, true)) set_deadline(reserve ? limits_.reserve_head : limits_.header);
     if (timed_out_) break;  // at the moment when more came: another read would have no deadline
     searched = have - std::min(have, end_of_head.size() - 1);
-    buffer_.resize(std::min(most_head_bytes, have + first_read_bytes));
+    buffer_.resize(std::min(max_head_bytes, have + first_read_bytes));
     interruptible_ = have == 0;
     const std::size_t size = co_await transport_.async_read_some(
         asio::buffer(buffer_.data() + have, buffer_.size() - have), asio::redirect_error(use_awaitable, code));
@@ -55,7 +55,7 @@ asio::awaitable<std::size_t> Session::read_head() {
     if (code && have == 0) co_return 0;
   }
   if (!code && !timed_out_) {
-    const bool line = buffer_.find('\n') > most_request_line_bytes;
+    const bool line = buffer_.find('\n') > max_request_line_bytes;
     co_await refuse(line ? 414 : 431, line ? "target_too_long" : "headers_too_long",
                     line ? "request line is longer than 4096 bytes" : "request headers are longer than 8192 bytes");
   } else if (timed_out_) {

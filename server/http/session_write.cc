@@ -146,13 +146,13 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   }
   // Then it is the turn of other connections. With larger pieces a client that throws the bytes away sleeps more often,
   // and waking it is the dearest part of a download (docs/performance.md).
-  constexpr std::int64_t most_at_once = std::int64_t{128} << 10;
+  constexpr std::int64_t max_at_once = std::int64_t{128} << 10;
   socket_.native_non_blocking(true);
   off_t offset = slice.offset;
   std::int64_t left = slice.length;
   begin_sending();
   while (left > 0) {
-    const std::int64_t want = std::min(left, most_at_once);
+    const std::int64_t want = std::min(left, max_at_once);
     const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset, static_cast<std::size_t>(want));
     // The file has become shorter, so the announced length cannot be kept.
     if (sent == 0) throw boost::system::system_error(asio::error::eof);

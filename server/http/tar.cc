@@ -9,8 +9,8 @@ namespace babelring::http {
 namespace {
 
 constexpr std::size_t block_bytes = 512;
-constexpr std::int64_t most_ustar_bytes = (std::int64_t{1} << 33) - 1;  // eleven octal digits
-constexpr std::size_t most_ustar_name = 100;
+constexpr std::int64_t max_ustar_bytes = (std::int64_t{1} << 33) - 1;  // eleven octal digits
+constexpr std::size_t max_ustar_name = 100;
 
 void put(std::string& block, std::size_t at, std::string_view text) {
   block.replace(at, text.size(), text);
@@ -18,12 +18,12 @@ void put(std::string& block, std::size_t at, std::string_view text) {
 
 std::string ustar_block(std::string_view name, std::int64_t size, std::int64_t mtime_s, char type) {
   std::string block(block_bytes, '\0');
-  put(block, 0, name.substr(0, most_ustar_name));
+  put(block, 0, name.substr(0, max_ustar_name));
   put(block, 100, "0000644");
   put(block, 108, "0000000");
   put(block, 116, "0000000");
-  put(block, 124, fmt::format("{:011o}", std::min(size, most_ustar_bytes)));
-  put(block, 136, fmt::format("{:011o}", std::clamp<std::int64_t>(mtime_s, 0, most_ustar_bytes)));
+  put(block, 124, fmt::format("{:011o}", std::min(size, max_ustar_bytes)));
+  put(block, 136, fmt::format("{:011o}", std::clamp<std::int64_t>(mtime_s, 0, max_ustar_bytes)));
   put(block, 148, "        ");  // the checksum treats its own field as spaces
   block[156] = type;
   put(block, 257, std::string_view("ustar\00000", 8));
@@ -47,7 +47,7 @@ std::string pax_line(std::string_view key, std::string_view value) {
 }
 
 bool fits_ustar(std::string_view name) {
-  return name.size() <= most_ustar_name &&
+  return name.size() <= max_ustar_name &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c >= 0x20 && c < 0x7f; });
 }
 
@@ -56,7 +56,7 @@ bool fits_ustar(std::string_view name) {
 std::string tar_header(const std::string& name, std::int64_t size, std::int64_t mtime_s) {
   std::string extended;
   if (!fits_ustar(name)) extended += pax_line("path", name);
-  if (size > most_ustar_bytes) extended += pax_line("size", fmt::format("{}", size));
+  if (size > max_ustar_bytes) extended += pax_line("size", fmt::format("{}", size));
   std::string header;
   if (!extended.empty()) {
     const auto bytes = static_cast<std::int64_t>(extended.size());

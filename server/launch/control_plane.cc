@@ -132,7 +132,7 @@ void ControlPlane::ask_all_to_stop() {
   }
 }
 
-std::filesystem::path worker_beside_us() {
+std::filesystem::path default_worker() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? std::filesystem::path("worker") : self.parent_path() / "worker";

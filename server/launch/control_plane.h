@@ -92,6 +92,6 @@ class ControlPlane {
 };
 
 /// Path of `worker` in the folder of the running program.
-std::filesystem::path worker_beside_us();
+std::filesystem::path default_worker();
 
 }  // namespace babelring::launch

@@ -21,7 +21,7 @@ void Heartbeats::note(const std::string& run, const Beat& beat, const Source& so
   forget_silent(now);
   Run& known = run_named(run, source.token);
   known.at = now;
-  HeardBeat& heard = rank_of(known, beat.rank);
+  ReceivedHeartbeat& heard = rank_of(known, beat.rank);
   if (heard.beat.attempt == beat.attempt && heard.beat.pid == beat.pid) {
     const double seconds = std::chrono::duration<double>(now - heard.at).count();
     heard.rx_bytes_per_s = rate(heard.beat.network_rx_bytes, beat.network_rx_bytes, seconds);
@@ -48,7 +48,7 @@ Heartbeats::Run& Heartbeats::run_named(const std::string& name, const std::strin
   return run;
 }
 
-HeardBeat& Heartbeats::rank_of(Run& run, std::int64_t number) {
+ReceivedHeartbeat& Heartbeats::rank_of(Run& run, std::int64_t number) {
   const auto [entry, fresh] = run.ranks.try_emplace(number);
   Rank& rank = entry->second;
   if (fresh) {
@@ -98,9 +98,9 @@ void Heartbeats::forget_silent(SteadyClock::time_point now) {
   }
 }
 
-std::vector<HeardBeat> Heartbeats::of(const std::string& run, std::int64_t attempt) const {
+std::vector<ReceivedHeartbeat> Heartbeats::of(const std::string& run, std::int64_t attempt) const {
   const std::lock_guard lock(mutex_);
-  std::vector<HeardBeat> found;
+  std::vector<ReceivedHeartbeat> found;
   const auto known = runs_.find(run);
   if (known == runs_.end()) return found;
   for (const auto& [number, rank] : known->second.ranks) {
@@ -115,7 +115,7 @@ std::vector<Node> Heartbeats::nodes() const {
   std::map<std::string, Node> hosts;
   for (const auto& [name, run] : runs_) {
     for (const auto& [number, rank] : run.ranks) {
-      const HeardBeat& heard = rank.heard;
+      const ReceivedHeartbeat& heard = rank.heard;
       if (now - heard.at > remembered) continue;
       Node& node = hosts[heard.beat.host];
       if (node.host.empty() || heard.at > node.newest.at) node.newest = heard;

@@ -38,7 +38,7 @@ struct Beat {
 };
 
 /// A heartbeat with its arrival time and derived network rates.
-struct HeardBeat {
+struct ReceivedHeartbeat {
   Beat beat;
   SteadyClock::time_point at;
   double rx_bytes_per_s = 0, tx_bytes_per_s = 0;  // since the previous heartbeat
@@ -52,7 +52,7 @@ struct Node {
     std::optional<BeatGpu> gpu;
   };
   std::string host;
-  HeardBeat newest;
+  ReceivedHeartbeat newest;
   std::vector<Rank> ranks;  // heard within the last minute
 };
 
@@ -76,18 +76,18 @@ class Heartbeats {
   void note(const std::string& run, const Beat& beat, const Source& source);
   void note(const std::string& run, const Beat& beat) { note(run, beat, {}); }
   /// The newest heartbeats of one attempt, ordered by rank.
-  std::vector<HeardBeat> of(const std::string& run, std::int64_t attempt) const;
+  std::vector<ReceivedHeartbeat> of(const std::string& run, std::int64_t attempt) const;
   /// Hosts heard from within the last day, ordered by name.
   std::vector<Node> nodes() const;
   void forget(const std::string& run);
   /// Number of runs in memory.
   std::size_t runs() const;
 
-  double age_s(const HeardBeat& beat) const { return std::chrono::duration<double>(now_() - beat.at).count(); }
+  double age_s(const ReceivedHeartbeat& beat) const { return std::chrono::duration<double>(now_() - beat.at).count(); }
 
  private:
   struct Rank {
-    HeardBeat heard;
+    ReceivedHeartbeat heard;
     std::list<std::int64_t>::iterator in_run;
   };
   struct Run {
@@ -104,7 +104,7 @@ class Heartbeats {
 
   // These require mutex_. run_named() and rank_of() also move the entry to the newest position.
   Run& run_named(const std::string& name, const std::string& token);
-  HeardBeat& rank_of(Run& run, std::int64_t number);
+  ReceivedHeartbeat& rank_of(Run& run, std::int64_t number);
   void make_room(const std::string& name, Run& run, std::size_t ranks);
   void drop(const std::string& name);
   /// Drops a few runs that have been silent for a day.

@@ -12,7 +12,7 @@ namespace babelring::launch {
 namespace {
 
 constexpr std::streamoff tail_bytes = 64 << 10;
-constexpr std::size_t most_quoted = 300;
+constexpr std::size_t max_quoted = 300;
 
 /// Parses the number after `words` and advances `text` past it.
 std::optional<std::int64_t> number_after(std::string_view& text, std::string_view words) {
@@ -56,7 +56,7 @@ std::string last_error_line(std::string_view text) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string_view::npos) return "";
   const std::string_view rest = text.substr(at + mark.size());
-  return printable(rest.substr(0, std::min(rest.find('\n'), most_quoted)));
+  return printable(rest.substr(0, std::min(rest.find('\n'), max_quoted)));
 }
 
 std::string tail_of(const std::filesystem::path& path) {

@@ -65,18 +65,18 @@ std::optional<store::LauncherHandle> MpirunLauncher::find(const std::string& run
   return std::nullopt;
 }
 
-Sight MpirunLauncher::look(const store::LauncherHandle& handle) {
-  if (handle.pid <= 0) return {.kind = Sight::Kind::unknown};
+ProcessStatus MpirunLauncher::look(const store::LauncherHandle& handle) {
+  if (handle.pid <= 0) return {.kind = ProcessStatus::Kind::unknown};
   const auto leader = leader_of(handle);
-  if (leader && leader->alive()) return {.kind = Sight::Kind::alive};
+  if (leader && leader->alive()) return {.kind = ProcessStatus::Kind::alive};
   if (leader && !ended_.contains(handle.pid)) {  // reap a zombie unless an earlier server started it
     if (const auto ended = poll_child(static_cast<pid_t>(handle.pid)); ended && ended->code >= 0) {
       ended_[handle.pid] = ended->code;
     }
   }
   if (!members_of(handle).empty())
-    return {.kind = Sight::Kind::alive, .detail = "mpirun has ended, but ranks are still running"};
-  Sight sight{.kind = Sight::Kind::ended};
+    return {.kind = ProcessStatus::Kind::alive, .detail = "mpirun has ended, but ranks are still running"};
+  ProcessStatus sight{.kind = ProcessStatus::Kind::ended};
   if (const auto code = ended_.find(handle.pid); code != ended_.end()) sight.exit_code = code->second;
   return sight;
 }

@@ -17,7 +17,7 @@ namespace babelring::launch {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t most_proc_bytes = 1 << 20;
+constexpr std::size_t max_proc_bytes = 1 << 20;
 
 /// Reads /proc/PID/`name`. Empty if the process does not exist or is not accessible. Throws Failure if descriptors or
 /// memory run out, so that a live process is not mistaken for a dead one.
@@ -28,7 +28,7 @@ std::string read_proc(pid_t pid, const char* name) {
     fail("{}: {}", path.string(), std::strerror(errno));
   std::string text;
   char block[4096];
-  while (text.size() < most_proc_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
+  while (text.size() < max_proc_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
     text.append(block, static_cast<std::size_t>(file.gcount()));
   }
   return text;
@@ -46,9 +46,9 @@ bool has_entry(const std::string& environment, const std::string& entry) {
 /// The environment, NAME=value entries each terminated by NUL. A new process has no visible arguments or environment
 /// until its execve has finished; this function waits for that.
 std::string environment_of(const ProcessFacts& process) {
-  constexpr int most_looks = 5000;
+  constexpr int max_looks = 5000;
   std::string environment = read_proc(process.pid, "environ");
-  for (int look = 1; environment.empty() && look < most_looks; ++look) {
+  for (int look = 1; environment.empty() && look < max_looks; ++look) {
     const auto now = find_process(process.pid);
     if (!now || !now->alive() || now->start_ticks != process.start_ticks) break;
     const bool made = !read_proc(process.pid, "cmdline").empty();

@@ -9,7 +9,7 @@
 namespace babelring::launch {
 namespace {
 
-constexpr std::size_t most_profile_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_profile_bytes = std::size_t{1} << 20;
 
 bool is_name(const std::string& text) {
   constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
@@ -55,8 +55,8 @@ void Profile::bind(OptionBinder& b) {
       "data_roots", data_roots,
       "data.folder must lie below one of these, training.start_from below these or the run folders; empty: anywhere");
   b.flag("data_is_here", data_is_here, "the server can access data.folder and checks it before a start");
-  b.integer("most_ranks", most_ranks, 1, 100000, "maximum number of ranks per run");
-  b.integer("most_running", most_running, 1, 10000, "maximum number of concurrent runs; others are queued");
+  b.integer("most_ranks", max_ranks, 1, 100000, "maximum number of ranks per run");
+  b.integer("most_running", max_running, 1, 10000, "maximum number of concurrent runs; others are queued");
   b.number("launch_timeout_s", launch_timeout_s, 1, 86400, "time limit until every rank has reported");
   b.number("heartbeat_timeout_s", heartbeat_timeout_s, 2, 86400, "silence of a rank after which the attempt is ended");
   b.number("stall_timeout_s", stall_timeout_s, 0, 1e7,
@@ -72,8 +72,8 @@ void Profile::check() const {
   }
   std::int64_t slots = 0;
   for (const std::string& host : hosts) slots += parse_host(host).slots;
-  if (!hosts.empty() && slots < most_ranks) {
-    throw UsageFailure(fmt::format("{}.most_ranks: {}, but its hosts have {} slots", name, most_ranks, slots));
+  if (!hosts.empty() && slots < max_ranks) {
+    throw UsageFailure(fmt::format("{}.most_ranks: {}, but its hosts have {} slots", name, max_ranks, slots));
   }
   if (launcher == "slurm" && !hosts.empty()) {
     throw UsageFailure(fmt::format("{}.hosts: Slurm chooses hosts; use submit: [\"--nodelist=…\"]", name));
@@ -83,12 +83,12 @@ void Profile::check() const {
 Profiles builtin_profiles() {
   Profile local;
   local.name = "mpirun-local";
-  local.most_ranks = 64;
+  local.max_ranks = 64;
   return {{local.name, local}};
 }
 
 Profiles read_profiles(const std::string& yaml, const std::string& file_name) {
-  if (yaml.size() > most_profile_bytes) throw UsageFailure(fmt::format("{}: larger than 1 MiB", file_name));
+  if (yaml.size() > max_profile_bytes) throw UsageFailure(fmt::format("{}: larger than 1 MiB", file_name));
   Profiles profiles = builtin_profiles();
   OptionBinder binder;
   for (const std::string& name : names_in(yaml, file_name)) {

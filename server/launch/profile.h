@@ -24,8 +24,8 @@ struct Profile {
   std::string working_folder;            // base of relative paths in a configuration; empty: the server's
   std::vector<std::string> data_roots;   // data.folder and start_from must lie below one; empty: anywhere
   bool data_is_here = true;              // the server can access data.folder and checks it before a start
-  std::int64_t most_ranks = 64;
-  std::int64_t most_running = 1;
+  std::int64_t max_ranks = 64;
+  std::int64_t max_running = 1;
   double launch_timeout_s = 120;    // until each rank has reported
   double heartbeat_timeout_s = 15;  // silence of a rank that ends an attempt
   double stall_timeout_s = 1800;    // without an update although all ranks report; 0: no timeout

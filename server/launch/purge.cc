@@ -13,13 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t most_checkpoints = 100'000;
+constexpr std::int64_t max_checkpoints = 100'000;
 
-void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const RemoveCheckpoint& remove) {
+void remove_checkpoints(store::Store& store, const store::RunToPurge& run, const RemoveCheckpoint& remove) {
   std::vector<store::CheckpointRow> checkpoints;
   {
     auto reader = store.reader(store::Store::For::own);
-    checkpoints = store::list_checkpoints(*reader, run.number, false, {0, 0}, most_checkpoints);
+    checkpoints = store::list_checkpoints(*reader, run.number, false, {0, 0}, max_checkpoints);
   }
   for (const store::CheckpointRow& checkpoint : checkpoints) {
     try {
@@ -38,12 +38,12 @@ void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const 
 
 void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, const NotePurge& note,
                         std::int64_t now_ms) {
-  std::vector<store::DoomedRun> doomed;
+  std::vector<store::RunToPurge> doomed;
   {
     auto reader = store.reader(store::Store::For::own);
-    doomed = store::doomed_runs(*reader, now_ms - deleted_kept_ms);
+    doomed = store::runs_to_purge(*reader, now_ms - deleted_kept_ms);
   }
-  for (const store::DoomedRun& run : doomed) {
+  for (const store::RunToPurge& run : doomed) {
     if (run.checkpoints_too) remove_checkpoints(store, run, remove);
     store.write([&](store::Database& database) {
       store::purge_run(database, run.number);

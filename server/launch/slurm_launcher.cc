@@ -98,16 +98,16 @@ std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run,
   return store::LauncherHandle{.job = jobs.back().id};
 }
 
-Sight SlurmLauncher::look(const store::LauncherHandle& handle) {
+ProcessStatus SlurmLauncher::look(const store::LauncherHandle& handle) {
   const std::lock_guard lock(mutex_);
   wanted_.insert(handle.job);
   if (!thread_.joinable()) thread_ = std::thread([this] { poll_loop(); });
   wake_.notify_one();
-  if (!trouble_.empty()) return {.kind = Sight::Kind::unknown, .detail = trouble_};
+  if (!trouble_.empty()) return {.kind = ProcessStatus::Kind::unknown, .detail = trouble_};
   if (const auto seen = seen_.find(handle.job); seen != seen_.end()) return sight_of(seen->second);
   const auto missing = missing_.find(handle.job);
-  if (missing == missing_.end() || missing->second < polls_until_gone) return {.kind = Sight::Kind::alive};
-  return {.kind = Sight::Kind::ended, .detail = fmt::format("Slurm no longer knows job {}", handle.job)};
+  if (missing == missing_.end() || missing->second < polls_until_gone) return {.kind = ProcessStatus::Kind::alive};
+  return {.kind = ProcessStatus::Kind::ended, .detail = fmt::format("Slurm no longer knows job {}", handle.job)};
 }
 
 void SlurmLauncher::poll_loop() {

@@ -23,7 +23,7 @@ struct SlurmJob {
 /// Parses the output of squeue. The text is untrusted; malformed lines are skipped.
 std::vector<SlurmJob> parse_squeue(std::string_view text);
 /// The attempt status for a job's state.
-Sight sight_of(const SlurmJob& job);
+ProcessStatus sight_of(const SlurmJob& job);
 /// The job id in the output of sbatch --parsable, "4711" or "4711;cluster". Empty if malformed.
 std::string parse_sbatch(std::string_view text);
 
@@ -38,7 +38,7 @@ class SlurmLauncher : public Launcher {
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const override;
   store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) override;
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
-  Sight look(const store::LauncherHandle& handle) override;
+  ProcessStatus look(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 

@@ -8,11 +8,11 @@
 namespace babelring::launch {
 namespace {
 
-constexpr std::size_t most_jobs = 100'000;
-constexpr std::size_t most_id_digits = 20;
+constexpr std::size_t max_jobs = 100'000;
+constexpr std::size_t max_id_digits = 20;
 
 bool is_job_id(std::string_view text) {
-  return !text.empty() && text.size() <= most_id_digits &&
+  return !text.empty() && text.size() <= max_id_digits &&
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
@@ -33,7 +33,7 @@ std::string_view take_field(std::string_view& line) {
 
 std::vector<SlurmJob> parse_squeue(std::string_view text) {
   std::vector<SlurmJob> jobs;
-  while (!text.empty() && jobs.size() < most_jobs) {
+  while (!text.empty() && jobs.size() < max_jobs) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -50,16 +50,16 @@ std::vector<SlurmJob> parse_squeue(std::string_view text) {
   return jobs;
 }
 
-Sight sight_of(const SlurmJob& job) {
+ProcessStatus sight_of(const SlurmJob& job) {
   const auto is = [&](auto... names) { return ((job.state == names) || ...); };
   if (is("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED")) {
-    return {.kind = Sight::Kind::pending, .detail = job.reason};
+    return {.kind = ProcessStatus::Kind::pending, .detail = job.reason};
   }
   if (is("RUNNING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")) {
-    return {.kind = Sight::Kind::alive};
+    return {.kind = ProcessStatus::Kind::alive};
   }
-  if (is("PREEMPTED")) return {.kind = Sight::Kind::preempted, .detail = "preempted by Slurm"};
-  Sight sight{.kind = Sight::Kind::ended, .exit_code = job.exit_code};
+  if (is("PREEMPTED")) return {.kind = ProcessStatus::Kind::preempted, .detail = "preempted by Slurm"};
+  ProcessStatus sight{.kind = ProcessStatus::Kind::ended, .exit_code = job.exit_code};
   if (is("COMPLETED")) return sight;
   if (is("FAILED")) {
     if (job.exit_code == 0) sight.exit_code.reset();

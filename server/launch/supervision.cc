@@ -26,7 +26,7 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
 }
 
 /// The cause of an attempt's unexpected end, from the most specific source available.
-std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const std::optional<LostRank>& lost,
+std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& sight, const std::optional<LostRank>& lost,
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
   if (run.outcome == "failed" && !run.outcome_detail.empty()) return run.outcome_detail;
@@ -54,13 +54,13 @@ Supervisor::Time Supervisor::heard_until(const std::string& run) const {
   return parts_.heard_until ? std::min(parts_.heard_until(run), now_) : now_;
 }
 
-bool Supervisor::heard_within(const store::LaunchRow& run, const std::vector<HeardBeat>& beats,
+bool Supervisor::heard_within(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats,
                               std::chrono::seconds age) const {
   const Time since = heard_until(run.id) - age;
-  return std::any_of(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at > since; });
+  return std::any_of(beats.begin(), beats.end(), [&](const ReceivedHeartbeat& beat) { return beat.at > since; });
 }
 
-double Supervisor::silence_s(const HeardBeat& beat, const Watch& watch, Time until) const {
+double Supervisor::silence_s(const ReceivedHeartbeat& beat, const Watch& watch, Time until) const {
   return seconds_between(std::max({beat.at, awake_since_, watch.since}), until);
 }
 
@@ -84,7 +84,7 @@ void Supervisor::attend(const store::LaunchRow& run) {
 }
 
 void Supervisor::attend_external(const store::LaunchRow& run) {
-  const std::vector<HeardBeat> beats = parts_.heartbeats.of(run.id, run.attempt);
+  const std::vector<ReceivedHeartbeat> beats = parts_.heartbeats.of(run.id, run.attempt);
   if (run.state == RunState::lost) {
     note_signs_of_life(run, beats);
     return;
@@ -112,9 +112,10 @@ void Supervisor::conclude_external(const store::LaunchRow& run, const std::strin
   parts_.changed(run.id);
 }
 
-void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats) {
+void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats) {
   const Time since = heard_until(run.id) - patience;
-  const auto fresh = std::find_if(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at >= since; });
+  const auto fresh =
+      std::find_if(beats.begin(), beats.end(), [&](const ReceivedHeartbeat& beat) { return beat.at >= since; });
   if (fresh == beats.end()) return;
   change(run, RunEvent::reported, fmt::format("rank {} reports", fresh->beat.rank));
 }
@@ -138,26 +139,26 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
     spdlog::info("run {} attempt {}: resuming supervision", run.id, run.attempt);
   }
   if (!find_launcher(run, watch, launcher)) {
-    conclude(run, profile, watch, {.kind = Sight::Kind::ended, .detail = "the server ended during the launch"});
+    conclude(run, profile, watch, {.kind = ProcessStatus::Kind::ended, .detail = "the server ended during the launch"});
     return;
   }
-  const Sight sight = launcher.look(run.handle);
-  if (sight.kind != Sight::Kind::unknown) watch.unseen_since.reset();
+  const ProcessStatus sight = launcher.look(run.handle);
+  if (sight.kind != ProcessStatus::Kind::unknown) watch.unseen_since.reset();
   switch (sight.kind) {
-    case Sight::Kind::ended:
-    case Sight::Kind::preempted:
+    case ProcessStatus::Kind::ended:
+    case ProcessStatus::Kind::preempted:
       conclude(run, profile, watch, sight);
       return;
-    case Sight::Kind::pending:
+    case ProcessStatus::Kind::pending:
       watch.since = now_;  // not started yet: no timeout applies
       if (run.state == RunState::stopping && !watch.ending) {
         begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped before it started", ""});
       }
       return;
-    case Sight::Kind::alive:
+    case ProcessStatus::Kind::alive:
       watch_living(run, profile, launcher, watch);
       return;
-    case Sight::Kind::unknown:
+    case ProcessStatus::Kind::unknown:
       break;
   }
   if (!watch.unseen_since) watch.unseen_since = now_;
@@ -174,7 +175,7 @@ void Supervisor::watch_living(const store::LaunchRow& run, const Profile& profil
     launcher.kill(run.handle, now_ - watch.ending->since > patience);
     return;
   }
-  const std::vector<HeardBeat> beats = parts_.heartbeats.of(run.id, run.attempt);
+  const std::vector<ReceivedHeartbeat> beats = parts_.heartbeats.of(run.id, run.attempt);
   if (run.state == RunState::launching) note_signs_of_life(run, beats);
   if (run.state == RunState::stopping) watch_stopping(run, launcher, watch);
   if (watch.ending) return;
@@ -196,12 +197,13 @@ void Supervisor::watch_stopping(const store::LaunchRow& run, Launcher& launcher,
 }
 
 std::optional<Supervisor::Fault> Supervisor::find_fault(const store::LaunchRow& run, const Profile& profile,
-                                                        const Watch& watch, const std::vector<HeardBeat>& beats) const {
-  const HeardBeat* quietest = nullptr;
+                                                        const Watch& watch,
+                                                        const std::vector<ReceivedHeartbeat>& beats) const {
+  const ReceivedHeartbeat* quietest = nullptr;
   std::set<std::int64_t> heard;
   const Time until = heard_until(run.id);
   double shortest = 1e300, newest_update = 1e300;
-  for (const HeardBeat& beat : beats) {
+  for (const ReceivedHeartbeat& beat : beats) {
     heard.insert(beat.beat.rank);
     if (quietest == nullptr || beat.at < quietest->at) quietest = &beat;
     shortest = std::min(shortest, silence_s(beat, watch, until));
@@ -237,11 +239,12 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
   launcher.kill(run.handle, false);
 }
 
-Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const {
+Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch,
+                                     const ProcessStatus& sight) const {
   if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
   // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
-  if (sight.kind == Sight::Kind::preempted && run.state != RunState::stopping) {
+  if (sight.kind == ProcessStatus::Kind::preempted && run.state != RunState::stopping) {
     return {now_, RunEvent::preempted, sight.detail, ""};
   }
   if (run.state == RunState::stopping || run.outcome == "stopped") {
@@ -254,7 +257,8 @@ Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& w
   return {now_, RunEvent::faulted, cause_of_end(run, sight, lost, log), lost ? lost->host : ""};
 }
 
-void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch, const Sight& sight) {
+void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch,
+                          const ProcessStatus& sight) {
   store::LaunchRow run = row;
   {
     // The last records may have arrived after `row` was read.
@@ -265,7 +269,7 @@ void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, c
   const bool known = sight.exit_code || watch.ending || !run.outcome.empty() || watch.started_here;
   if (end.event == RunEvent::faulted) {
     cool_down_.strike(blamed(profile, end.host), std::chrono::duration<double>(profile.cool_down_s), now_);
-    const bool diverged = run.outcome == "failed" && run.outcome_detail.starts_with(diverged_words);
+    const bool diverged = run.outcome == "failed" && run.outcome_detail.starts_with(diverged_prefix);
     const bool hopeless = (sight.exit_code == usage_exit_code || diverged) && !watch.ending;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
   }

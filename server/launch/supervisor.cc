@@ -75,7 +75,7 @@ void Supervisor::attend_all(const std::vector<store::LaunchRow>& runs,
 
 bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) const {
   const auto running = running_.find(run.profile);
-  return running == running_.end() || running->second < profile.most_running;
+  return running == running_.end() || running->second < profile.max_running;
 }
 
 std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile, std::int64_t ranks) const {

@@ -86,20 +86,21 @@ class Supervisor {
   bool find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher);
   void watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch);
   void watch_stopping(const store::LaunchRow& run, Launcher& launcher, Watch& watch);
-  void note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats);
+  void note_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
   std::optional<Fault> find_fault(const store::LaunchRow& run, const Profile& profile, const Watch& watch,
-                                  const std::vector<HeardBeat>& beats) const;
+                                  const std::vector<ReceivedHeartbeat>& beats) const;
   void begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending);
-  void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const Sight& sight);
-  Ending judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const;
+  void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const ProcessStatus& sight);
+  Ending judge(const store::LaunchRow& run, const Watch& watch, const ProcessStatus& sight) const;
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
   /// The time up to which all received heartbeats of the run have been processed.
   Time heard_until(const std::string& run) const;
   /// True if the newest processed heartbeat is not older than `age`.
-  bool heard_within(const store::LaunchRow& run, const std::vector<HeardBeat>& beats, std::chrono::seconds age) const;
+  bool heard_within(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats,
+                    std::chrono::seconds age) const;
   /// Seconds of silence before `until`. Excludes time in which the supervisor was delayed or the attempt was not
   /// running.
-  double silence_s(const HeardBeat& beat, const Watch& watch, Time until) const;
+  double silence_s(const ReceivedHeartbeat& beat, const Watch& watch, Time until) const;
 
   SupervisorParts parts_;
   CoolDown cool_down_;

@@ -78,12 +78,12 @@ std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
 std::string folder_of(Reader& reader, std::int64_t run);
 
 /// A deleted run due for purging.
-struct DoomedRun {
+struct RunToPurge {
   std::int64_t number = 0;
   std::string id, folder;
   bool checkpoints_too = false;
 };
 /// Up to 100 runs deleted before `before_ms`.
-std::vector<DoomedRun> doomed_runs(Reader& reader, std::int64_t before_ms);
+std::vector<RunToPurge> runs_to_purge(Reader& reader, std::int64_t before_ms);
 
 }  // namespace babelring::store

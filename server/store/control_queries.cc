@@ -132,12 +132,12 @@ std::string folder_of(Reader& reader, std::int64_t run) {
   return row.step() ? row.text(0) : "";
 }
 
-std::vector<DoomedRun> doomed_runs(Reader& reader, std::int64_t before_ms) {
+std::vector<RunToPurge> runs_to_purge(Reader& reader, std::int64_t before_ms) {
   Statement rows = reader.database.prepare(
       "SELECT run, id, coalesce(folder, ''), delete_checkpoints FROM runs LEFT JOIN launches USING (run) "
       "WHERE deleted_ms < ? LIMIT 100");
   rows.bind(before_ms);
-  std::vector<DoomedRun> doomed;
+  std::vector<RunToPurge> doomed;
   while (rows.step()) doomed.push_back({rows.integer(0), rows.text(1), rows.text(2), rows.integer(3) != 0});
   return doomed;
 }

@@ -2,14 +2,14 @@
 
 namespace babelring::store {
 
-std::optional<KeptAnswer> claim_key(Database& writer, std::string_view owner, std::string_view key,
-                                    std::string_view fingerprint, std::int64_t now_ms, std::int64_t since_ms) {
+std::optional<StoredResponse> claim_key(Database& writer, std::string_view owner, std::string_view key,
+                                        std::string_view fingerprint, std::int64_t now_ms, std::int64_t since_ms) {
   writer.prepare("DELETE FROM idempotency WHERE created_ms < ?1").bind(since_ms).run();
   {
     auto query =
         writer.prepare("SELECT fingerprint, status, headers, body FROM idempotency WHERE owner = ?1 AND key = ?2");
     if (query.bind(owner, key).step()) {
-      return KeptAnswer{query.text(0), static_cast<int>(query.integer(1)), query.text(2), query.text(3)};
+      return StoredResponse{query.text(0), static_cast<int>(query.integer(1)), query.text(2), query.text(3)};
     }
   }
   auto insert = writer.prepare("INSERT INTO idempotency (owner, key, created_ms, fingerprint) VALUES (?1, ?2, ?3, ?4)");
@@ -17,7 +17,7 @@ std::optional<KeptAnswer> claim_key(Database& writer, std::string_view owner, st
   return std::nullopt;
 }
 
-void keep_answer(Database& writer, std::string_view owner, std::string_view key, const KeptAnswer& answer) {
+void store_response(Database& writer, std::string_view owner, std::string_view key, const StoredResponse& answer) {
   auto update =
       writer.prepare("UPDATE idempotency SET status = ?3, headers = ?4, body = ?5 WHERE owner = ?1 AND key = ?2");
   update.bind(owner, key, answer.status, answer.headers, answer.body).run();

@@ -12,10 +12,10 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_ranges = 1000;  // max ranges of sequence numbers per rank
-constexpr std::size_t most_ranks = 4096;   // max cached ranks
+constexpr std::size_t max_ranges = 1000;  // max ranges of sequence numbers per rank
+constexpr std::size_t max_ranks = 4096;   // max cached ranks
 
-constexpr std::size_t most_layouts = 500, most_keys = 2000;  // per run
+constexpr std::size_t max_layouts = 500, max_keys = 2000;  // per run
 
 /// Throws Rejected if a run has too many layouts or keys. They are cached for the lifetime of the server.
 void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
@@ -30,10 +30,10 @@ void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
     const auto& some = layouts.keys(number);
     keys.insert(some.begin(), some.end());
   }
-  if (numbers.size() > most_layouts) {
-    throw Rejected(fmt::format("a run's steps have at most {} different sets of keys", most_layouts));
+  if (numbers.size() > max_layouts) {
+    throw Rejected(fmt::format("a run's steps have at most {} different sets of keys", max_layouts));
   }
-  if (keys.size() > most_keys) throw Rejected(fmt::format("a run has at most {} metric keys", most_keys));
+  if (keys.size() > max_keys) throw Rejected(fmt::format("a run has at most {} metric keys", max_keys));
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ void Ingest::forget() {
 
 Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {
   if (const auto known = ranks_.find(key); known != ranks_.end()) return known->second;
-  if (ranks_.size() >= most_ranks) ranks_.clear();
+  if (ranks_.size() >= max_ranks) ranks_.clear();
   RankState& state = ranks_[key];
   const auto [run, attempt, rank] = key;
   Statement arrivals = database_.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
@@ -90,9 +90,9 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     auto id = std::visit([&](const auto& body) { return store(target, record, body); }, record.body);
     result.fresh.push_back({index, std::move(id)});
   }
-  if (rank.arrived.ranges().size() > most_ranges) {
-    throw Rejected(fmt::format("rank {} of run {}: more than {} gaps in the sequence numbers", batch.rank, batch.run,
-                               most_ranges));
+  if (rank.arrived.ranges().size() > max_ranges) {
+    throw Rejected(
+        fmt::format("rank {} of run {}: more than {} gaps in the sequence numbers", batch.rank, batch.run, max_ranges));
   }
   std::set<std::int64_t> summarised;
   for (const std::int64_t bucket : rank.touched) {
@@ -100,7 +100,7 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     summarise(target, bucket);
     summarised.insert(bucket);
   }
-  raise_pyramid(database_, {run, batch.rank, batch.attempt}, std::move(summarised), rank.last_update);
+  update_pyramid(database_, {run, batch.rank, batch.attempt}, std::move(summarised), rank.last_update);
   rank.touched.clear();
   save_rank(target);
   return result;

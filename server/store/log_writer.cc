@@ -5,13 +5,13 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_tails = 1024;  // cached
+constexpr std::size_t max_tails = 1024;  // cached
 
 }  // namespace
 
 LogWriter::Tail& LogWriter::tail(std::int64_t run) {
   if (const auto known = tails_.find(run); known != tails_.end()) return known->second;
-  if (tails_.size() >= most_tails) tails_.clear();
+  if (tails_.size() >= max_tails) tails_.clear();
   Statement lines = database_.prepare(
       "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines "
       "WHERE run = ?");
@@ -34,7 +34,7 @@ std::int64_t LogWriter::append(std::int64_t run, const LogLine& line) {
       .run();
   ++end.lines;
   end.bytes += line.text.size();
-  if (end.lines >= most_lines || end.bytes >= most_bytes) pack(run);
+  if (end.lines >= max_lines || end.bytes >= max_bytes) pack(run);
   return number;
 }
 
@@ -43,7 +43,7 @@ void LogWriter::pack_all() {
   {
     Statement rows = database_.prepare(
         "SELECT run FROM log_lines GROUP BY run HAVING count(*) >= ? OR sum(length(CAST(text AS BLOB))) >= ?");
-    rows.bind(static_cast<std::int64_t>(most_lines), static_cast<std::int64_t>(most_bytes));
+    rows.bind(static_cast<std::int64_t>(max_lines), static_cast<std::int64_t>(max_bytes));
     while (rows.step()) runs.push_back(rows.integer(0));
   }
   for (const std::int64_t run : runs) pack(run);
@@ -59,7 +59,7 @@ void LogWriter::pack(std::int64_t run) {
     while (rows.step()) {
       if (block.lines() == 0) first = rows.integer(0);
       block.add({rows.integer(1), rows.integer(2), rows.integer(3), rows.blob(4), rows.blob(5)});
-      if (block.lines() < most_lines && block.raw_bytes() < most_bytes) continue;
+      if (block.lines() < max_lines && block.raw_bytes() < max_bytes) continue;
       store_block(run, first, block);
       block = LogBlock();
     }

@@ -23,7 +23,7 @@ class LogWriter {
   /// Clears the cache. Call this after a rollback.
   void forget() { tails_.clear(); }
 
-  static constexpr std::size_t most_lines = 1000, most_bytes = 128 << 10;  // unpacked, per run
+  static constexpr std::size_t max_lines = 1000, max_bytes = 128 << 10;  // unpacked, per run
   static constexpr std::int64_t default_limit_bytes = std::int64_t{64} << 20;
 
  private:

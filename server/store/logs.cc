@@ -7,7 +7,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_scanned = std::size_t{64} << 20;
+constexpr std::size_t max_scanned = std::size_t{64} << 20;
 
 /// A read transaction over several statements, so that lines packed in the meantime are read exactly once.
 class Snapshot {
@@ -91,8 +91,8 @@ class LogScan {
       page_.lines.push_back(
           {number, line.attempt, line.rank, line.time_ms, std::string(line.level), std::string(line.text)});
     }
-    full_ = static_cast<std::int64_t>(page_.lines.size()) >= filter_.limit || bytes_ >= filter_.most_bytes ||
-            scanned_ >= most_scanned;
+    full_ = static_cast<std::int64_t>(page_.lines.size()) >= filter_.limit || bytes_ >= filter_.max_bytes ||
+            scanned_ >= max_scanned;
   }
 
   void scan_line(const Statement& row) {

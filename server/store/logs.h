@@ -16,7 +16,7 @@ struct LogPage {
 };
 
 /// Returns the first matching lines after `after`, or the last ones with `tail`. A page has at most `limit` lines and
-/// about `most_bytes` of text. One call searches at most 64 MiB, so a page can be empty although more lines match:
+/// about `max_bytes` of text. One call searches at most 64 MiB, so a page can be empty although more lines match:
 /// continue from `next`. Throws SqlFailure, or Failure for a damaged block.
 LogPage read_logs(Reader& reader, std::int64_t run, const LogFilter& filter);
 

@@ -6,7 +6,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t groups_a_point = 8, most_spare_groups = 160'000;
+constexpr std::size_t groups_a_point = 8, max_spare_groups = 160'000;
 
 void widen(SeriesPoint& point, double min, double max, std::int64_t finite) {
   point.min = point.finite == 0 ? min : std::min(point.min, min);
@@ -18,7 +18,7 @@ void widen(SeriesPoint& point, double min, double max, std::int64_t finite) {
 
 PointGroups::PointGroups(std::size_t points)
     : points_(std::max<std::size_t>(points, 1)),
-      capacity_(std::max(points_, std::min(points_ * groups_a_point, most_spare_groups))) {}
+      capacity_(std::max(points_, std::min(points_ * groups_a_point, max_spare_groups))) {}
 
 void PointGroups::Group::add(const Piece& piece) {
   ++pieces;

@@ -87,7 +87,7 @@ void rebuild(Database& database, const RankSteps& of, int level, std::int64_t bu
 
 }  // namespace
 
-void raise_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step) {
+void update_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step) {
   for (int level = 1; level <= top_level && !changed.empty(); ++level) {
     std::set<std::int64_t> raised;
     for (const std::int64_t part : changed) {

@@ -28,6 +28,6 @@ struct RankSteps {
 /// Updates levels 1 to 3 after the level-0 summaries with the indices `changed` have changed. A summary is written only
 /// once `last_step` is past its range. A summary with mixed layouts or missing parts is deleted. Call this on the
 /// writer's thread.
-void raise_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step);
+void update_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step);
 
 }  // namespace babelring::store

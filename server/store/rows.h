@@ -100,7 +100,7 @@ struct LogFilter {
   std::optional<std::int64_t> rank;
   std::string level, text;
   std::int64_t after = 0, limit = 200;
-  std::size_t most_bytes = 768 << 10;  // of text
+  std::size_t max_bytes = 768 << 10;  // of text
   bool tail = false;
 };
 

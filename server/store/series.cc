@@ -12,10 +12,10 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_non_finite = 1000;
-constexpr std::int64_t most_steps_looked_up = 16'384;
+constexpr std::size_t max_non_finite = 1000;
+constexpr std::int64_t max_steps_looked_up = 16'384;
 constexpr std::int64_t many_pieces = 100'000;  // of a span; above this, count exactly
-constexpr std::int64_t most_buckets_counted = 100'000;
+constexpr std::int64_t max_buckets_counted = 100'000;
 
 /// The spans clipped to the requested range.
 std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const SeriesQuery& query) {
@@ -54,7 +54,7 @@ std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
   Statement rows = reader.database.prepare(
       "SELECT count(*) FROM (SELECT 1 FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? AND "
       "bucket <= ? LIMIT ?)");
-  rows.bind(run, span.rank, span.attempt, span.first / bucket_steps, span.last / bucket_steps, most_buckets_counted);
+  rows.bind(run, span.rank, span.attempt, span.first / bucket_steps, span.last / bucket_steps, max_buckets_counted);
   rows.step();
   return rows.integer(0) + 2;
 }
@@ -63,7 +63,7 @@ std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
 class NonFinite {
  public:
   void note(std::int64_t rank, const Piece& piece) {
-    if (piece.finite == piece.count || pieces_.size() >= most_non_finite || steps_ >= most_steps_looked_up) return;
+    if (piece.finite == piece.count || pieces_.size() >= max_non_finite || steps_ >= max_steps_looked_up) return;
     steps_ += piece.count;
     pieces_.push_back({rank, piece.first_step, piece.step});
   }
@@ -79,9 +79,9 @@ class NonFinite {
         if (first > last) continue;
         values.visit(span, first, last, [&](std::int64_t step, std::int64_t, double value) {
           if (!std::isfinite(value)) found.emplace_back(step, value);
-          return found.size() < most_non_finite;
+          return found.size() < max_non_finite;
         });
-        if (found.size() >= most_non_finite) return found;
+        if (found.size() >= max_non_finite) return found;
       }
     }
     return found;

@@ -9,12 +9,12 @@ namespace {
 
 // Connections: one per thread, plus some for threads that hold two at once.
 constexpr std::size_t max_request_readers = 8, max_query_readers = 4, max_report_readers = 4, max_own_readers = 4;
-constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
+constexpr std::uintmax_t min_free_bytes = std::uintmax_t{64} << 20;
 
 bool is_large(const std::filesystem::path& database) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(database, error);
-  return !error && bytes > Store::most_checked_at_once;
+  return !error && bytes > Store::max_checked_at_once;
 }
 
 /// Checks that a used folder has its database. A folder counts as used once its database exists, so a server killed
@@ -59,7 +59,7 @@ Store::Health Store::health() {
   } catch (const std::exception& failure) {
     spdlog::error("readiness: {}", failure.what());
   }
-  health.disk = folder_.free_bytes() >= least_free_bytes;
+  health.disk = folder_.free_bytes() >= min_free_bytes;
   health.queue = !writer_.crowded();
   return health;
 }

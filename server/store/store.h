@@ -25,7 +25,7 @@ class Store {
   /// a network file system, or if the database is damaged or was written by a newer program. Also throws Failure if the
   /// database of a used folder is missing or empty, unless `new_database` is set.
   ///
-  /// After an unclean shutdown the database is checked for damage. Up to `most_checked_at_once` bytes are checked
+  /// After an unclean shutdown the database is checked for damage. Up to `max_checked_at_once` bytes are checked
   /// before this returns, a larger database in the background. If the background check finds damage, writes stop and
   /// health() reports it.
   explicit Store(const std::filesystem::path& folder, bool new_database = false);
@@ -67,7 +67,7 @@ class Store {
   /// A counter that grows with every commit, before the commit is acknowledged.
   std::uint64_t revision() const { return writer_.revision(); }
 
-  static constexpr std::uintmax_t most_checked_at_once = std::uintmax_t{64} << 20;
+  static constexpr std::uintmax_t max_checked_at_once = std::uintmax_t{64} << 20;
 
   struct Health {
     bool database = false, disk = false, queue = false;

@@ -23,7 +23,7 @@
 namespace babelring::translate {
 namespace {
 
-constexpr std::size_t most_line_bytes = std::size_t{16} << 20;
+constexpr std::size_t max_line_bytes = std::size_t{16} << 20;
 constexpr std::size_t kept_error_bytes = 4096;
 constexpr int niceness = 5;  // must not slow down the server
 
@@ -176,7 +176,7 @@ Helper::Line Helper::receive(SteadyClock::time_point deadline) {
       received_.erase(0, end + 1);
       return line;
     }
-    if (received_.size() > most_line_bytes) return {Trouble::ended, {}};
+    if (received_.size() > max_line_bytes) return {Trouble::ended, {}};
     const ssize_t got = read(channel_, buffer.data(), buffer.size());
     if (got > 0) {
       received_.append(buffer.data(), static_cast<std::size_t>(got));

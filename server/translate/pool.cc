@@ -15,7 +15,7 @@ namespace {
 constexpr int exit_failure = 1;  // of nmt; the reason is on standard error
 constexpr const char* abandoned_detail = "the client disconnected";
 constexpr auto abandoned_poll = std::chrono::milliseconds(100);  // interval of checks for a disconnected client
-constexpr std::size_t most_owners = 1000;                        // max remembered owners
+constexpr std::size_t max_owners = 1000;                         // max remembered owners
 
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* member = object.if_contains(name);
@@ -26,7 +26,7 @@ std::string text_of(const json::object& object, std::string_view name) {
 
 Pool::Pool(PoolOptions options) : options_(std::move(options)) {
   if (options_.program.empty()) return;
-  for (std::size_t i = 0; i < options_.most_helpers; ++i) slots_.push_back(std::make_unique<Slot>());
+  for (std::size_t i = 0; i < options_.max_helpers; ++i) slots_.push_back(std::make_unique<Slot>());
   for (const auto& slot : slots_) slot->thread = std::thread([this, &slot = *slot] { serve(slot); });
 }
 
@@ -122,7 +122,7 @@ std::optional<Pool::Job> Pool::take_job(Slot& slot) {
     if (ours && (next == queue_.end() || turn_of(*job) < turn_of(*next))) next = job;
   }
   if (next == queue_.end()) return std::nullopt;
-  if (served_.size() >= most_owners) served_.clear();
+  if (served_.size() >= max_owners) served_.clear();
   served_[next->client.owner] = ++turn_;
   Job taken = std::move(*next);
   queue_.erase(next);

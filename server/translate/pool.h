@@ -21,7 +21,7 @@ namespace babelring::translate {
 
 struct PoolOptions {
   std::filesystem::path program;              // `nmt`; empty: unavailable
-  std::size_t most_helpers = 2;               // max number of processes, one per checkpoint in use
+  std::size_t max_helpers = 2;                // max number of processes, one per checkpoint in use
   std::size_t queue = 16;                     // max queued requests
   std::size_t queue_an_owner = 8;             // max queued requests per client
   std::chrono::milliseconds deadline{30000};  // per request, from arrival; includes queueing and loading

@@ -265,7 +265,7 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
 }
 
 std::string sentence_of(Kind kind, const Input& input, const Findings& findings) {
-  if (findings.learns_little()) {
+  if (findings.skips_many_updates()) {
     Findings rest = findings;
     rest.skipped = 0;
     return fmt::format("{} of {} updates were skipped, so speed is secondary; {}", findings.skipped, findings.updates,

@@ -24,8 +24,8 @@ struct Findings {
   std::size_t late_host_ranks = 0, late_host_updates = 0;  // its ranks; updates in which one of them is last
   double late_host_share = 0;                              // late_host_updates as a fraction of the window
   bool host_is_late = false;                               // the host as a whole is late, not one of its ranks
-  const HostLoad* contended = nullptr;  // host whose processors other programs take; points into Input::hosts
-  double busy_fraction = not_known;     // median over ranks and updates
+  const HostLoad* contended = nullptr;   // host whose processors other programs take; points into Input::hosts
+  double busy_fraction = unknown_value;  // median over ranks and updates
   Traffic traffic;
 
   double compute_ms() const { return forward_ms + backward_ms + optimizer_ms; }
@@ -37,7 +37,7 @@ struct Findings {
   /// Whether one of `ranks` ranks is late far more often than chance allows.
   bool one_is_late(std::size_t ranks) const;
   /// Whether at least 10 % of the updates were skipped, so that speed is secondary.
-  bool learns_little() const { return 10 * skipped >= updates && skipped > 0; }
+  bool skips_many_updates() const { return 10 * skipped >= updates && skipped > 0; }
   /// The phase of an update that a verdict of this kind rests on, in ms. 0 for Kind::unknown.
   double ms_of(Kind kind) const;
 };

@@ -15,7 +15,7 @@ struct Traffic {
   double latency_share = 0;
   /// bytes_per_second divided by the link's rate, or by 1 Gbit/s if no host reports its link's rate. NaN if the
   /// traffic is unknown.
-  double link_share = not_known;
+  double link_share = unknown_value;
   bool link_known = false;
 
   /// Whether latency, not bandwidth, limits the collectives: they wait while the link is mostly idle.

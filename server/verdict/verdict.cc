@@ -31,7 +31,7 @@ Kind choose(const Findings& findings) {
   const bool busy = !(findings.busy_fraction < healthy_busy);  // unknown counts as busy
   const bool large = findings.share(findings.optimizer_ms) <= healthy_optimizer;
   const bool healthy =
-      findings.share(findings.compute_ms()) >= healthy_share && busy && large && !findings.learns_little();
+      findings.share(findings.compute_ms()) >= healthy_share && busy && large && !findings.skips_many_updates();
   return healthy ? Kind::healthy : Kind::compute_bound;
 }
 
@@ -84,7 +84,7 @@ double confidence_of(Kind kind, const Input& input, const Findings& findings, co
 
 Level level_of(Kind kind, const Findings& findings) {
   if (kind != Kind::healthy && kind != Kind::compute_bound) return Level::warning;
-  return findings.busy_fraction < contended_busy || findings.learns_little() ? Level::warning : Level::good;
+  return findings.busy_fraction < contended_busy || findings.skips_many_updates() ? Level::warning : Level::good;
 }
 
 std::string capitalised(std::string text) {
@@ -96,7 +96,7 @@ std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) 
   std::vector<Evidence> evidence;
   const auto part = [&](const char* key, double ms) { evidence.push_back({key, ms, "ms", findings.share(ms)}); };
   const auto number = [&](const char* key, double value, const char* unit) {
-    if (std::isfinite(value)) evidence.push_back({key, value, unit, not_known});
+    if (std::isfinite(value)) evidence.push_back({key, value, unit, unknown_value});
   };
   part("update_ms", findings.total_ms());
   part("data_ms", findings.data_ms);
@@ -153,10 +153,10 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
     return unknown(fmt::format("{} of {} ranks have reported", ranks, input.facts.world_size),
                    "check whether the other ranks can reach the server");
   }
-  if (window.size() >= least_updates) return {};
+  if (window.size() >= min_updates) return {};
   return unknown(fmt::format("all ranks have reported {} update{} of attempt {} after warm-up; {} are needed",
-                             window.size(), window.size() == 1 ? "" : "s", input.facts.attempt, least_updates),
-                 least + 2 * least_updates < most
+                             window.size(), window.size() == 1 ? "" : "s", input.facts.attempt, min_updates),
+                 least + 2 * min_updates < most
                      ? "one rank reports far fewer updates than the others: check whether it can reach the server"
                      : "wait for more updates");
 }

@@ -11,7 +11,7 @@
 /// Finds a run's bottleneck from its records: pure functions over plain structs.
 namespace babelring::verdict {
 
-inline constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double unknown_value = std::numeric_limits<double>::quiet_NaN();
 
 /// One update as one rank reported it. Members and units are those of the step record (docs/formats.md).
 struct Step {
@@ -20,7 +20,7 @@ struct Step {
   double data_ms = 0, forward_ms = 0, backward_ms = 0, exposed_communication_ms = 0, optimizer_ms = 0, other_ms = 0;
   double communication_ms = 0, communication_bytes = 0, network_tx_bytes = 0;
   double network_link_bytes_per_second = 0;  // one-way rate of the busiest interface; 0: unknown
-  double busy_fraction = not_known;
+  double busy_fraction = unknown_value;
   bool skipped = false;
 };
 
@@ -36,8 +36,8 @@ struct Pause {
   enum class Kind { evaluation, checkpoint };
   Kind kind = Kind::evaluation;
   std::int64_t update = 0;
-  double seconds = 0;         // duration by a monotonic clock, from its record
-  double gap_ms = not_known;  // on the first rank, from the end of this update to the start of the next
+  double seconds = 0;             // duration by a monotonic clock, from its record
+  double gap_ms = unknown_value;  // on the first rank, from the end of this update to the start of the next
 };
 
 /// A host of the run, from its newest heartbeat.
@@ -87,7 +87,7 @@ struct Evidence {
   std::string key;
   double value = 0;
   std::string unit;
-  double share = not_known;  // fraction of an update's time, including its share of pauses; NaN if not a part of it
+  double share = unknown_value;  // fraction of an update's time, including its share of pauses; NaN if not a part of it
 };
 
 /// The bottleneck of a run.

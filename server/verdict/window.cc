@@ -8,8 +8,8 @@
 namespace babelring::verdict {
 namespace {
 
-constexpr std::size_t most_updates = 128;
-constexpr std::int64_t most_warm_up = 20, least_warm_up = 3;
+constexpr std::size_t max_updates = 128;
+constexpr std::int64_t max_warm_up = 20, min_warm_up = 3;
 
 /// One update's steps, by rank.
 using Row = std::vector<const Step*>;
@@ -97,19 +97,19 @@ std::vector<UpdateSplit> split_window(const Input& input) {
   if (rows.empty()) return {};
   const std::int64_t first = input.facts.first_update > 0 ? input.facts.first_update : rows.begin()->first;
   const std::int64_t seen = rows.rbegin()->first - first + 1;
-  const std::int64_t warm_up = std::clamp(seen / 4, least_warm_up, most_warm_up);
+  const std::int64_t warm_up = std::clamp(seen / 4, min_warm_up, max_warm_up);
   std::erase_if(rows, [&](const auto& row) { return row.first < first + warm_up; });
 
   const auto paused = paused_updates(input);
   const auto after_pause = [&](const auto& row) { return paused.contains(row.first - 1); };
   const auto quiet = rows.size() - static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), after_pause));
-  if (quiet >= least_updates) std::erase_if(rows, after_pause);
+  if (quiet >= min_updates) std::erase_if(rows, after_pause);
 
   std::vector<UpdateSplit> window;
   window.reserve(rows.size());
   for (const auto& [update, row] : rows) window.push_back(split(update, row));
-  if (window.size() > most_updates) {
-    window.erase(window.begin(), window.end() - static_cast<std::ptrdiff_t>(most_updates));
+  if (window.size() > max_updates) {
+    window.erase(window.begin(), window.end() - static_cast<std::ptrdiff_t>(max_updates));
   }
   return window;
 }

@@ -8,7 +8,7 @@
 namespace babelring::verdict {
 
 /// Min number of updates for a verdict.
-inline constexpr std::size_t least_updates = 8;
+inline constexpr std::size_t min_updates = 8;
 
 /// One update of all ranks, split into work, lateness of the slowest rank, and network. To the other ranks a late rank
 /// looks like a slow network, because they wait for it in the collective. The time that the last rank itself waits

@@ -45,12 +45,12 @@ double bus_gb_per_s(const AllReduceCase& one, double ms, int ranks) {
   return static_cast<double>(one.payload_bytes) / ms / 1e6 * 2 * (ranks - 1) / ranks;
 }
 
-MeasuredGradient::MeasuredGradient(Backend& backend, Communicator& communicator, std::int64_t most_bytes)
+MeasuredGradient::MeasuredGradient(Backend& backend, Communicator& communicator, std::int64_t max_bytes)
     : backend_(backend),
       communicator_(communicator),
       staged_(!backend.host_memory() && !communicator.device_memory()),
-      summed_(communicator.allocate(static_cast<std::size_t>(most_bytes))),
-      computed_(staged_ ? backend.allocate(static_cast<std::size_t>(most_bytes)) : Buffer()),
+      summed_(communicator.allocate(static_cast<std::size_t>(max_bytes))),
+      computed_(staged_ ? backend.allocate(static_cast<std::size_t>(max_bytes)) : Buffer()),
       gradient_(static_cast<float*>(staged_ ? computed_.data() : summed_.data())) {}
 
 /// The largest of all ranks, on all of them.

@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// A gradient of so many bytes, summed in buckets of so many.
+/// The sizes in bytes of a gradient and of the buckets that it is reduced in.
 struct AllReduceCase {
   std::int64_t payload_bytes = 0, bucket_bytes = 0;
 };
@@ -27,7 +27,7 @@ struct AllReduceTimes {
 class MeasuredGradient {
  public:
   /// Every rank asks for as many bytes. Backend and communicator outlive it.
-  MeasuredGradient(Backend& backend, Communicator& communicator, std::int64_t most_bytes);
+  MeasuredGradient(Backend& backend, Communicator& communicator, std::int64_t max_bytes);
 
   /// Sums known values once, then `repeats` times zeros, which it times. All buckets are started before the first is
   /// waited for, as backward does it; for `compute_ms` it sleeps, as if it computed meanwhile (or before, where the

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "nmt/train/gradient_transport.h"
+#include "nmt/train/gradient_comm.h"
 #include "tests/bench/all_reduce_measurement.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/train/thread_communicator.h"
@@ -36,11 +36,11 @@ class AllReduceTest : public testing::Test {
     const auto one_rank = [&](int rank) {
       const auto own = group.rank(rank);
       const auto backend = make_closed_backend();
-      GradientTransport transport;
+      GradientComm transport;
       const CommConfig config{.all_reduce = "nccl", .gradient_wire = wire, .bucket_mb = 0.01};
       if (nccl) {
-        transport = choose_gradient_transport(config, three_buckets.payload_bytes, *backend, *own,
-                                              [] { return FakeNccl::library(); });
+        transport = choose_gradient_comm(config, three_buckets.payload_bytes, *backend, *own,
+                                         [] { return FakeNccl::library(); });
       }
       Communicator& communicator = nccl ? *transport.nccl : *own;
       MeasuredGradient gradient(*backend, communicator, three_buckets.payload_bytes);

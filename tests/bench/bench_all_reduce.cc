@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/gradient_transport.h"
+#include "nmt/train/gradient_comm.h"
 #include "tests/bench/all_reduce_measurement.h"
 
 namespace babelring {
@@ -82,10 +82,10 @@ std::unique_ptr<Communicator> make_communicator(const CommConfig& config, const 
 json::array run_algorithm(const std::string& algorithm, Backend& backend, Communicator& own, const Options& options) {
   if (algorithm == "shared" && own.local_size() < own.size()) return {};
   const CommConfig& config = known_algorithms().at(algorithm);
-  GradientTransport transport;
+  GradientComm transport;
   // What NCCL chose is told of its first communicator in a process alone.
   const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
-  if (config.all_reduce == "nccl") transport = choose_gradient_transport(config, bytes, backend, own);
+  if (config.all_reduce == "nccl") transport = choose_gradient_comm(config, bytes, backend, own);
   Communicator& communicator = transport.nccl != nullptr ? *transport.nccl : own;
   MeasuredGradient gradient(backend, communicator, bytes);
   if (communicator.rank() == 0) {

@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "base/clock.h"
-#include "nmt/data/pipeline.h"
+#include "nmt/data/batch_pipeline.h"
 #include "nmt/data/prepare.h"
 #include "tests/bench/train_measurement.h"
 #include "tests/nmt/data/temporary_folder.h"
@@ -50,7 +50,7 @@ PrepareOptions prepare_options(const Options& options, const std::filesystem::pa
 }
 
 /// Tokens of updates 1 to `updates`, which depend on the corpus alone.
-double tokens_of(const Plan& plan, std::int64_t updates) {
+double tokens_of(const BatchPlan& plan, std::int64_t updates) {
   std::int64_t tokens = 0;
   DataPosition position;
   for (std::int64_t update = 1; update <= updates; ++update) {
@@ -100,7 +100,7 @@ int run(const Options& options) {
   rates.push_back(measure("prepare, vocabulary given", "pairs", options.repeats, [&] { return prepare_all(again); }));
 
   const Corpus corpus = Corpus::open(work.path() / "first", "train");
-  const Plan plan(corpus, {.tokens_per_update = options.tokens});
+  const BatchPlan plan(corpus, {.tokens_per_update = options.tokens});
   const double tokens = tokens_of(plan, options.updates);
   rates.push_back(measure("batches made in place", "updates", options.repeats, [&] {
     return take(options.updates, tokens, [&, position = DataPosition()](std::int64_t update) mutable {
@@ -110,7 +110,7 @@ int run(const Options& options) {
     });
   }));
   rates.push_back(measure("batches from the thread that works ahead", "updates", options.repeats, [&] {
-    Pipeline pipeline(plan, {});
+    BatchPipeline pipeline(plan, {});
     return take(options.updates, tokens, [&](std::int64_t) { return pipeline.next(); });
   }));
   json::array rows;

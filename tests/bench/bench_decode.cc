@@ -179,7 +179,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--data", options.data, "a folder of `nmt prepare`")->required();
   app.add_option("--set", options.set)->capture_default_str();
   app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  app.add_option("--sentences", options.sentences, "the first so many; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--sentences", options.sentences, "number of sentences, from the first; 0: all")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--preset", options.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--norm", options.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint, "instead of random weights; its vocabulary must be the data's");

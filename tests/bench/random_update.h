@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nmt/data/pipeline.h"
+#include "nmt/data/batch_pipeline.h"
 
 namespace babelring {
 

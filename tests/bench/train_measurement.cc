@@ -121,7 +121,7 @@ TrainMeasurement measure_training(TrainingCase& training, Communicator& communic
     }
     all.memory_bytes = std::max(all.memory_bytes, memory_peak());
     if (!training.backend().host_memory()) {
-      const MemoryRoom room = training.backend().memory();
+      const MemoryInfo room = training.backend().memory();
       all.device_bytes = std::max(all.device_bytes, static_cast<std::int64_t>(room.total - room.free));
     }
     const MachinePeaks after = shared_peaks(training.backend(), communicator, options),

@@ -50,10 +50,10 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
 
 void write_batches(const TrainingCaseOptions& options, int updates, const std::string& file) {
   std::unique_ptr<Corpus> corpus;
-  std::unique_ptr<Plan> plan;
+  std::unique_ptr<BatchPlan> plan;
   if (!options.data_folder.empty()) {
     corpus = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
-    plan = std::make_unique<Plan>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
+    plan = std::make_unique<BatchPlan>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
   }
   std::ofstream out(file);
   DataPosition position;
@@ -81,8 +81,8 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
              ownership_.parameter_memory(), options.precision == "bf16" ? DType::bf16 : DType::f32),
       adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
-      workspace_(*device_.backend),
-      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, workspace_, nullptr),
+      arenas_(*device_.backend),
+      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, arenas_, nullptr),
       meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
       gpu_meter_(options.gpu_meter ? make_gpu_meter(device_.gpu) : nullptr),
       data_(make_data(options)) {
@@ -91,10 +91,10 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
   ownership_.write([this] { model_.initialize(*device_.backend, static_cast<std::uint64_t>(config_.training.seed)); });
 }
 
-std::unique_ptr<Pipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
+std::unique_ptr<BatchPipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
   const int rank = communicator_.rank(), ranks = communicator_.size();
   if (options.data_folder.empty()) {
-    return std::make_unique<Pipeline>(
+    return std::make_unique<BatchPipeline>(
         [batches = random_update(options.random, rank, ranks)](std::int64_t update) mutable {
           batches.update = update;
           return batches;
@@ -102,11 +102,11 @@ std::unique_ptr<Pipeline> TrainingCase::make_data(const TrainingCaseOptions& opt
         1, config_.data.prefetch);
   }
   corpus_ = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
-  plan_ = std::make_unique<Plan>(*corpus_, PlanOptions{.tokens_per_update = options.tokens_per_update});
-  return std::make_unique<Pipeline>(*plan_, PipelineOptions{.rank = rank,
-                                                            .world = ranks,
-                                                            .micro_batch_tokens = options.micro_batch_tokens,
-                                                            .prefetch = config_.data.prefetch});
+  plan_ = std::make_unique<BatchPlan>(*corpus_, PlanOptions{.tokens_per_update = options.tokens_per_update});
+  return std::make_unique<BatchPipeline>(*plan_, PipelineOptions{.rank = rank,
+                                                                 .world = ranks,
+                                                                 .micro_batch_tokens = options.micro_batch_tokens,
+                                                                 .prefetch = config_.data.prefetch});
 }
 
 TimedUpdate TrainingCase::update(RecordSink* records) {
@@ -120,7 +120,7 @@ TimedUpdate TrainingCase::update(RecordSink* records) {
   if (gpu_meter_ != nullptr) gpu_meter_->fill(timed.record);
   if (records != nullptr) {
     const Stopwatch report;
-    meter_.fill(timed.record, workspace_, model_, adam_);
+    meter_.fill(timed.record, arenas_, model_, adam_);
     records->write(timed.record);
     timed.report_ms = report.elapsed_ms();
   }

@@ -68,22 +68,22 @@ class TrainingCase {
   DType precision() const { return model_.compute_dtype(); }
 
  private:
-  std::unique_ptr<Pipeline> make_data(const TrainingCaseOptions& options);
+  std::unique_ptr<BatchPipeline> make_data(const TrainingCaseOptions& options);
   double unavoidable_bytes(const UpdateBatches& batches) const;
 
   TrainConfig config_;
   Communicator& communicator_;
   ChosenBackend device_;
   std::unique_ptr<Corpus> corpus_;  // null: random
-  std::unique_ptr<Plan> plan_;
-  ModelOwnership ownership_;
+  std::unique_ptr<BatchPlan> plan_;
+  ParameterSharding ownership_;
   Transformer model_;
   Adam adam_;
-  Workspace workspace_;
+  ActivationArenas arenas_;
   UpdateRunner runner_;
   HostMeter meter_;
   std::unique_ptr<GpuMeter> gpu_meter_;  // null: no GPU, or not wanted
-  std::unique_ptr<Pipeline> data_;
+  std::unique_ptr<BatchPipeline> data_;
   std::int64_t done_ = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-const EventStream::Options quick{.silence = 600s, .first_retry = 1ms, .longest_retry = 10ms};
+const EventStream::Options quick{.silence = 600s, .first_retry = 1ms, .max_backoff = 10ms};
 
 TEST(EventStream, ResumesAfterTheLastEvent) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
@@ -60,7 +60,7 @@ TEST(EventStream, SilenceCountsAsALoss) {
     if (request.header("last-event-id").empty()) return {.pieces = {"id: 7-1\ndata: a\n\n"}, .hold = true};
     return {.pieces = {"id: 7-2\nevent: last\ndata: b\n\n"}, .hold = true};
   });
-  EventStream stream({server.address(), ""}, "/", {.silence = 300ms, .first_retry = 1ms, .longest_retry = 10ms});
+  EventStream stream({server.address(), ""}, "/", {.silence = 300ms, .first_retry = 1ms, .max_backoff = 10ms});
   std::vector<std::string> events;
   int losses = 0;
   stream.follow({.on_event =
@@ -83,7 +83,7 @@ TEST(EventStream, KeepsTheMaximumDelayAfterManyRetries) {
     if (request.number < tries) return {.status = 503};
     return {.pieces = {"event: last\ndata: d\n\n"}, .hold = true};
   });
-  EventStream stream({server.address(), ""}, "/", {.silence = 600s, .first_retry = 1ms, .longest_retry = 5ms});
+  EventStream stream({server.address(), ""}, "/", {.silence = 600s, .first_retry = 1ms, .max_backoff = 5ms});
   stream.follow({.on_event = [](const ServerEvent&) { return false; }, .on_connected = {}, .on_lost = {}});
   EXPECT_GE(watch.elapsed_ms() - steady_ms, 5 * (tries - steady));
 }
@@ -102,7 +102,7 @@ TEST(EventStream, EndsAtOnceWhileListeningOrWaiting) {
     ScriptedServer server([&](const ScriptedRequest&) {
       return answers ? ScriptedAnswer{.pieces = {"data: x\n\n"}, .hold = true} : ScriptedAnswer{.status = 500};
     });
-    EventStream stream({server.address(), ""}, "/", {.silence = 600s, .first_retry = 600s, .longest_retry = 600s});
+    EventStream stream({server.address(), ""}, "/", {.silence = 600s, .first_retry = 600s, .max_backoff = 600s});
     auto followed = std::async(std::launch::async, [&] {
       stream.follow({.on_event = [](const ServerEvent&) { return true; }, .on_connected = {}, .on_lost = {}});
     });

@@ -114,7 +114,7 @@ TEST(HttpClient, PassesOnABodyUntilTheSinkStops) {
   });
   HttpClient client(server.address(), {.timeout = patience});
   std::string got;
-  const auto answer = client.send({.target = "/"}, [&](const HttpAnswer& head, std::string_view piece) {
+  const auto answer = client.send({.target = "/"}, [&](const HttpResponse& head, std::string_view piece) {
     EXPECT_EQ(head.status, 200);
     got += piece;
     return got.size() < 300008;
@@ -130,7 +130,7 @@ TEST(HttpClient, ASilentStreamTimesOut) {
   std::string got, message;
   EXPECT_TRUE(soon([&] {  // on a slow machine it may time out before the first piece has come
     got.clear();
-    const auto answer = client.send({.target = "/"}, [&](const HttpAnswer&, std::string_view piece) {
+    const auto answer = client.send({.target = "/"}, [&](const HttpResponse&, std::string_view piece) {
       got += piece;
       return true;
     });
@@ -144,7 +144,7 @@ TEST(HttpClient, ASilentStreamTimesOut) {
 TEST(HttpClient, AnErrorBodyDoesNotGoToTheSink) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 404, .body = "gone"}; });
   HttpClient client(server.address());
-  const auto answer = client.send({.target = "/"}, [](const HttpAnswer&, std::string_view) -> bool {
+  const auto answer = client.send({.target = "/"}, [](const HttpResponse&, std::string_view) -> bool {
     ADD_FAILURE() << "not a success";
     return true;
   });
@@ -176,7 +176,7 @@ TEST(HttpClient, CancelEndsAStream) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.pieces = {"one"}, .hold = true}; });
   HttpClient client(server.address(), {.timeout = 600s});
   auto streamed = std::async(std::launch::async, [&] {
-    return client.send({.target = "/"}, [](const HttpAnswer&, std::string_view) { return true; });
+    return client.send({.target = "/"}, [](const HttpResponse&, std::string_view) { return true; });
   });
   ASSERT_TRUE(server.wait_for_requests(1));
   client.cancel();

@@ -47,7 +47,7 @@ class ScriptedServer {
   std::string address() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<ScriptedRequest> requests() const;
   int connections() const { return connections_; }
-  /// Until so many requests came; false if that takes over a minute.
+  /// Waits for `count` requests; false if that takes over a minute.
   bool wait_for_requests(std::size_t count) const;
 
  private:

@@ -127,7 +127,7 @@ export class DetailedRun {
     return { ...parts, exposed_communication_ms: Math.max(8, slowest - own + 120 * noise(0.15)) };
   }
 
-  /// A record takes 64 purposes, so many of them come in turns.
+  /// A record holds at most 64 purposes, so larger numbers of them take turns.
   memory(update) {
     const most = Math.min(50, this.purposes);
     const extra = Object.fromEntries(Array.from({ length: most }, (_, at) => (update * most + at) % this.purposes)

@@ -52,7 +52,7 @@ TEST(Heartbeat, RespectsRetryAfter) {
   TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });
   HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z"};
   options.folder = std::filesystem::temp_directory_path();
-  options.between = options.longest_retry = std::chrono::milliseconds(1);
+  options.between = options.max_backoff = std::chrono::milliseconds(1);
   StopRequest stop;
   CheckpointRequest checkpoint;
   const Stopwatch watch;

@@ -35,7 +35,7 @@ HostFolder other_host(const std::string& run) {
 std::string why_not(const std::vector<HostFolder>& folders, std::vector<std::string> hosts = {"hostA", "hostB"},
                     const std::string& wanted = "", bool from_checkpoint = false) {
   hosts.resize(folders.size());
-  return why_not_in("runs/x", folders, hosts, wanted, from_checkpoint);
+  return check_host_folders("runs/x", folders, hosts, wanted, from_checkpoint);
 }
 
 TEST(HostFolders, ANewRunAndTheSameHostsAreAccepted) {
@@ -87,13 +87,13 @@ class LookIntoTest : public ::testing::Test {
 };
 
 TEST_F(LookIntoTest, FindsRunFileAndCheckpoints) {
-  EXPECT_EQ(look_into(folder_), HostFolder());
-  EXPECT_EQ(look_into(folder_ / "absent"), HostFolder());
-  keep_run_file(folder_, {run_a, 3, "hostA"});
+  EXPECT_EQ(inspect_run_folder(folder_), HostFolder());
+  EXPECT_EQ(inspect_run_folder(folder_ / "absent"), HostFolder());
+  write_run_file(folder_, {run_a, 3, "hostA"});
   for (const char* name : {"update-00000020", "update-00000100", "update-00000200.tmp", "best"}) {
     fs::create_directories(folder_ / "checkpoints" / name);
   }
-  const HostFolder found = look_into(folder_);
+  const HostFolder found = inspect_run_folder(folder_);
   EXPECT_EQ(found, (HostFolder{.run = run_a,
                                .attempt = 3,
                                .first_host = "hostA",
@@ -106,14 +106,14 @@ TEST_F(LookIntoTest, FindsRunFileAndCheckpoints) {
 TEST_F(LookIntoTest, FindsTheRunInASpool) {
   fs::create_directories(folder_ / "spool/attempt-2");
   fs::create_directories(folder_ / "spool/attempt-10");
-  EXPECT_EQ(look_into(folder_), (HostFolder{.run = "?", .attempt = 10}));
+  EXPECT_EQ(inspect_run_folder(folder_), (HostFolder{.run = "?", .attempt = 10}));
   std::ofstream(folder_ / "spool/attempt-10/rank-1.jsonl") << "{\"run\":\"" << run_a << "\",\"attempt\":10}\n";
-  EXPECT_EQ(look_into(folder_), (HostFolder{.run = run_a, .attempt = 10}));
+  EXPECT_EQ(inspect_run_folder(folder_), (HostFolder{.run = run_a, .attempt = 10}));
 }
 
 TEST_F(LookIntoTest, ADamagedRunFileIsAnError) {
   std::ofstream(folder_ / "run.json") << "{";
-  EXPECT_THROW(look_into(folder_), Failure);
+  EXPECT_THROW(inspect_run_folder(folder_), Failure);
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ class ReporterTest : public testing::Test {
     options.attempt = attempt;
     options.rank = rank;
     options.host = "hostA";
-    options.between_posts = 1ms;
+    options.post_interval = 1ms;
     options.first_retry = 1ms;
-    options.longest_retry = 20ms;
+    options.max_backoff = 20ms;
     options.request_timeout = 60s;
     return options;
   }
@@ -218,7 +218,7 @@ TEST_F(ReporterTest, RefusedRecordsAreSkippedAndTheOthersArrive) {
     EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 0);
     EXPECT_EQ(log.count("permanently refused"), 1) << "one line for one reason:\n" << log.text();
     EXPECT_EQ(log.count("refused record 5 of rank 0, attempt 1"), 1) << log.text();
-    EXPECT_EQ(log.count(std::to_string(status) + " Not to be had: as the rule says"), 1) << log.text();
+    EXPECT_EQ(log.count(std::to_string(status) + " Unavailable: as the rule says"), 1) << log.text();
     EXPECT_EQ(log.count("3 records of rank 0 were refused"), 1) << log.text();
   }
 }

@@ -166,8 +166,8 @@ TEST_F(RunFolderTest, AKilledHolderLeavesNoLock) {
 
 TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   const std::filesystem::path other = folder_ / "of-another-host";
-  keep_run_file(other, {run_, 2, "hostA"});
-  keep_run_file(other, {run_, 2, "hostA"});
+  write_run_file(other, {run_, 2, "hostA"});
+  write_run_file(other, {run_, 2, "hostA"});
   const auto kept = read_run_file(other);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->run, run_);

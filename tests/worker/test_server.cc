@@ -18,7 +18,7 @@ std::pair<int, std::string> Ledger::ingest(std::string_view run, std::string_vie
   const auto records = batch_from_json(run, *value);
   if (!records.ok()) return {422, records.message()};
   if (const int status = rule_ ? rule_(*records, body.size()) : 200; status != 200) {
-    return {status, R"({"title":"Not to be had","detail":"as the rule says"})"};
+    return {status, R"({"title":"Unavailable","detail":"as the rule says"})"};
   }
   const std::lock_guard lock(mutex_);
   std::int64_t accepted = 0, repeated = 0;

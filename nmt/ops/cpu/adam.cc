@@ -15,7 +15,7 @@ constexpr std::int64_t block = SquaredNorm::block;  // elements that a thread ta
 
 /// Calls body(first, count) for the blocks of `count` elements.
 template <class Body>
-void for_blocks(std::int64_t count, Workspace& workspace, Body&& body) {
+void for_blocks(std::int64_t count, CpuContext& workspace, Body&& body) {
   const std::int64_t blocks = SquaredNorm::blocks(count);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(count))
   for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
@@ -41,7 +41,7 @@ class Compute {
       : values_(compute ? compute.as<BFloat16>() : nullptr),
         aligned_(reinterpret_cast<std::uintptr_t>(values_) % (lane_count * sizeof(BFloat16)) == 0) {}
   template <class Which>
-  void store(std::int64_t i, Floats master, Which lanes) const {
+  void store(std::int64_t i, Vec16f master, Which lanes) const {
     if (values_ == nullptr) return;
     if constexpr (std::is_same_v<Which, AllLanes>) {
       if (aligned_) return stream_lanes(values_ + i, master);
@@ -70,7 +70,7 @@ struct Step {
   static float correction(float beta, std::int64_t step) {
     return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   }
-  Floats scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
+  Vec16f scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
 };
 
 /// NaN: the update is to be skipped.
@@ -82,14 +82,14 @@ float clip_factor(const AdamUpdate& op) {
 
 /// Sums of squares of the blocks of `count` values that value(i, lanes) gives, each asked for once.
 template <class Value>
-void find_norms(std::int64_t count, Workspace& workspace, const Tensor& norms, Value&& value) {
+void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, Value&& value) {
   constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
   for_blocks(count, workspace, [&](std::int64_t begin, std::int64_t elements) {
     double sum = 0;
     for (std::int64_t first = 0; first < elements; first += run_elements) {
-      Floats squares = broadcast(0);
+      Vec16f squares = broadcast(0);
       for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto lanes) {
-        const Floats some = value(begin + first + i, lanes);
+        const Vec16f some = value(begin + first + i, lanes);
         squares = multiply_add(some, some, squares);
       });
       sum += static_cast<double>(sum_of_lanes(squares));
@@ -100,7 +100,7 @@ void find_norms(std::int64_t count, Workspace& workspace, const Tensor& norms, V
 
 }  // namespace
 
-void run(const AdamUpdate& op, Workspace& workspace) {
+void run(const AdamUpdate& op, CpuContext& workspace) {
   const float factor = clip_factor(op);
   if (std::isnan(factor)) return;
   auto *masters = op.master.as<float>(), *first = op.m.as<float>(), *second = op.v.as<float>();
@@ -109,16 +109,16 @@ void run(const AdamUpdate& op, Workspace& workspace) {
   const Step step(op, factor);
   const auto update = [&](std::int64_t begin, std::int64_t count, std::int32_t treatment) {
     if (treatment == AdamUpdate::frozen) return;
-    const Floats keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);
+    const Vec16f keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);
     for_lanes(count, [&](std::int64_t place, auto lanes) {
       const std::int64_t i = begin + place;
-      const Floats g = load_lanes(gradient + i, lanes) * step.scale;
-      const Floats m = multiply_add(load_lanes(first + i, lanes), step.beta1, g * step.rest1);
-      const Floats v = multiply_add(load_lanes(second + i, lanes), step.beta2, g * g * step.rest2);
+      const Vec16f g = load_lanes(gradient + i, lanes) * step.scale;
+      const Vec16f m = multiply_add(load_lanes(first + i, lanes), step.beta1, g * step.rest1);
+      const Vec16f v = multiply_add(load_lanes(second + i, lanes), step.beta2, g * g * step.rest2);
       store_lanes(first + i, m, lanes);
       store_lanes(second + i, v, lanes);
-      const Floats direction = m / (square_root(v * step.v_correction) + step.eps);
-      const Floats master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * keep);
+      const Vec16f direction = m / (square_root(v * step.v_correction) + step.eps);
+      const Vec16f master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * keep);
       store_lanes(masters + i, master, lanes);
       compute.store(i, master, lanes);
     });
@@ -127,18 +127,18 @@ void run(const AdamUpdate& op, Workspace& workspace) {
              [&](std::int64_t begin, std::int64_t count) { for_treatments(op.treatment, begin, count, update); });
 }
 
-void run(const SquaredNorm& op, Workspace& workspace) {
+void run(const SquaredNorm& op, CpuContext& workspace) {
   const auto* x = op.x.as<float>();
   find_norms(op.x.shape.elements(), workspace, op.sums,
              [x](std::int64_t i, auto lanes) { return load_lanes(x + i, lanes); });
 }
 
-void run(const SumWithNorm& op, Workspace& workspace) {
+void run(const SumWithNorm& op, CpuContext& workspace) {
   std::vector<const float*> parts;
   for (const ConstTensor& part : op.parts) parts.push_back(part.as<float>());
   auto* sums = op.sum.as<float>();
   find_norms(op.sum.shape.elements(), workspace, op.norms, [&parts, sums](std::int64_t i, auto lanes) {
-    Floats sum = load_lanes(parts[0] + i, lanes);
+    Vec16f sum = load_lanes(parts[0] + i, lanes);
     for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + load_lanes(parts[part] + i, lanes);
     store_lanes(sums + i, sum, lanes);
     return sum;

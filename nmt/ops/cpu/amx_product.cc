@@ -16,7 +16,7 @@ constexpr std::int64_t b_limit_bytes = 1 << 20;  // of packed panels that a thre
 /// One product while it runs. B is packed, some panels at a time; A is read where it lies.
 class Run {
  public:
-  Run(const AmxProduct& product, Workspace& workspace)
+  Run(const AmxProduct& product, CpuContext& workspace)
       : p_(product), m_panels_(panels_of(p_.m)), n_panels_(panels_of(p_.n)) {
     const std::int64_t passes = (p_.k + k_limit - 1) / k_limit;
     k_chunk_ = steps_of((p_.k + passes - 1) / passes) * 32;
@@ -130,7 +130,7 @@ Buffer pack_transposed_b(const ConstTensor& b, int threads) {
   return packed;
 }
 
-void multiply(const AmxProduct& product, Workspace& workspace) {
+void multiply(const AmxProduct& product, CpuContext& workspace) {
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   Run(product, workspace)();
 }

@@ -4,7 +4,7 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cpu/workspace.h"
+#include "nmt/ops/cpu/cpu_context.h"
 
 namespace babelring::cpu {
 
@@ -35,10 +35,10 @@ struct AmxProduct {
 Buffer pack_transposed_b(const ConstTensor& b, int threads);
 
 /// Needs amx_available(). The result does not depend on the number of threads.
-void multiply(const AmxProduct& product, Workspace& workspace);
+void multiply(const AmxProduct& product, CpuContext& workspace);
 
 /// The same with A transposed, B not, and an f32 result without bias, ReLU or gate: weight gradients, where k counts
 /// rows of a batch.
-void multiply_transposed(const AmxProduct& product, Workspace& workspace);
+void multiply_transposed(const AmxProduct& product, CpuContext& workspace);
 
 }  // namespace babelring::cpu

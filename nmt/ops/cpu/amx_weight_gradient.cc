@@ -18,8 +18,8 @@ constexpr std::int64_t part_panels_m = 64, part_panels_n = 32;  // of the result
 constexpr std::int64_t a_panels = 16;                           // packed at once
 constexpr std::int64_t depth_steps = 16;                        // of k packed at once
 constexpr std::int64_t panel_bytes = depth_steps * step_bytes;
-constexpr std::int64_t least_depth_of_slices = 1024;
-constexpr std::int64_t most_slices = 2;
+constexpr std::int64_t min_depth_of_slices = 1024;
+constexpr std::int64_t max_slices = 2;
 
 /// Panels of an operand whose rows in memory are elements of k.
 struct Source {
@@ -46,13 +46,13 @@ struct Source {
 /// in the same places however many threads there are; more threads than slices share rows of the result too.
 class Run {
  public:
-  Run(const AmxProduct& product, Workspace& workspace)
+  Run(const AmxProduct& product, CpuContext& workspace)
       : p_(product),
         a_{p_.a, p_.a_stride, p_.m},
         b_{p_.b, p_.b_stride, p_.n},
         m_panels_(panels_of(p_.m)),
         n_panels_(panels_of(p_.n)),
-        slices_(p_.k >= least_depth_of_slices ? most_slices : 1),
+        slices_(p_.k >= min_depth_of_slices ? max_slices : 1),
         threads_(workspace.threads()) {
     const std::int64_t m = std::min(m_panels_, part_panels_m), n = std::min(n_panels_, part_panels_n);
     slice_bytes_ = m * n * block_bytes;
@@ -153,7 +153,7 @@ class Run {
 
 }  // namespace
 
-void multiply_transposed(const AmxProduct& product, Workspace& workspace) {
+void multiply_transposed(const AmxProduct& product, CpuContext& workspace) {
   if (product.m == 0 || product.n == 0 || product.k == 0) return;
   Run(product, workspace)();
 }

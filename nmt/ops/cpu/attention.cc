@@ -77,7 +77,7 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
 
 }  // namespace
 
-void run(const AttentionForward& op, Workspace& workspace) {
+void run(const AttentionForward& op, CpuContext& workspace) {
   if (fits_tiles(op)) {
     run_tiles(op, workspace);
   } else {
@@ -85,7 +85,7 @@ void run(const AttentionForward& op, Workspace& workspace) {
   }
 }
 
-void run_vectors(const AttentionForward& op, Workspace& workspace) {
+void run_vectors(const AttentionForward& op, CpuContext& workspace) {
   const std::int64_t sentences = op.q_offsets.shape[0] - 1, tasks = sentences * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.total);

@@ -173,7 +173,7 @@ void prefetch(const Task& next) {
 
 }  // namespace
 
-void run_tiles(const AttentionForward& op, Workspace& workspace) {
+void run_tiles(const AttentionForward& op, CpuContext& workspace) {
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   for_tasks<Task>(op, at, workspace, prefetch, attend);
 }

@@ -262,7 +262,7 @@ class ScratchPlan {
 /// Calls compute for every sequence and head of the op, on all threads, each in its memory as `at` plans it, after
 /// prefetch for the one that follows. Both are plain functions: lambdas would not be compiled for this file's target.
 template <class Task, class Op, class Scratch>
-void for_tasks(const Op& op, const Scratch& at, Workspace& workspace, void (*prefetch)(const Task&),
+void for_tasks(const Op& op, const Scratch& at, CpuContext& workspace, void (*prefetch)(const Task&),
                void (*compute)(const Task&)) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const auto scratch = workspace.per_thread(at.floats());

@@ -230,7 +230,7 @@ void prefetch(const Task& next) {
 
 }  // namespace
 
-void run_tiles(const AttentionBackward& op, Workspace& workspace) {
+void run_tiles(const AttentionBackward& op, CpuContext& workspace) {
   const Scratch at(longest(op.q_offsets), longest(op.k_offsets), op.q.shape[1] / op.heads);
   for_tasks<Task>(op, at, workspace, prefetch, backward);
 }

@@ -118,7 +118,7 @@ void backward(const AttentionBackward& op, const Task& task) {
 
 }  // namespace
 
-void run(const AttentionBackward& op, Workspace& workspace) {
+void run(const AttentionBackward& op, CpuContext& workspace) {
   if (fits_tiles(op)) {
     run_tiles(op, workspace);
   } else {
@@ -126,7 +126,7 @@ void run(const AttentionBackward& op, Workspace& workspace) {
   }
 }
 
-void run_vectors(const AttentionBackward& op, Workspace& workspace) {
+void run_vectors(const AttentionBackward& op, CpuContext& workspace) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.total);

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/products.h"
 #include "nmt/ops/cpu/team_waiting.h"
-#include "nmt/ops/cpu/workspace.h"
 
 namespace babelring::cpu {
 
@@ -47,7 +47,7 @@ class CpuBackend final : public Backend {
   /// For the next product. oneDNN asks OpenMP for the calling thread's number of threads.
   Products& products();
 
-  Workspace workspace_;
+  CpuContext workspace_;
   Products products_;
   TeamWaiting waiting_;
 };

@@ -27,8 +27,8 @@ template <class Body>
 /// e^(x - largest): 1 for the largest itself.
 struct Exponent {
   explicit Exponent(float value) : largest(broadcast(value)) {}
-  Floats power(Floats x) const { return power_of_two((x - largest) * broadcast(std::numbers::log2e_v<float>)); }
-  Floats largest;
+  Vec16f power(Vec16f x) const { return power_of_two((x - largest) * broadcast(std::numbers::log2e_v<float>)); }
+  Vec16f largest;
 };
 
 /// Of a row with this largest element.
@@ -37,7 +37,7 @@ double sum_of_exponentials(const T* x, std::int64_t width, float largest) {
   const Exponent exponent(largest);
   double sum = 0;
   for_blocks(width, [&](std::int64_t first, std::int64_t end) {
-    Floats total = broadcast(0);
+    Vec16f total = broadcast(0);
     for_lanes(end - first, [&](std::int64_t i, auto lanes) {
       total = total + only(lanes, exponent.power(load_lanes(x + first + i, lanes)));
     });
@@ -50,12 +50,12 @@ double sum_of_exponentials(const T* x, std::int64_t width, float largest) {
 template <class T>
 RowSums sums_of_row(const T* x, std::int64_t width) {
   RowSums sums;
-  const Floats nothing = broadcast(-INFINITY);
-  Floats largest = nothing;
+  const Vec16f nothing = broadcast(-INFINITY);
+  Vec16f largest = nothing;
   for_blocks(width, [&](std::int64_t first, std::int64_t end) {
-    Floats total = broadcast(0);
+    Vec16f total = broadcast(0);
     for_lanes(end - first, [&](std::int64_t i, auto lanes) {
-      const Floats value = load_lanes(x + first + i, lanes);
+      const Vec16f value = load_lanes(x + first + i, lanes);
       largest = maximum(only(lanes, value, nothing), largest);
       total = total + value;
     });
@@ -70,10 +70,10 @@ RowSums sums_of_row(const T* x, std::int64_t width) {
 template <class T>
 void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, float to_p, float share) {
   const Exponent exponent(largest);
-  const Floats factor = broadcast(to_p), less = broadcast(-share);
+  const Vec16f factor = broadcast(to_p), less = broadcast(-share);
   for_lanes(width, [&](std::int64_t i, auto lanes) {
     __builtin_prefetch(x + width + i, 1, 2);  // the next row
-    const Floats power = exponent.power(load_lanes(x + i, lanes));
+    const Vec16f power = exponent.power(load_lanes(x + i, lanes));
     store_lanes(gradient + i, multiply_add(power, factor, less), lanes);
   });
 }
@@ -154,10 +154,10 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
   const T* x = op.logits.as<T>() + row * width;
   float* scores = op.scores.as<float>() + row * k;
   Best best(scores, op.indices.as<std::int32_t>() + row * k, k);
-  const Floats nothing = broadcast(-INFINITY);
+  const Vec16f nothing = broadcast(-INFINITY);
   for (std::int64_t first = 0; first < width; first += block) {
     const std::int64_t end = std::min(width, first + block);
-    Floats largest = nothing;
+    Vec16f largest = nothing;
     for_lanes(end - first, [&](std::int64_t i, auto lanes) {
       largest = maximum(only(lanes, load_lanes(x + first + i, lanes), nothing), largest);
     });
@@ -171,7 +171,7 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
 
 }  // namespace
 
-void run(const CrossEntropy& op, Workspace& workspace) {
+void run(const CrossEntropy& op, CpuContext& workspace) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
   check_indices(op.name, "targets", op.targets, width, CrossEntropy::no_target);
   with_float_type(op.logits.dtype, [&](auto tag) {
@@ -180,7 +180,7 @@ void run(const CrossEntropy& op, Workspace& workspace) {
   });
 }
 
-void run(const LogSoftmaxTopK& op, Workspace& workspace) {
+void run(const LogSoftmaxTopK& op, CpuContext& workspace) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
   with_float_type(op.logits.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))

@@ -76,13 +76,13 @@ class RowFetcher {
 /// of `next` are prefetched on the way.
 template <int vectors, class Last, class T, class Place>
 void add_dots(const T* q, const CachedRows<T, Place>& keys, RowFetcher<T, Place>& next, Last last, float* dots) {
-  Floats query[vectors];
+  Vec16f query[vectors];
   for (int c = 0; c + 1 < vectors; ++c) query[c] = load_lanes(q + 16 * c, AllLanes{});
   query[vectors - 1] = load_lanes(q + 16 * (vectors - 1), last);
   for (std::int64_t j = 0; j < keys.count; ++j) {
     const T* key = keys.row(j);
     next.fetch(16 * vectors);
-    Floats sum = query[vectors - 1] * load_lanes(key + 16 * (vectors - 1), last);
+    Vec16f sum = query[vectors - 1] * load_lanes(key + 16 * (vectors - 1), last);
     for (int c = 0; c + 1 < vectors; ++c) sum = multiply_add(query[c], load_lanes(key + 16 * c, AllLanes{}), sum);
     dots[j] += sum_of_lanes(sum);
   }
@@ -92,12 +92,12 @@ void add_dots(const T* q, const CachedRows<T, Place>& keys, RowFetcher<T, Place>
 template <int vectors, class Last, class T, class Place>
 void weigh(const float* weights, float factor, const CachedRows<T, Place>& values, RowFetcher<T, Place>& next,
            Last last, T* out) {
-  Floats sum[vectors];
-  for (Floats& part : sum) part = broadcast(0);
+  Vec16f sum[vectors];
+  for (Vec16f& part : sum) part = broadcast(0);
   for (std::int64_t j = 0; j < values.count; ++j) {
     const T* value = values.row(j);
     next.fetch(16 * vectors);
-    const Floats weight = broadcast(weights[j]);
+    const Vec16f weight = broadcast(weights[j]);
     for (int c = 0; c + 1 < vectors; ++c) sum[c] = multiply_add(weight, load_lanes(value + 16 * c, AllLanes{}), sum[c]);
     sum[vectors - 1] = multiply_add(weight, load_lanes(value + 16 * (vectors - 1), last), sum[vectors - 1]);
   }
@@ -118,14 +118,14 @@ void for_pieces(std::int64_t width, Body&& body) {
 /// Dot products to unnormalised probabilities; returns their sum.
 float exponentiate(float* p, std::int64_t count, float scale) {
   constexpr float log2_e = 1.44269504f;
-  const Floats to_powers = broadcast(scale * log2_e);
-  Floats largest = broadcast(-INFINITY), total = broadcast(0);
+  const Vec16f to_powers = broadcast(scale * log2_e);
+  Vec16f largest = broadcast(-INFINITY), total = broadcast(0);
   for_lanes(count, [&](std::int64_t j, auto lanes) {
     largest = maximum(largest, only(lanes, load_lanes(p + j, lanes) * to_powers, broadcast(-INFINITY)));
   });
   largest = broadcast(largest_lane(largest));
   for_lanes(count, [&](std::int64_t j, auto lanes) {
-    const Floats power = power_of_two(load_lanes(p + j, lanes) * to_powers - largest);
+    const Vec16f power = power_of_two(load_lanes(p + j, lanes) * to_powers - largest);
     total = total + only(lanes, power);
     store_lanes(p + j, power, lanes);
   });
@@ -159,7 +159,7 @@ void attend(const DecodeAttention& op, std::int64_t row, std::int64_t next, Plac
 }
 
 template <class T, class Places>
-void attend_all(const DecodeAttention& op, Places places, Workspace& workspace) {
+void attend_all(const DecodeAttention& op, Places places, CpuContext& workspace) {
   const std::int64_t rows = op.q.shape[0], longest = largest_count(op);
   const auto scratch = workspace.per_thread(longest);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* op.q.shape[1] * longest))
@@ -170,7 +170,7 @@ void attend_all(const DecodeAttention& op, Places places, Workspace& workspace) 
 
 }  // namespace
 
-void run(const DecodeAttention& op, Workspace& workspace) {
+void run(const DecodeAttention& op, CpuContext& workspace) {
   with_float_type(op.q.dtype, [&](auto tag) {
     if (op.key_rows) {
       const KeyLists lists{op.key_rows.as<std::int32_t>(), op.key_rows.columns()};

@@ -6,7 +6,7 @@
 
 namespace babelring::cpu {
 
-void run(const Dropout& op, Workspace& workspace) {
+void run(const Dropout& op, CpuContext& workspace) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -15,7 +15,7 @@ void run(const Dropout& op, Workspace& workspace) {
       const T* x = op.x.as<T>() + row * op.x.row_stride;
       T* y = op.y.as<T>() + row * op.y.row_stride;
       const DropoutRow mask(op.key, row);
-      const Floats scale = broadcast(mask.scale());
+      const Vec16f scale = broadcast(mask.scale());
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
         store_lanes(y + i, kept(keep, load_lanes(x + i, lanes) * scale), lanes);
       });
@@ -23,7 +23,7 @@ void run(const Dropout& op, Workspace& workspace) {
   });
 }
 
-void run(const ResidualDropout& op, Workspace& workspace) {
+void run(const ResidualDropout& op, CpuContext& workspace) {
   const std::int64_t rows = op.y.shape[0], width = op.y.shape[1];
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -33,9 +33,9 @@ void run(const ResidualDropout& op, Workspace& workspace) {
       const T* branch = op.branch.as<T>() + row * width;
       T* y = op.y.as<T>() + row * width;
       const DropoutRow mask(op.key, row);
-      const Floats scale = broadcast(mask.scale());
+      const Vec16f scale = broadcast(mask.scale());
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Floats added = kept(keep, load_lanes(branch + i, lanes));
+        const Vec16f added = kept(keep, load_lanes(branch + i, lanes));
         store_lanes(y + i, multiply_add(added, scale, load_lanes(residual + i, lanes)), lanes);
       });
     }

@@ -15,7 +15,7 @@ void check_indices(std::string_view op, std::string_view field, const ConstTenso
   }
 }
 
-void run(const Cast& op, Workspace& workspace) {
+void run(const Cast& op, CpuContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
   with_float_type(op.x.dtype, [&](auto from) {
     with_float_type(op.y.dtype, [&](auto to) {
@@ -27,7 +27,7 @@ void run(const Cast& op, Workspace& workspace) {
   });
 }
 
-void run(const Fill& op, Workspace& workspace) {
+void run(const Fill& op, CpuContext& workspace) {
   const std::int64_t count = op.y.shape.elements();
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -38,7 +38,7 @@ void run(const Fill& op, Workspace& workspace) {
   });
 }
 
-void run(const Add& op, Workspace& workspace) {
+void run(const Add& op, CpuContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);

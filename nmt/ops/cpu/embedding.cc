@@ -23,7 +23,7 @@ std::int64_t largest_position(const EmbeddingForward& op) {
 
 }  // namespace
 
-void run(const EmbeddingForward& op, Workspace& workspace) {
+void run(const EmbeddingForward& op, CpuContext& workspace) {
   check_indices(op.name, "ids", op.ids, op.table.shape[0]);
   const std::int64_t rows = op.ids.shape[0], width = op.table.shape[1];
   const float* sinusoids = workspace.sinusoids(largest_position(op) + 1, width);
@@ -36,16 +36,16 @@ void run(const EmbeddingForward& op, Workspace& workspace) {
       const float* sinusoid = sinusoids + positions[row] * width;
       T* y = op.y.as<T>() + row * width;
       const DropoutRow mask(op.key, row);
-      const Floats scale = broadcast(op.scale), factor = broadcast(mask.scale());
+      const Vec16f scale = broadcast(op.scale), factor = broadcast(mask.scale());
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Floats sum = multiply_add(load_lanes(entry + i, lanes), scale, load_lanes(sinusoid + i, lanes));
+        const Vec16f sum = multiply_add(load_lanes(entry + i, lanes), scale, load_lanes(sinusoid + i, lanes));
         store_lanes(y + i, kept(keep, sum * factor), lanes);
       });
     }
   });
 }
 
-void run(const EmbeddingBackward& op, Workspace& workspace) {
+void run(const EmbeddingBackward& op, CpuContext& workspace) {
   check_indices(op.name, "ids", op.ids, op.dtable.shape[0]);
   const std::int64_t rows = op.dy.shape[0], width = op.dy.shape[1];
   const auto* ids = op.ids.as<std::int32_t>();
@@ -58,9 +58,9 @@ void run(const EmbeddingBackward& op, Workspace& workspace) {
       const T* dy = op.dy.as<T>() + row * width;
       float* entry = op.dtable.as<float>() + ids[row] * width;
       const DropoutRow mask(op.key, row);
-      const Floats factor = broadcast(op.scale * mask.scale());
+      const Vec16f factor = broadcast(op.scale * mask.scale());
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Floats d = kept(keep, load_lanes(dy + i, lanes));
+        const Vec16f d = kept(keep, load_lanes(dy + i, lanes));
         store_lanes(entry + i, multiply_add(d, factor, load_lanes(entry + i, lanes)), lanes);
       });
     }

@@ -2,7 +2,7 @@
 
 #include "nmt/ops/adam.h"
 #include "nmt/ops/attention.h"
-#include "nmt/ops/cpu/workspace.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cross_entropy.h"
 #include "nmt/ops/dropout.h"
 #include "nmt/ops/elementwise.h"
@@ -13,24 +13,24 @@
 /// (Failure). Results do not depend on the number of threads.
 namespace babelring::cpu {
 
-void run(const LayerNormForward& op, Workspace& workspace);
-void run(const ResidualNormForward& op, Workspace& workspace);
-void run(const LayerNormBackward& op, Workspace& workspace);
-void run(const Dropout& op, Workspace& workspace);
-void run(const ResidualDropout& op, Workspace& workspace);
-void run(const EmbeddingForward& op, Workspace& workspace);
-void run(const EmbeddingBackward& op, Workspace& workspace);
-void run(const AttentionForward& op, Workspace& workspace);
-void run(const AttentionBackward& op, Workspace& workspace);
-void run(const DecodeAttention& op, Workspace& workspace);
-void run(const CrossEntropy& op, Workspace& workspace);
-void run(const LogSoftmaxTopK& op, Workspace& workspace);
-void run(const AdamUpdate& op, Workspace& workspace);
-void run(const SquaredNorm& op, Workspace& workspace);
-void run(const SumWithNorm& op, Workspace& workspace);
-void run(const Cast& op, Workspace& workspace);
-void run(const Fill& op, Workspace& workspace);
-void run(const Add& op, Workspace& workspace);
+void run(const LayerNormForward& op, CpuContext& workspace);
+void run(const ResidualNormForward& op, CpuContext& workspace);
+void run(const LayerNormBackward& op, CpuContext& workspace);
+void run(const Dropout& op, CpuContext& workspace);
+void run(const ResidualDropout& op, CpuContext& workspace);
+void run(const EmbeddingForward& op, CpuContext& workspace);
+void run(const EmbeddingBackward& op, CpuContext& workspace);
+void run(const AttentionForward& op, CpuContext& workspace);
+void run(const AttentionBackward& op, CpuContext& workspace);
+void run(const DecodeAttention& op, CpuContext& workspace);
+void run(const CrossEntropy& op, CpuContext& workspace);
+void run(const LogSoftmaxTopK& op, CpuContext& workspace);
+void run(const AdamUpdate& op, CpuContext& workspace);
+void run(const SquaredNorm& op, CpuContext& workspace);
+void run(const SumWithNorm& op, CpuContext& workspace);
+void run(const Cast& op, CpuContext& workspace);
+void run(const Fill& op, CpuContext& workspace);
+void run(const Add& op, CpuContext& workspace);
 
 /// Throws Failure unless every index is in [0, bound) or `absent`: embedding_forward: ids[3] is 40000, 0 to 32767 is
 /// needed.

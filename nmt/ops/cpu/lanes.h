@@ -9,7 +9,7 @@
 #endif
 #include "nmt/ops/cpu/dropout_mask.h"
 
-/// Sixteen floats at a time, for kernels that go along rows: `Floats` is one AVX-512 register where the room is
+/// Sixteen floats at a time, for kernels that go along rows: `Vec16f` is one AVX-512 register where the room is
 /// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same
 /// functions: load_lanes, store_lanes (BFloat16 is widened on loading, rounded on storing), + - * /, multiply_add,
 /// maximum, square_root, kept, only, sum_of_lanes, largest_lane.
@@ -47,9 +47,9 @@ template <class Body>
 
 /// 2^t within 3e-7 of its value, 1 for 0, 0 or subnormal below -126, NaN for NaN. The polynomial of degree 5 with the
 /// least relative error (7.5e-8) on [0, 1], lifted by that to be 1 at 0.
-inline Floats power_of_two(Floats t) {
-  const Floats f = above_floor(t);
-  Floats p = multiply_add(f, broadcast(0.00187757667f), broadcast(0.00898934009f));
+inline Vec16f power_of_two(Vec16f t) {
+  const Vec16f f = above_floor(t);
+  Vec16f p = multiply_add(f, broadcast(0.00187757667f), broadcast(0.00898934009f));
   p = multiply_add(p, f, broadcast(0.0558263181f));
   p = multiply_add(p, f, broadcast(0.240153617f));
   p = multiply_add(p, f, broadcast(0.693153073f));

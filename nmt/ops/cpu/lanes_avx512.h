@@ -12,7 +12,7 @@ namespace babelring::cpu {
 
 inline constexpr std::int64_t lane_count = 16;
 
-struct Floats {
+struct Vec16f {
   __m512 values;
 };
 
@@ -23,28 +23,28 @@ struct FirstLanes {
   __mmask16 mask;
 };
 
-inline Floats broadcast(float value) {
+inline Vec16f broadcast(float value) {
   return {_mm512_set1_ps(value)};
 }
 
-inline Floats load_lanes(const float* from, AllLanes) {
+inline Vec16f load_lanes(const float* from, AllLanes) {
   return {_mm512_loadu_ps(from)};
 }
-inline Floats load_lanes(const float* from, FirstLanes lanes) {
+inline Vec16f load_lanes(const float* from, FirstLanes lanes) {
   return {_mm512_maskz_loadu_ps(lanes.mask, from)};
 }
-inline Floats widened(__m256i bits) {
+inline Vec16f widened(__m256i bits) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
-inline Floats load_lanes(const BFloat16* from, AllLanes) {
+inline Vec16f load_lanes(const BFloat16* from, AllLanes) {
   return widened(_mm256_loadu_si256(static_cast<const __m256i_u*>(static_cast<const void*>(from))));
 }
-inline Floats load_lanes(const BFloat16* from, FirstLanes lanes) {
+inline Vec16f load_lanes(const BFloat16* from, FirstLanes lanes) {
   return widened(_mm256_maskz_loadu_epi16(lanes.mask, from));
 }
 
 /// To nearest, ties to even; NaN stays NaN.
-inline __m256i narrowed(Floats x) {
+inline __m256i narrowed(Vec16f x) {
 #if defined(__AVX512BF16__)
   // Subnormal numbers become 0.
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.values));
@@ -60,76 +60,76 @@ inline __m256i narrowed(Floats x) {
 
 /// What a store as T leaves of x.
 template <class T>
-inline Floats as_stored(Floats x) {
+inline Vec16f as_stored(Vec16f x) {
   if constexpr (std::is_same_v<T, BFloat16>) return widened(narrowed(x));
   return x;
 }
 
-inline void store_lanes(float* to, Floats x, AllLanes) {
+inline void store_lanes(float* to, Vec16f x, AllLanes) {
   _mm512_storeu_ps(to, x.values);
 }
-inline void store_lanes(float* to, Floats x, FirstLanes lanes) {
+inline void store_lanes(float* to, Vec16f x, FirstLanes lanes) {
   _mm512_mask_storeu_ps(to, lanes.mask, x.values);
 }
-inline void store_lanes(BFloat16* to, Floats x, AllLanes) {
+inline void store_lanes(BFloat16* to, Vec16f x, AllLanes) {
   _mm256_storeu_si256(static_cast<__m256i_u*>(static_cast<void*>(to)), narrowed(x));
 }
-inline void store_lanes(BFloat16* to, Floats x, FirstLanes lanes) {
+inline void store_lanes(BFloat16* to, Vec16f x, FirstLanes lanes) {
   _mm256_mask_storeu_epi16(to, lanes.mask, narrowed(x));
 }
 
 /// A full store past the caches, for what is not read again soon; `to` is aligned to its 16 elements.
-inline void stream_lanes(BFloat16* to, Floats x) {
+inline void stream_lanes(BFloat16* to, Vec16f x) {
   _mm256_stream_si256(static_cast<__m256i*>(static_cast<void*>(to)), narrowed(x));
 }
 
-inline Floats operator+(Floats a, Floats b) {
+inline Vec16f operator+(Vec16f a, Vec16f b) {
   return {a.values + b.values};
 }
-inline Floats operator-(Floats a, Floats b) {
+inline Vec16f operator-(Vec16f a, Vec16f b) {
   return {a.values - b.values};
 }
 /// By mask, so that g++ does not contract it with a sum to a fused multiply-add: x y - x y would not be 0.
-inline Floats operator*(Floats a, Floats b) {
+inline Vec16f operator*(Vec16f a, Vec16f b) {
   return {_mm512_maskz_mul_ps(0xffff, a.values, b.values)};
 }
-inline Floats operator/(Floats a, Floats b) {
+inline Vec16f operator/(Vec16f a, Vec16f b) {
   return {a.values / b.values};
 }
 /// a b + c, rounded once.
-inline Floats multiply_add(Floats a, Floats b, Floats c) {
+inline Vec16f multiply_add(Vec16f a, Vec16f b, Vec16f c) {
   return {_mm512_fmadd_ps(a.values, b.values, c.values)};
 }
 /// The larger; b where either is NaN.
-inline Floats maximum(Floats a, Floats b) {
+inline Vec16f maximum(Vec16f a, Vec16f b) {
   return {_mm512_max_ps(a.values, b.values)};
 }
-inline Floats square_root(Floats x) {
+inline Vec16f square_root(Vec16f x) {
   return {_mm512_maskz_sqrt_ps(0xffff, x.values)};
 }
 /// x in the lanes whose bit of the lower 16 is set, 0 in the others.
-inline Floats kept(std::uint32_t lanes, Floats x) {
+inline Vec16f kept(std::uint32_t lanes, Vec16f x) {
   return {_mm512_maskz_mov_ps(static_cast<__mmask16>(lanes), x.values)};
 }
 /// x in the lanes that are loaded, `otherwise` in the others.
-inline Floats only(AllLanes, Floats x, Floats = broadcast(0)) {
+inline Vec16f only(AllLanes, Vec16f x, Vec16f = broadcast(0)) {
   return x;
 }
-inline Floats only(FirstLanes lanes, Floats x, Floats otherwise = broadcast(0)) {
+inline Vec16f only(FirstLanes lanes, Vec16f x, Vec16f otherwise = broadcast(0)) {
   return {_mm512_mask_mov_ps(otherwise.values, lanes.mask, x.values)};
 }
 /// t - floor(t); 0 for an infinite t.
-inline Floats above_floor(Floats t) {
+inline Vec16f above_floor(Vec16f t) {
   return {_mm512_maskz_reduce_ps(0xffff, t.values, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
 }
 /// p 2^floor(t).
-inline Floats scaled_by_power(Floats p, Floats t) {
+inline Vec16f scaled_by_power(Vec16f p, Vec16f t) {
   return {_mm512_maskz_scalef_ps(0xffff, p.values, t.values)};
 }
-inline float sum_of_lanes(Floats x) {
+inline float sum_of_lanes(Vec16f x) {
   return _mm512_reduce_add_ps(x.values);
 }
-inline float largest_lane(Floats x) {
+inline float largest_lane(Vec16f x) {
   return _mm512_reduce_max_ps(x.values);
 }
 

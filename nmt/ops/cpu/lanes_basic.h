@@ -14,7 +14,7 @@ namespace babelring::cpu {
 
 inline constexpr std::int64_t lane_count = 16;
 
-struct Floats {
+struct Vec16f {
   std::array<float, 16> values;
 };
 
@@ -28,88 +28,88 @@ struct FirstLanes {
 };
 
 template <class Function>
-[[gnu::always_inline]] inline Floats each_lane(Function&& function) {
-  Floats result;
+[[gnu::always_inline]] inline Vec16f each_lane(Function&& function) {
+  Vec16f result;
   for (std::size_t i = 0; i < 16; ++i) result.values[i] = function(i);
   return result;
 }
 
-inline Floats broadcast(float value) {
+inline Vec16f broadcast(float value) {
   return each_lane([&](std::size_t) { return value; });
 }
 
 template <class T, class Which>
-inline Floats load_lanes(const T* from, Which lanes) {
-  Floats result{};
+inline Vec16f load_lanes(const T* from, Which lanes) {
+  Vec16f result{};
   for (std::size_t i = 0; i < lanes.count; ++i) result.values[i] = static_cast<float>(from[i]);
   return result;
 }
 /// What a store as T leaves of x.
 template <class T>
-inline Floats as_stored(const Floats& x) {
+inline Vec16f as_stored(const Vec16f& x) {
   return each_lane([&](std::size_t i) { return static_cast<float>(T(x.values[i])); });
 }
 /// BFloat16: to nearest, ties to even; NaN stays NaN.
 template <class T, class Which>
-inline void store_lanes(T* to, const Floats& x, Which lanes) {
+inline void store_lanes(T* to, const Vec16f& x, Which lanes) {
   for (std::size_t i = 0; i < lanes.count; ++i) to[i] = T(x.values[i]);
 }
 
 /// A full store of what is not read again soon; `to` is aligned to its 16 elements.
-inline void stream_lanes(BFloat16* to, const Floats& x) {
+inline void stream_lanes(BFloat16* to, const Vec16f& x) {
   store_lanes(to, x, AllLanes{});
 }
 
-inline Floats operator+(const Floats& a, const Floats& b) {
+inline Vec16f operator+(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] + b.values[i]; });
 }
-inline Floats operator-(const Floats& a, const Floats& b) {
+inline Vec16f operator-(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] - b.values[i]; });
 }
-inline Floats operator*(const Floats& a, const Floats& b) {
+inline Vec16f operator*(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] * b.values[i]; });
 }
-inline Floats operator/(const Floats& a, const Floats& b) {
+inline Vec16f operator/(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] / b.values[i]; });
 }
 /// a b + c, rounded once or twice.
-inline Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
+inline Vec16f multiply_add(const Vec16f& a, const Vec16f& b, const Vec16f& c) {
   return each_lane([&](std::size_t i) { return a.values[i] * b.values[i] + c.values[i]; });
 }
 /// The larger; b where either is NaN.
-inline Floats maximum(const Floats& a, const Floats& b) {
+inline Vec16f maximum(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] > b.values[i] ? a.values[i] : b.values[i]; });
 }
-inline Floats square_root(const Floats& x) {
+inline Vec16f square_root(const Vec16f& x) {
   return each_lane([&](std::size_t i) { return std::sqrt(x.values[i]); });
 }
 /// x in the lanes whose bit of the lower 16 is set, 0 in the others.
-inline Floats kept(std::uint32_t lanes, const Floats& x) {
+inline Vec16f kept(std::uint32_t lanes, const Vec16f& x) {
   return each_lane([&](std::size_t i) { return (lanes >> i & 1U) != 0 ? x.values[i] : 0.0f; });
 }
 /// x in the lanes that are loaded, `otherwise` in the others.
 template <class Which>
-inline Floats only(Which lanes, const Floats& x, const Floats& otherwise = {}) {
+inline Vec16f only(Which lanes, const Vec16f& x, const Vec16f& otherwise = {}) {
   return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : otherwise.values[i]; });
 }
 /// t - floor(t); 0 for an infinite t.
-inline Floats above_floor(const Floats& t) {
+inline Vec16f above_floor(const Vec16f& t) {
   return each_lane([&](std::size_t i) { return t.values[i] < -1e9f ? 0.0f : t.values[i] - std::floor(t.values[i]); });
 }
 /// p 2^floor(t) for t up to 127; 0 where the power would be subnormal.
-inline Floats scaled_by_power(const Floats& p, const Floats& t) {
+inline Vec16f scaled_by_power(const Vec16f& p, const Vec16f& t) {
   return each_lane([&](std::size_t i) {
     const float bounded = t.values[i] > -127.0f ? t.values[i] : -127.0f;
     const auto exponent = static_cast<std::int32_t>(std::floor(bounded));
     return p.values[i] * std::bit_cast<float>((exponent + 127) << 23);
   });
 }
-inline float sum_of_lanes(const Floats& x) {
+inline float sum_of_lanes(const Vec16f& x) {
   float sum = 0;
   for (const float value : x.values) sum += value;
   return sum;
 }
-inline float largest_lane(const Floats& x) {
+inline float largest_lane(const Vec16f& x) {
   return *std::max_element(x.values.begin(), x.values.end());
 }
 

@@ -41,20 +41,20 @@ void normalize(const Op& op, const Group& group) {
   auto *means = op.mean.template as<float>() + group.row, *rstds = op.rstd.template as<float>() + group.row;
   for (std::int64_t r = 0; r < group.count; ++r) {
     means[r] = group.sums[r] / static_cast<float>(width);
-    const Floats mean = broadcast(means[r]);
-    Floats squares = broadcast(0);
+    const Vec16f mean = broadcast(means[r]);
+    Vec16f squares = broadcast(0);
     for_lanes(width, [&](std::int64_t i, auto lanes) {
-      const Floats apart = only(lanes, load_lanes(group.x + r * width + i, lanes) - mean);
+      const Vec16f apart = only(lanes, load_lanes(group.x + r * width + i, lanes) - mean);
       squares = multiply_add(apart, apart, squares);
     });
     rstds[r] = 1 / std::sqrt(sum_of_lanes(squares) / static_cast<float>(width) + op.eps);
   }
   for (std::int64_t r = 0; r < group.count; ++r) {
-    const Floats mean = broadcast(means[r]), rstd = broadcast(rstds[r]);
+    const Vec16f mean = broadcast(means[r]), rstd = broadcast(rstds[r]);
     T* y = op.y.template as<T>() + (group.row + r) * width;
     for_lanes(width, [&](std::int64_t i, auto lanes) {
       prefetch_next_group(y + i, width);
-      const Floats n = (load_lanes(group.x + r * width + i, lanes) - mean) * rstd;
+      const Vec16f n = (load_lanes(group.x + r * width + i, lanes) - mean) * rstd;
       store_lanes(y + i, multiply_add(n, load_lanes(gain + i, lanes), load_lanes(bias + i, lanes)), lanes);
     });
   }
@@ -62,7 +62,7 @@ void normalize(const Op& op, const Group& group) {
 
 /// Normalises all rows; fetch(row, to) writes the inputs of one to `to` and returns their sum.
 template <class T, class Op, class Fetch>
-void normalize_rows(const Op& op, Workspace& workspace, Fetch&& fetch) {
+void normalize_rows(const Op& op, CpuContext& workspace, Fetch&& fetch) {
   const std::int64_t rows = op.y.shape[0], width = op.y.shape[1], groups = (rows + group_rows - 1) / group_rows;
   const auto scratch = workspace.per_thread(group_rows * width);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
@@ -88,17 +88,17 @@ template <class T, std::int64_t count>
 void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& group, float* dgain, float* dbias) {
   const std::int64_t width = group.width;
   const float* gain = op.gain.as<float>();
-  Floats mean[count], rstd[count], sums[count], projections[count];
+  Vec16f mean[count], rstd[count], sums[count], projections[count];
   for (std::int64_t r = 0; r < count; ++r) {
     mean[r] = broadcast(op.mean.as<float>()[row + r]), rstd[r] = broadcast(op.rstd.as<float>()[row + r]);
     sums[r] = projections[r] = broadcast(0);
   }
   for_lanes(width, [&](std::int64_t i, auto lanes) {
-    const Floats factor = load_lanes(gain + i, lanes);
-    Floats gain_sum = load_lanes(dgain + i, lanes), bias_sum = load_lanes(dbias + i, lanes);
+    const Vec16f factor = load_lanes(gain + i, lanes);
+    Vec16f gain_sum = load_lanes(dgain + i, lanes), bias_sum = load_lanes(dbias + i, lanes);
     for (std::int64_t r = 0; r < count; ++r) {
-      const Floats d = load_lanes(group.dy + r * width + i, lanes), g = d * factor;
-      const Floats n = (load_lanes(group.x + r * width + i, lanes) - mean[r]) * rstd[r];
+      const Vec16f d = load_lanes(group.dy + r * width + i, lanes), g = d * factor;
+      const Vec16f n = (load_lanes(group.x + r * width + i, lanes) - mean[r]) * rstd[r];
       sums[r] = sums[r] + g;
       projections[r] = multiply_add(g, n, projections[r]);
       gain_sum = multiply_add(d, n, gain_sum);
@@ -118,15 +118,15 @@ template <class T>
 void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGroup<T>& group, std::int64_t r) {
   const std::int64_t width = group.width, at = r * width;
   const float* gain = op.gain.as<float>();
-  const Floats mean = broadcast(op.mean.as<float>()[row]), rstd = broadcast(op.rstd.as<float>()[row]);
-  const Floats mean_g = broadcast(group.mean_g[r]), slope = broadcast(-group.mean_gn[r] * op.rstd.as<float>()[row]);
+  const Vec16f mean = broadcast(op.mean.as<float>()[row]), rstd = broadcast(op.rstd.as<float>()[row]);
+  const Vec16f mean_g = broadcast(group.mean_g[r]), slope = broadcast(-group.mean_gn[r] * op.rstd.as<float>()[row]);
   const auto dx_lanes = [&](std::int64_t i, auto lanes) {
     prefetch_next_group(group.dy + at + i, width);
     prefetch_next_group(group.x + at + i, width);
-    const Floats g = load_lanes(group.dy + at + i, lanes) * load_lanes(gain + i, lanes);
-    const Floats apart = load_lanes(group.x + at + i, lanes) - mean;
-    const Floats d = multiply_add(apart, slope, g - mean_g) * rstd;
-    const Floats sum = op.accumulate ? d + load_lanes(group.dx + at + i, lanes) : d;
+    const Vec16f g = load_lanes(group.dy + at + i, lanes) * load_lanes(gain + i, lanes);
+    const Vec16f apart = load_lanes(group.x + at + i, lanes) - mean;
+    const Vec16f d = multiply_add(apart, slope, g - mean_g) * rstd;
+    const Vec16f sum = op.accumulate ? d + load_lanes(group.dx + at + i, lanes) : d;
     store_lanes(group.dx + at + i, sum, lanes);
     return sum;
   };
@@ -135,10 +135,10 @@ void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGrou
     return;
   }
   const DropoutRow mask(op.key, row);
-  const Floats factor = broadcast(mask.scale());
+  const Vec16f factor = broadcast(mask.scale());
   for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
     prefetch_next_group(group.dbranch + at + i, width);
-    const Floats dx = as_stored<T>(dx_lanes(i, lanes));
+    const Vec16f dx = as_stored<T>(dx_lanes(i, lanes));
     store_lanes(group.dbranch + at + i, kept(keep, dx * factor), lanes);
   });
 }
@@ -159,7 +159,7 @@ void backward_group(const LayerNormBackward& op, std::int64_t row, float* dgain,
 void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum, bool accumulate) {
   float* to = sum.as<float>();
   for_lanes(sum.columns(), [&](std::int64_t i, auto lanes) {
-    Floats total = accumulate ? load_lanes(to + i, lanes) : broadcast(0);
+    Vec16f total = accumulate ? load_lanes(to + i, lanes) : broadcast(0);
     for (std::int64_t b = 0; b < blocks; ++b) total = total + load_lanes(partial + b * stride + i, lanes);
     store_lanes(to + i, total, lanes);
   });
@@ -167,16 +167,16 @@ void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, 
 
 }  // namespace
 
-void run(const LayerNormForward& op, Workspace& workspace) {
+void run(const LayerNormForward& op, CpuContext& workspace) {
   const std::int64_t width = op.x.shape[1];
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
     normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
       const T* x = op.x.as<T>() + row * width;
-      Floats total = broadcast(0);
+      Vec16f total = broadcast(0);
       for_lanes(width, [&](std::int64_t i, auto lanes) {
         prefetch_next_group(x + i, width);
-        const Floats value = load_lanes(x + i, lanes);
+        const Vec16f value = load_lanes(x + i, lanes);
         store_lanes(to + i, value, lanes);
         total = total + value;
       });
@@ -185,7 +185,7 @@ void run(const LayerNormForward& op, Workspace& workspace) {
   });
 }
 
-void run(const ResidualNormForward& op, Workspace& workspace) {
+void run(const ResidualNormForward& op, CpuContext& workspace) {
   const std::int64_t width = op.y.shape[1];
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -193,14 +193,14 @@ void run(const ResidualNormForward& op, Workspace& workspace) {
       const T *residual = op.residual.as<T>() + row * width, *branch = op.branch.as<T>() + row * width;
       T* sum = op.sum.as<T>() + row * width;
       const DropoutRow mask(op.key, row);
-      const Floats scale = broadcast(mask.scale());
-      Floats total = broadcast(0);
+      const Vec16f scale = broadcast(mask.scale());
+      Vec16f total = broadcast(0);
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
         prefetch_next_group(residual + i, width);
         prefetch_next_group(branch + i, width);
         prefetch_next_group(sum + i, width);
-        const Floats added = kept(keep, load_lanes(branch + i, lanes));
-        const Floats value = multiply_add(added, scale, load_lanes(residual + i, lanes)), stored = as_stored<T>(value);
+        const Vec16f added = kept(keep, load_lanes(branch + i, lanes));
+        const Vec16f value = multiply_add(added, scale, load_lanes(residual + i, lanes)), stored = as_stored<T>(value);
         store_lanes(sum + i, value, lanes);
         store_lanes(to + i, stored, lanes);
         total = total + stored;
@@ -210,7 +210,7 @@ void run(const ResidualNormForward& op, Workspace& workspace) {
   });
 }
 
-void run(const LayerNormBackward& op, Workspace& workspace) {
+void run(const LayerNormBackward& op, CpuContext& workspace) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], blocks = (rows + block_rows - 1) / block_rows;
   float* partial = workspace.shared(blocks * 2 * width);
   with_float_type(op.x.dtype, [&](auto tag) {

@@ -98,7 +98,7 @@ void apply_gate(const LinearBackwardData& op, int threads) {
 
 }  // namespace
 
-std::unique_ptr<const PackedWeight> pack(const ConstTensor& weight, const Workspace& workspace) {
+std::unique_ptr<const PackedWeight> pack(const ConstTensor& weight, const CpuContext& workspace) {
   if (instruction_set() == InstructionSet::basic) return nullptr;
   auto packed = std::make_unique<PackedWeight>();
   packed->shape = weight.shape, packed->dtype = weight.dtype;
@@ -107,7 +107,7 @@ std::unique_ptr<const PackedWeight> pack(const ConstTensor& weight, const Worksp
   return packed;
 }
 
-void run(const LinearForward& op, Products& products, Workspace& workspace) {
+void run(const LinearForward& op, Products& products, CpuContext& workspace) {
   if (on_tiles(op.x.dtype)) {
     AmxProduct product = product_to(op.y, op.x.shape[1]);
     set_a(product, op.x);
@@ -130,7 +130,7 @@ void run(const LinearForward& op, Products& products, Workspace& workspace) {
   });
 }
 
-void run(const LinearBackwardData& op, Products& products, Workspace& workspace) {
+void run(const LinearBackwardData& op, Products& products, CpuContext& workspace) {
   if (on_tiles(op.dy.dtype) && (!op.gate || op.gate.dtype == DType::bf16)) {
     AmxProduct product = product_to(op.dx, op.weight.shape[0]);
     set_a(product, op.dy);
@@ -153,7 +153,7 @@ void run(const LinearBackwardData& op, Products& products, Workspace& workspace)
   with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
 }
 
-void run(const LinearBackwardWeight& op, Products& products, Workspace& workspace) {
+void run(const LinearBackwardWeight& op, Products& products, CpuContext& workspace) {
   if (!op.accumulate && op.dy.shape[0] == 0) std::fill_n(op.dweight.as<float>(), op.dweight.shape.elements(), 0.0f);
   if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
   if (on_tiles(op.dy.dtype)) {

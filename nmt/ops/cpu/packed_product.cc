@@ -174,7 +174,7 @@ Buffer pack_panels(const ConstTensor& weight, int threads) {
   return packed;
 }
 
-void multiply_by_panels(const LinearForward& op, const Workspace& workspace) {
+void multiply_by_panels(const LinearForward& op, const CpuContext& workspace) {
   const std::int64_t rows = op.x.shape[0], row_bytes = bytes_of(op.x, op.x.shape[1]);
   const PanelProduct product{.x = op.x.as<char>(),
                              .x_stride = bytes_of(op.x, op.x.row_stride),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "nmt/core/buffer.h"
-#include "nmt/ops/cpu/workspace.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/linear.h"
 
 namespace babelring::cpu {
@@ -16,6 +16,6 @@ Buffer pack_panels(const ConstTensor& weight, int threads);
 
 /// Runs the op by op.packed, which pack_panels() made. Each row's sums go along the inputs in their order, whatever the
 /// other rows, the result's type or the number of threads.
-void multiply_by_panels(const LinearForward& op, const Workspace& workspace);
+void multiply_by_panels(const LinearForward& op, const CpuContext& workspace);
 
 }  // namespace babelring::cpu

@@ -111,13 +111,13 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
   if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(squares);
 }
 
-LaunchPlace norm_place(std::int64_t count, const Workspace& workspace) {
+LaunchPlace norm_place(std::int64_t count, const CudaContext& workspace) {
   return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, workspace.stream()};
 }
 
 }  // namespace
 
-void run(const AdamUpdate& op, Workspace& workspace) {
+void run(const AdamUpdate& op, CudaContext& workspace) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
   const Arena::Scope scope(workspace.scratch());
@@ -141,14 +141,14 @@ void run(const AdamUpdate& op, Workspace& workspace) {
       });
 }
 
-void run(const SquaredNorm& op, Workspace& workspace) {
+void run(const SquaredNorm& op, CudaContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
   launch("squared_norm", norm_place(count, workspace), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
          op.sums.as<float>());
 }
 
-void run(const SumWithNorm& op, Workspace& workspace) {
+void run(const SumWithNorm& op, CudaContext& workspace) {
   const std::int64_t count = op.sum.shape.elements();
   if (count == 0) return;
   std::vector<const float*> parts;

@@ -138,7 +138,7 @@ __global__ void softmax_backward_kernel(GroupView group, const float* scores, co
 class GroupPass {
  public:
   template <class Op>
-  GroupPass(const Op& op, const AttentionPlan& plan, const AttentionGroup& group, Workspace& workspace)
+  GroupPass(const Op& op, const AttentionPlan& plan, const AttentionGroup& group, CudaContext& workspace)
       : workspace_(workspace), type_(op.q.dtype) {
     const std::int64_t head_width = op.q.shape[1] / op.heads;
     view = {.order = workspace.lists().on_device(plan.order) + group.first,
@@ -208,9 +208,9 @@ class GroupPass {
   template <bool back>
   void copy(void* data, std::int64_t stride, bool of_keys, const Tensor& array) const {
     const std::int64_t elements = array.shape.elements() / view.count;
-    constexpr std::int64_t most_parts = 1024;
+    constexpr std::int64_t max_parts = 1024;
     const std::int64_t parts = (elements + elementwise_threads - 1) / elementwise_threads;
-    const dim3 grid(static_cast<unsigned>(view.count), static_cast<unsigned>(parts < most_parts ? parts : most_parts));
+    const dim3 grid(static_cast<unsigned>(view.count), static_cast<unsigned>(parts < max_parts ? parts : max_parts));
     with_device_type(type_, [&](auto tag) {
       using T = decltype(tag);
       const PackedRows<T> rows{static_cast<T*>(data), stride, of_keys ? view.k_offsets : view.q_offsets,
@@ -220,27 +220,27 @@ class GroupPass {
     });
   }
 
-  Workspace& workspace_;
+  CudaContext& workspace_;
   DType type_;
 };
 
 /// Computes what the kernels for short sentences take and returns the other sentences.
 template <class Op>
-std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, Workspace& workspace) {
+std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, CudaContext& workspace) {
   const AttentionRoute route = workspace.attention_route();
   const bool wanted = route == AttentionRoute::automatic || route == AttentionRoute::short_sentences;
-  const int most_rows = wanted && fits_short_attention(op) ? most_short_rows(op.q.shape[1] / op.heads) : -1;
-  const AttentionSplit split = split_attention(host_list(offsets), most_rows);
+  const int max_rows = wanted && fits_short_attention(op) ? max_short_rows(op.q.shape[1] / op.heads) : -1;
+  const AttentionSplit split = split_attention(host_list(offsets), max_rows);
   if (!split.launches.empty()) run_short(op, split.launches, workspace);
   return split.rest;
 }
 
-bool wants_cudnn(const Workspace& workspace) {
+bool wants_cudnn(const CudaContext& workspace) {
   const AttentionRoute route = workspace.attention_route();
   return route == AttentionRoute::automatic || route == AttentionRoute::cudnn;
 }
 
-void forward_group(const AttentionForward& op, const GroupPass& pass, Workspace& workspace) {
+void forward_group(const AttentionForward& op, const GroupPass& pass, CudaContext& workspace) {
   const Tensor q = pass.padded(op.q, false), k = pass.padded(op.k, true), v = pass.padded(op.v, true);
   const Tensor scores = pass.scores(DType::f32), probabilities = pass.scores(op.q.dtype), out = pass.rows(false);
   pass.product(q, false, k, true, scores);
@@ -253,7 +253,7 @@ void forward_group(const AttentionForward& op, const GroupPass& pass, Workspace&
   pass.unpad(out, false, op.out);
 }
 
-void backward_group(const AttentionBackward& op, const GroupPass& pass, Workspace& workspace) {
+void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaContext& workspace) {
   const Tensor q = pass.padded(op.q, false), dout = pass.padded(op.dout, false);
   const Tensor k = pass.padded(op.k, true), v = pass.padded(op.v, true);
   const Tensor scores = pass.scores(DType::f32), products = pass.scores(DType::f32);
@@ -277,7 +277,7 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, Workspac
 
 }  // namespace
 
-void run(const AttentionForward& op, Workspace& workspace) {
+void run(const AttentionForward& op, CudaContext& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
   if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
@@ -288,7 +288,7 @@ void run(const AttentionForward& op, Workspace& workspace) {
   }
 }
 
-void run(const AttentionBackward& op, Workspace& workspace) {
+void run(const AttentionBackward& op, CudaContext& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);
   if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;

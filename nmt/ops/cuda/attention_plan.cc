@@ -34,14 +34,14 @@ std::string_view name_of(AttentionRoute route) {
   return found->first;
 }
 
-AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_rows) {
+AttentionSplit split_attention(std::span<const std::int32_t> offsets, int max_rows) {
   constexpr std::array rooms = {16, 32, 64, 128, 256};
-  constexpr std::int64_t least_share = 8;  // one in so many
+  constexpr std::int64_t min_share = 8;  // one sentence in eight
   std::array<std::int64_t, rooms.size()> wanting{};
   AttentionSplit split;
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     const std::int32_t rows = offsets[s + 1] - offsets[s];
-    if (rows > most_rows) {
+    if (rows > max_rows) {
       split.rest.push_back(static_cast<std::int32_t>(s));
     } else {
       ++wanting[static_cast<std::size_t>(std::lower_bound(rooms.begin(), rooms.end(), rows) - rooms.begin())];
@@ -52,7 +52,7 @@ AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_r
   int above = -1;
   for (std::size_t i = 0; i < rooms.size(); ++i) {
     waiting += wanting[i], left -= wanting[i];
-    if (waiting == 0 || (waiting * least_share < all && left > 0)) continue;
+    if (waiting == 0 || (waiting * min_share < all && left > 0)) continue;
     split.launches.push_back({.above = above, .most = rooms[i]});
     above = rooms[i], waiting = 0;
   }
@@ -78,7 +78,7 @@ AttentionPlan plan_attention(std::span<const std::int32_t> q_offsets, std::span<
     const auto [keys, queries] = room(plan.order[static_cast<std::size_t>(place)]);
     if (!plan.groups.empty()) {
       AttentionGroup& last = plan.groups.back();
-      const bool fits = (last.count + 1) * heads * queries * keys <= AttentionPlan::most_scores;
+      const bool fits = (last.count + 1) * heads * queries * keys <= AttentionPlan::max_scores;
       if (fits && last.queries == queries && last.keys == keys) {
         ++last.count;
         continue;

@@ -29,9 +29,9 @@ struct AttentionSplit {
   std::vector<std::int32_t> rest;  // ascending: those of more rows
 };
 
-/// Sentences of up to most_rows rows go to blocks with room for 16, 32, 64, 128 or 256 rows; where fewer than an eighth
+/// Sentences of up to max_rows rows go to blocks with room for 16, 32, 64, 128 or 256 rows; where fewer than an eighth
 /// of the sentences want a room, they get the next larger one. A pure function of the offsets [sentences + 1].
-AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_rows);
+AttentionSplit split_attention(std::span<const std::int32_t> offsets, int max_rows);
 
 /// Sentences whose attention is computed together, each in room for `queries` and `keys` rows, both multiples of 8.
 struct AttentionGroup {
@@ -42,7 +42,7 @@ struct AttentionGroup {
 /// Batched products want equal sizes: sentences that need the same room are computed together.
 struct AttentionPlan {
   /// Most scores, over heads and with padding, that are in memory at once; a single sentence may need more.
-  static constexpr std::int64_t most_scores = std::int64_t{1} << 25;
+  static constexpr std::int64_t max_scores = std::int64_t{1} << 25;
 
   std::vector<std::int32_t> order;  // sentences, group by group
   std::vector<AttentionGroup> groups;

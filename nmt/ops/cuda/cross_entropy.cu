@@ -14,7 +14,7 @@ namespace babelring::cuda {
 namespace {
 
 // One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
-// with so many threads no more rows are under way than these hold.
+// with this number of threads, the caches hold all rows that are being read.
 constexpr int row_threads = 512;
 /// Of a multiprocessor at the same time, which leaves a thread 32 registers, or 40.
 template <class T>
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(row_threads)
 
 }  // namespace
 
-void run(const CrossEntropy& op, Workspace& workspace) {
+void run(const CrossEntropy& op, CudaContext& workspace) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
@@ -256,7 +256,7 @@ void run(const CrossEntropy& op, Workspace& workspace) {
   });
 }
 
-void run(const LogSoftmaxTopK& op, Workspace& workspace) {
+void run(const LogSoftmaxTopK& op, CudaContext& workspace) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {

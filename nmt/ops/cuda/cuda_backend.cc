@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/failure.h"
-#include "nmt/ops/cuda/event_marks.h"
+#include "nmt/ops/cuda/cuda_events.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/side_stream.h"
 
@@ -18,20 +18,20 @@ void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words
 
 /// While it lives, ops put what differs between repeats where recorded kernels find it.
 struct ActiveValues {
-  explicit ActiveValues(Workspace& place) : workspace(place) { workspace.values().begin(); }
+  explicit ActiveValues(CudaContext& place) : workspace(place) { workspace.values().begin(); }
   ~ActiveValues() { workspace.values().end(); }
   ActiveValues(const ActiveValues&) = delete;
   ActiveValues& operator=(const ActiveValues&) = delete;
-  Workspace& workspace;
+  CudaContext& workspace;
 };
 
 /// While it lives, nothing is given to the device.
 struct ActiveLog {
-  explicit ActiveLog(Workspace& place) : workspace(place) { workspace.log().begin(); }
+  explicit ActiveLog(CudaContext& place) : workspace(place) { workspace.log().begin(); }
   ~ActiveLog() { workspace.log().end(); }
   ActiveLog(const ActiveLog&) = delete;
   ActiveLog& operator=(const ActiveLog&) = delete;
-  Workspace& workspace;
+  CudaContext& workspace;
 };
 
 }  // namespace
@@ -42,7 +42,7 @@ CudaBackend::Device::Device(int chosen) : number(chosen) {
 
 CudaBackend::CudaBackend(int device) : device_(device), loss_chunks_(LossChunks::on_device(memory().total)) {}
 
-Workspace& CudaBackend::on_device() {
+CudaContext& CudaBackend::on_device() {
   require(cudaSetDevice(device_.number), "taking the device");
   return workspace_;
 }
@@ -85,16 +85,16 @@ void CudaBackend::synchronize() {
   on_device().synchronize();
 }
 
-MemoryRoom CudaBackend::memory() const {
-  MemoryRoom room;
+MemoryInfo CudaBackend::memory() const {
+  MemoryInfo room;
   require(cudaSetDevice(device_.number), "taking the device");
   require(cudaMemGetInfo(&room.free, &room.total), "asking for free memory");
   return room;
 }
 
-std::unique_ptr<WorkMarks> CudaBackend::make_marks() {
+std::unique_ptr<DeviceEvents> CudaBackend::make_marks() {
   on_device();
-  return std::make_unique<EventMarks>(workspace_.stream().handle());
+  return std::make_unique<CudaEvents>(workspace_.stream().handle());
 }
 
 std::unique_ptr<DeviceStream> CudaBackend::make_stream() {

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/cuda/cuda_context.h"
 #include "nmt/ops/cuda/graph.h"
 #include "nmt/ops/cuda/ranges.h"
 #include "nmt/ops/cuda/repeat_cache.h"
-#include "nmt/ops/cuda/workspace.h"
 
 namespace babelring::cuda {
 
@@ -25,8 +25,8 @@ class CudaBackend final : public Backend {
   void synchronize() override;
   std::string description() const override;
   bool host_memory() const override { return false; }
-  MemoryRoom memory() const override;
-  std::unique_ptr<WorkMarks> make_marks() override;
+  MemoryInfo memory() const override;
+  std::unique_ptr<DeviceEvents> make_marks() override;
   std::unique_ptr<DeviceStream> make_stream() override;
   std::int64_t relu_mask_words(const LinearForward& op) override;
   bool joins_products() const override { return true; }
@@ -69,7 +69,7 @@ class CudaBackend final : public Backend {
   WorkLog::Words words_of(const std::function<void()>& work);
 
   /// The current device is a thread's own setting, and another backend of the thread may have changed it.
-  Workspace& on_device();
+  CudaContext& on_device();
 
   /// Makes a device the thread's current one before the workspace takes memory there.
   struct Device {
@@ -78,7 +78,7 @@ class CudaBackend final : public Backend {
   };
   Device device_;
   LossChunks loss_chunks_;
-  Workspace workspace_;
+  CudaContext workspace_;
   RepeatCache<GraphExec> recorded_;
   std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
 };

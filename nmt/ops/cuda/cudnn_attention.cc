@@ -49,7 +49,7 @@ bool places_fit(const CudnnShape& shape, std::int64_t tokens) {
 }
 
 void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::vector<std::int32_t>& lists,
-                  Workspace& workspace) {
+                  CudaContext& workspace) {
   const std::int32_t* list = workspace.lists().on_device(lists);
   const std::int64_t pitch = cudnn_list_length(shape.sentences);
   for (const std::int32_t*& starts : operands.starts) {
@@ -71,7 +71,7 @@ void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::ve
 }
 
 template <class Op>
-bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> sentences, Workspace& workspace) {
+bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> sentences, CudaContext& workspace) {
   const auto q_offsets = host_list(op.q_offsets), k_offsets = host_list(op.k_offsets);
   if (op.q.dtype != DType::bf16 || op.key.threshold() > 0 || !call.aligned() ||
       !places_fit(call.shape, std::max(op.q.shape[0], op.k.shape[0])) ||
@@ -97,11 +97,11 @@ bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> senten
 
 }  // namespace
 
-bool run_by_cudnn(const AttentionForward& op, std::span<const std::int32_t> sentences, Workspace& workspace) {
+bool run_by_cudnn(const AttentionForward& op, std::span<const std::int32_t> sentences, CudaContext& workspace) {
   return run_call(op, bind_inputs(op), sentences, workspace);
 }
 
-bool run_by_cudnn(const AttentionBackward& op, std::span<const std::int32_t> sentences, Workspace& workspace) {
+bool run_by_cudnn(const AttentionBackward& op, std::span<const std::int32_t> sentences, CudaContext& workspace) {
   CudnnCall call = bind_inputs(op);
   call.shape.backward = true;
   call.bind(Packed::dout, op.dout);

@@ -33,7 +33,7 @@ std::vector<CudnnBatch> cudnn_batches(std::span<const std::int32_t> q_offsets, s
   }
   std::vector<CudnnBatch> batches;
   for (const auto& [length, members] : by_length) {
-    const std::int64_t room = std::max<std::int64_t>(1, most_cudnn_scores / (heads * length * length));
+    const std::int64_t room = std::max<std::int64_t>(1, max_cudnn_scores / (heads * length * length));
     for (std::size_t first = 0; first < members.size(); first += static_cast<std::size_t>(room)) {
       const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
       const auto count = std::min<std::ptrdiff_t>(room, members.end() - begin);

@@ -16,7 +16,7 @@ struct CudnnBatch {
 
 /// Most scores of one run, over heads and with padding, which bounds a plan's workspace. A single sentence may need
 /// more.
-inline constexpr std::int64_t most_cudnn_scores = std::int64_t{1} << 27;
+inline constexpr std::int64_t max_cudnn_scores = std::int64_t{1} << 27;
 
 /// The listed sentences, ascending, by powers of two of their longer side: a plan takes a second to make, so few sizes
 /// serve all. A pure function of the offsets of packed queries and keys, both [sentences + 1]. Sentences with neither

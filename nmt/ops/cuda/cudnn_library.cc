@@ -12,7 +12,7 @@ namespace babelring::cuda {
 namespace {
 
 /// The first with all that the graphs of attention need, and without the faults of 9.10.0 and 9.10.1.
-constexpr std::size_t least_cudnn_version = 91002;
+constexpr std::size_t min_cudnn_version = 91002;
 
 /// Sets one member to the library's function of that name; false if there is none.
 template <class Function>
@@ -60,9 +60,9 @@ std::unique_ptr<const CudnnLibrary> open_cudnn(const std::string& file, std::str
     why = fmt::format("{} lacks functions of cuDNN 9", file);
     return nullptr;
   }
-  if (functions->get_version() < least_cudnn_version) {
+  if (functions->get_version() < min_cudnn_version) {
     why = fmt::format("{} is of version {}, {} or newer is needed", file, cudnn_version_text(functions->get_version()),
-                      cudnn_version_text(least_cudnn_version));
+                      cudnn_version_text(min_cudnn_version));
     return nullptr;
   }
   return functions;

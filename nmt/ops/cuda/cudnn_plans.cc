@@ -14,7 +14,7 @@ namespace babelring::cuda {
 namespace {
 
 constexpr std::int64_t widest_cudnn_head = 128;
-constexpr std::int64_t most_configurations = 8;
+constexpr std::int64_t max_configurations = 8;
 constexpr std::int64_t scratch_alignment = 256;
 
 /// Ends a handle; null without a library.
@@ -112,12 +112,12 @@ std::vector<CudnnDescriptor> CudnnPlans::Library::configurations(const CudnnDesc
   heuristics.finalize();
   std::vector<CudnnDescriptor> found;
   std::vector<cudnnBackendDescriptor_t> handles;
-  for (std::int64_t i = 0; i < most_configurations; ++i) {
+  for (std::int64_t i = 0; i < max_configurations; ++i) {
     found.emplace_back(*functions, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "a configuration");
     handles.push_back(found.back().handle());
   }
   const std::int64_t count = heuristics.get_raw(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                                most_configurations, handles.data());
+                                                max_configurations, handles.data());
   while (std::ssize(found) > count) found.pop_back();
   return found;
 }

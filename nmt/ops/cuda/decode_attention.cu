@@ -7,7 +7,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int decode_threads = 128;  // and so many keys at a time
+constexpr int decode_threads = 128;  // and the number of keys per iteration
 
 template <class T>
 struct DecodeOperands {
@@ -68,7 +68,7 @@ __global__ void decode_attention_kernel(DecodeOperands<T> of) {
 
 }  // namespace
 
-void run(const DecodeAttention& op, Workspace& workspace) {
+void run(const DecodeAttention& op, CudaContext& workspace) {
   const std::int64_t rows = op.q.shape[0], head_width = op.q.shape[1] / op.heads;
   if (op.q.shape.elements() == 0) return;
   const auto list = [&](const ConstTensor& host) -> const int* {

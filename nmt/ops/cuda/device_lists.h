@@ -22,11 +22,11 @@ class DeviceLists {
   /// `staging` is of the stream that runs every kernel that reads the copies. While `values` is active, lists lie
   /// there. All must outlive the object.
   DeviceLists(const Stream& stream, PinnedStaging& staging, RepeatValues& values)
-      : stream_(stream.get()), staging_(staging), values_(values), kept_(most_kept) {}
+      : stream_(stream.get()), staging_(staging), values_(values), kept_(max_kept) {}
 
-  /// The list on the device; valid until most_kept others have been asked for.
+  /// The list on the device; valid until max_kept others have been asked for.
   const std::int32_t* on_device(std::span<const std::int32_t> list);
-  static constexpr std::size_t most_kept = 16;
+  static constexpr std::size_t max_kept = 16;
 
  private:
   struct Kept {

@@ -6,7 +6,7 @@
 
 #include "nmt/core/dtype.h"
 #include "nmt/core/random.h"
-#include "nmt/ops/cuda/workspace.h"
+#include "nmt/ops/cuda/cuda_context.h"
 
 /// What kernels are written with.
 namespace babelring::cuda {
@@ -138,12 +138,12 @@ __device__ inline bool index_in_range(int value, int bound, std::int64_t row, Ba
   return false;
 }
 
-/// Blocks of `threads` for so many elements, each thread looping over what is beyond most_blocks of them.
+/// The number of blocks for `elements`: at most max_blocks, whose threads loop over the rest.
 constexpr int elementwise_threads = 256;
 inline unsigned elementwise_blocks(std::int64_t elements) {
-  constexpr std::int64_t most_blocks = 1 << 20;
+  constexpr std::int64_t max_blocks = 1 << 20;
   const std::int64_t blocks = (elements + elementwise_threads - 1) / elementwise_threads;
-  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+  return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 __device__ inline std::int64_t first_element() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -49,7 +49,7 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
 
 }  // namespace
 
-void run(const Dropout& op, Workspace& workspace) {
+void run(const Dropout& op, CudaContext& workspace) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
@@ -62,7 +62,7 @@ void run(const Dropout& op, Workspace& workspace) {
   });
 }
 
-void run(const ResidualDropout& op, Workspace& workspace) {
+void run(const ResidualDropout& op, CudaContext& workspace) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {

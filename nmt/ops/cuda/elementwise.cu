@@ -48,11 +48,11 @@ void cast(ConstTensor x, Tensor y, WorkStream stream) {
   });
 }
 
-void run(const Cast& op, Workspace& workspace) {
+void run(const Cast& op, CudaContext& workspace) {
   cast(op.x, op.y, workspace.stream());
 }
 
-void run(const Fill& op, Workspace& workspace) {
+void run(const Fill& op, CudaContext& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
   if (std::bit_cast<unsigned>(op.value) == 0) {
@@ -69,7 +69,7 @@ void run(const Fill& op, Workspace& workspace) {
   });
 }
 
-void run(const Add& op, Workspace& workspace) {
+void run(const Add& op, CudaContext& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {

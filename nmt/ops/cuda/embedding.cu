@@ -217,7 +217,7 @@ struct SortedRows {
   const int* rows;
 };
 
-SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, Workspace& workspace) {
+SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, CudaContext& workspace) {
   const auto count = static_cast<int>(ids.shape[0]);
   const auto list = [&] { return workspace.scratch().make(ids.shape, DType::i32).as<int>(); };
   int *numbers = list(), *rows = list(), *sorted = list();
@@ -245,7 +245,7 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, Workspace&
 }
 
 /// The workspace's table, made when the width is new.
-const float* sinusoids_of(int width, Workspace& workspace) {
+const float* sinusoids_of(int width, CudaContext& workspace) {
   Buffer& table = workspace.sinusoids(width);
   if (table.data() == nullptr) {
     const std::int64_t elements = static_cast<std::int64_t>(table_positions) * width;
@@ -259,7 +259,7 @@ const float* sinusoids_of(int width, Workspace& workspace) {
 
 }  // namespace
 
-void run(const EmbeddingForward& op, Workspace& workspace) {
+void run(const EmbeddingForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
   const auto width = static_cast<int>(op.y.shape[1]);
@@ -275,7 +275,7 @@ void run(const EmbeddingForward& op, Workspace& workspace) {
   });
 }
 
-void run(const EmbeddingBackward& op, Workspace& workspace) {
+void run(const EmbeddingBackward& op, CudaContext& workspace) {
   if (op.dy.shape.elements() == 0) return;
   const Arena::Scope scope(workspace.scratch());
   const SortedRows sorted = sort_rows(op.ids, op.dtable.shape[0], workspace);

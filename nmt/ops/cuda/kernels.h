@@ -3,7 +3,7 @@
 #include "nmt/ops/adam.h"
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cross_entropy.h"
-#include "nmt/ops/cuda/workspace.h"
+#include "nmt/ops/cuda/cuda_context.h"
 #include "nmt/ops/dropout.h"
 #include "nmt/ops/elementwise.h"
 #include "nmt/ops/embedding.h"
@@ -14,32 +14,32 @@
 /// bit by bit: no sum depends on the order in which threads run.
 namespace babelring::cuda {
 
-void run(const LinearForward& op, Workspace& workspace);
+void run(const LinearForward& op, CudaContext& workspace);
 /// See Backend::relu_mask_words().
-std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace);
-void run(const LinearBackwardData& op, Workspace& workspace);
-void run(const LinearBackwardWeight& op, Workspace& workspace);
-void run(const LayerNormForward& op, Workspace& workspace);
-void run(const ResidualNormForward& op, Workspace& workspace);
-void run(const LayerNormBackward& op, Workspace& workspace);
-void run(const Dropout& op, Workspace& workspace);
-void run(const ResidualDropout& op, Workspace& workspace);
-void run(const EmbeddingForward& op, Workspace& workspace);
-void run(const EmbeddingBackward& op, Workspace& workspace);
-void run(const AttentionForward& op, Workspace& workspace);
-void run(const AttentionBackward& op, Workspace& workspace);
+std::int64_t relu_mask_words(const LinearForward& op, CudaContext& workspace);
+void run(const LinearBackwardData& op, CudaContext& workspace);
+void run(const LinearBackwardWeight& op, CudaContext& workspace);
+void run(const LayerNormForward& op, CudaContext& workspace);
+void run(const ResidualNormForward& op, CudaContext& workspace);
+void run(const LayerNormBackward& op, CudaContext& workspace);
+void run(const Dropout& op, CudaContext& workspace);
+void run(const ResidualDropout& op, CudaContext& workspace);
+void run(const EmbeddingForward& op, CudaContext& workspace);
+void run(const EmbeddingBackward& op, CudaContext& workspace);
+void run(const AttentionForward& op, CudaContext& workspace);
+void run(const AttentionBackward& op, CudaContext& workspace);
 /// The widest head that DecodeAttention takes: a block's shared memory holds a row of it.
 constexpr std::int64_t widest_decoding_head = 8192;
-void run(const DecodeAttention& op, Workspace& workspace);
-void run(const CrossEntropy& op, Workspace& workspace);
-void run(const LogSoftmaxTopK& op, Workspace& workspace);
-void run(const AdamUpdate& op, Workspace& workspace);
-void run(const SquaredNorm& op, Workspace& workspace);
-void run(const SumWithNorm& op, Workspace& workspace);
-void run(const Cast& op, Workspace& workspace);
+void run(const DecodeAttention& op, CudaContext& workspace);
+void run(const CrossEntropy& op, CudaContext& workspace);
+void run(const LogSoftmaxTopK& op, CudaContext& workspace);
+void run(const AdamUpdate& op, CudaContext& workspace);
+void run(const SquaredNorm& op, CudaContext& workspace);
+void run(const SumWithNorm& op, CudaContext& workspace);
+void run(const Cast& op, CudaContext& workspace);
 /// The same on any stream. Contiguous.
 void cast(ConstTensor x, Tensor y, WorkStream stream);
-void run(const Fill& op, Workspace& workspace);
-void run(const Add& op, Workspace& workspace);
+void run(const Fill& op, CudaContext& workspace);
+void run(const Add& op, CudaContext& workspace);
 
 }  // namespace babelring::cuda

@@ -18,8 +18,8 @@ void launch_bias(const ProductShape& shape, const ProductOperands& operands, Wor
 /// Cuts C at zero.
 void launch_relu(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
 
-/// Sums over rows are taken in two steps of a fixed order, so that they recur bit by bit: first of blocks of so many
-/// rows, one after another, then of the blocks.
+/// Sums over rows are computed in two steps of a fixed order, so that their bits repeat: first over each block of this
+/// number of rows, then over the blocks.
 constexpr std::int64_t sum_block_rows = 64;
 constexpr std::int64_t sum_blocks(std::int64_t rows) {
   return (rows + sum_block_rows - 1) / sum_block_rows;

@@ -95,7 +95,7 @@ NormOperands norm_operands(const Op& op) {
 
 }  // namespace
 
-void run(const LayerNormForward& op, Workspace& workspace) {
+void run(const LayerNormForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
@@ -108,7 +108,7 @@ void run(const LayerNormForward& op, Workspace& workspace) {
   });
 }
 
-void run(const ResidualNormForward& op, Workspace& workspace) {
+void run(const ResidualNormForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {

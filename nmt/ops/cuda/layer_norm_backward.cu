@@ -28,9 +28,9 @@ struct RowShares {
   bool shared = true;  // sums lie in shared memory while rows are added; else, a warp a block, where they end
 };
 
-constexpr std::int64_t multiprocessors = 132;         // of an H200; fixed, so that sums recur elsewhere
-constexpr std::int64_t most_shared_floats = 1 << 14;  // 64 KiB: three such blocks fit on one
-constexpr int most_warps = 8;
+constexpr std::int64_t multiprocessors = 132;        // of an H200; fixed, so that sums recur elsewhere
+constexpr std::int64_t max_shared_floats = 1 << 14;  // 64 KiB: three such blocks fit on one
+constexpr int max_warps = 8;
 /// Warps of a block, and blocks of a multiprocessor at the same time, where a lane has `pieces` of a row in registers.
 constexpr int warps_in_registers = 4;
 constexpr int blocks_at_once(int pieces) {
@@ -157,7 +157,7 @@ __device__ void take_row(const NormBackwardOperands<T>& of, const BackwardRow<T,
 /// Its blocks' parts of dgain and dbias go to partial [blocks, 2, width]. While a row is computed, the next one is on
 /// its way to registers.
 template <int n, int pieces, bool shared, class T>
-__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : most_warps) * warp_lanes, blocks_at_once(pieces))
+__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes, blocks_at_once(pieces))
     norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t rows, int width, DropoutKey key,
                          std::int64_t block_rows, float* partial) {
   if constexpr (pieces > 0) width = pieces * column_step<n>;
@@ -198,10 +198,10 @@ std::int64_t blocks_for(std::int64_t width) {
 RowShares share_rows(std::int64_t rows, std::int64_t width) {
   const std::int64_t floats = 2 * sum_room<8>(static_cast<int>(width));
   RowShares shares;
-  shares.shared = floats <= most_shared_floats;
+  shares.shared = floats <= max_shared_floats;
   const bool in_registers = width == 512 || width == 1024;
-  if (shares.shared) shares.warps = in_registers ? warps_in_registers : most_warps;
-  while (shares.warps > 1 && shares.warps * floats > most_shared_floats) shares.warps /= 2;
+  if (shares.shared) shares.warps = in_registers ? warps_in_registers : max_warps;
+  while (shares.warps > 1 && shares.warps * floats > max_shared_floats) shares.warps /= 2;
   const std::int64_t warps = multiprocessors * blocks_for(width) * shares.warps;
   const std::int64_t of_warp = (rows + warps - 1) / warps;
   shares.block_rows = of_warp * shares.warps;
@@ -229,15 +229,15 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
            partial);
   };
   // Beyond shared memory sums lie as they end: column by column.
-  constexpr std::integral_constant<int, 0> not_known;
-  if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), not_known, std::false_type());
+  constexpr std::integral_constant<int, 0> unknown_value;
+  if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, std::false_type());
   with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
                      [&](auto n, auto pieces) { launch_as(n, pieces, std::true_type()); });
 }
 
 }  // namespace
 
-void run(const LayerNormBackward& op, Workspace& workspace) {
+void run(const LayerNormBackward& op, CudaContext& workspace) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   const RowShares shares = share_rows(rows, width);
   const Arena::Scope scope(workspace.scratch());

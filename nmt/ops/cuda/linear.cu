@@ -114,7 +114,7 @@ __global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, Sum
   sum[i] = total;
 }
 
-void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, Workspace& workspace) {
+void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, CudaContext& workspace) {
   const std::int64_t rows = dy.shape[0], width = dy.shape[1], blocks = sum_blocks(rows);
   if (width == 0) return;
   const Arena::Scope scope(workspace.scratch());
@@ -139,7 +139,7 @@ const void* bias_copy(const LinearForward& op) {
 }
 
 /// The product with the bias gradient on its way, if the library has that.
-bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Workspace& workspace) {
+bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, CudaContext& workspace) {
   shape.epilogue = Epilogue::bias_gradient;
   const Arena::Scope scope(workspace.scratch());
   const bool in_place = !op.accumulate && alignment_of(op.dbias.data, 0, 0) == 16;
@@ -157,13 +157,13 @@ bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Worksp
 void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
   const dim3 grid(static_cast<unsigned>((shape.m + tile - 1) / tile),
                   static_cast<unsigned>((shape.n + tile - 1) / tile));
-  constexpr std::int64_t most_at_once = 65535;
+  constexpr std::int64_t max_at_once = 65535;
   with_device_type(shape.type, [&](auto of_operands) {
     with_device_type(shape.c_type, [&](auto of_result) {
       using T = decltype(of_operands);
       using C = decltype(of_result);
-      for (std::int64_t first = 0; first < shape.batch; first += most_at_once) {
-        const std::int64_t batches = shape.batch - first < most_at_once ? shape.batch - first : most_at_once;
+      for (std::int64_t first = 0; first < shape.batch; first += max_at_once) {
+        const std::int64_t batches = shape.batch - first < max_at_once ? shape.batch - first : max_at_once;
         const LaunchPlace place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
         launch("a plain product", place, plain_product_kernel<T, C>, shape,
                static_cast<const T*>(operands.a) + first * shape.a_batch,
@@ -200,7 +200,7 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializ
          static_cast<int>(count), accumulate);
 }
 
-std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace) {
+std::int64_t relu_mask_words(const LinearForward& op, CudaContext& workspace) {
   if (op.activation != Activation::relu || !op.bias) return 0;
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   shape.epilogue = Epilogue::bias_relu_mask;
@@ -208,7 +208,7 @@ std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace) {
   return workspace.products().has(shape, operands) ? relu_mask_words(shape.n) : 0;
 }
 
-void run(const LinearForward& op, Workspace& workspace) {
+void run(const LinearForward& op, CudaContext& workspace) {
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
   shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
@@ -222,7 +222,7 @@ void run(const LinearForward& op, Workspace& workspace) {
   workspace.products().run(shape, operands);
 }
 
-void run(const LinearBackwardData& op, Workspace& workspace) {
+void run(const LinearBackwardData& op, CudaContext& workspace) {
   ProductShape shape = data_product(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
   const ProductOperands operands{.a = op.dy.data,
@@ -246,7 +246,7 @@ void run(const LinearBackwardData& op, Workspace& workspace) {
   });
 }
 
-void run(const LinearBackwardWeight& op, Workspace& workspace) {
+void run(const LinearBackwardWeight& op, CudaContext& workspace) {
   ProductShape shape = weight_product(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;
   if (op.dbias && multiply_and_sum(op, shape, workspace)) return;

@@ -11,7 +11,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int least_capability = 8;  // bf16 in the matrix units
+constexpr int min_capability = 8;  // bf16 in the matrix units
 
 void put_text(const std::string& from, char* text, std::size_t size) {
   const std::size_t length = std::min(from.size(), size - 1);
@@ -39,9 +39,9 @@ bool identify(int device, char* text, std::size_t size) {
     put_text(fmt::format("device {}: {}", device, cudaGetErrorString(status)), text, size);
     return false;
   }
-  if (properties.major < least_capability) {
+  if (properties.major < min_capability) {
     put_text(fmt::format("device {}, {}, has compute capability {}.{}, {}.0 or newer is needed", device,
-                         properties.name, properties.major, properties.minor, least_capability),
+                         properties.name, properties.major, properties.minor, min_capability),
              text, size);
     return false;
   }

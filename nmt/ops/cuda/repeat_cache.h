@@ -19,7 +19,7 @@ template <class Recording>
 class RepeatCache {
  public:
   using Key = std::vector<std::int64_t>;
-  static constexpr std::size_t most_recordings = 64, most_seen = 256;
+  static constexpr std::size_t max_recordings = 64, max_seen = 256;
 
   /// Before anything else is asked: forgets all if `generation` is another than last time.
   void enter(std::int64_t generation) {
@@ -41,13 +41,13 @@ class RepeatCache {
     const std::uint64_t hash = hash_of(key);
     if (std::find(seen_.begin(), seen_.end(), hash) != seen_.end()) return true;
     seen_.push_back(hash);
-    if (seen_.size() > most_seen) seen_.pop_front();
+    if (seen_.size() > max_seen) seen_.pop_front();
     return false;
   }
   /// Of a key that has none.
   Recording& keep(Key key, Recording recording) {
     recordings_.emplace_front(std::move(key), std::move(recording));
-    if (recordings_.size() > most_recordings) recordings_.pop_back();
+    if (recordings_.size() > max_recordings) recordings_.pop_back();
     return recordings_.front().second;
   }
 

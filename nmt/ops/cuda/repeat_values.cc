@@ -9,12 +9,12 @@ namespace babelring::cuda {
 namespace {
 
 constexpr std::size_t value_alignment = 16;
-constexpr std::size_t least_values_bytes = std::size_t{1} << 16;
+constexpr std::size_t min_values_bytes = std::size_t{1} << 16;
 
 }  // namespace
 
 void RepeatValues::begin() {
-  if (block_.bytes() == 0) block_ = allocate_device(least_values_bytes);
+  if (block_.bytes() == 0) block_ = allocate_device(min_values_bytes);
   values_.clear();
   lists_.clear();
   active_ = true;

@@ -10,10 +10,10 @@ namespace babelring::cuda {
 namespace {
 
 constexpr float log_2 = 0.6931471805599453f;
-constexpr int most_loaded_keys = 64;  // keys and values in shared memory at a time
+constexpr int max_loaded_keys = 64;  // keys and values in shared memory at a time
 
 int loaded_keys(int rows) {
-  return std::min(rows, most_loaded_keys);
+  return std::min(rows, max_loaded_keys);
 }
 
 /// 16 queries of a head, those of one warp, with key_step keys between two looks at the largest score: 32, or 16 in the
@@ -149,13 +149,13 @@ class QueryGroup {
 };
 
 template <int width, int key_step>
-__global__ void __launch_bounds__(most_tile_threads(width))
+__global__ void __launch_bounds__(max_tile_threads(width))
     short_forward_kernel(ShortShape shape, PackedTensor<const bfloat> q, PackedTensor<const bfloat> k,
                          PackedTensor<const bfloat> v, PackedTensor<bfloat> out, float* log_sum_exp) {
   constexpr int stride = tile_stride(width);
   const ShortPlace at(shape);
   if (at.queries <= shape.above || at.queries > shape.most) return;
-  const int rows = blockDim.x / warp_lanes * group_rows, room = rows < most_loaded_keys ? rows : most_loaded_keys;
+  const int rows = blockDim.x / warp_lanes * group_rows, room = rows < max_loaded_keys ? rows : max_loaded_keys;
   auto* query_tile = dynamic_shared<bfloat>();
   bfloat *key_tile = query_tile + rows * stride, *value_tile = key_tile + room * stride;
   const int first_row = threadIdx.x / warp_lanes * group_rows;
@@ -203,7 +203,7 @@ bool fits_short_attention(const AttentionBackward& op) {
   return fits(op, {op.q, op.k, op.v, op.out, op.dout, op.dq, op.dk, op.dv});
 }
 
-void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, Workspace& workspace) {
+void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, CudaContext& workspace) {
   const auto blocks = static_cast<unsigned>((op.q_offsets.shape[0] - 1) * op.heads);
   for (const ShortLaunch& each : launches) {
     const int groups = round_up(each.most, group_rows) / group_rows, rows = groups * group_rows;

@@ -14,11 +14,11 @@ namespace babelring::cuda {
 constexpr int group_rows = 16;  // a warp's own rows
 
 /// Of a block, whose warps have 16 rows each.
-constexpr int most_tile_rows(int width) {
+constexpr int max_tile_rows(int width) {
   return width <= 64 ? 256 : 128;
 }
-constexpr int most_tile_threads(int width) {
-  return most_tile_rows(width) / group_rows * warp_lanes;
+constexpr int max_tile_threads(int width) {
+  return max_tile_rows(width) / group_rows * warp_lanes;
 }
 constexpr int tile_stride(int width) {
   return width + 8;
@@ -151,7 +151,7 @@ void with_tile_width(std::int64_t head_width, Body&& body) {
 }
 
 template <class Op>
-ShortShape short_shape(const Op& op, const ShortLaunch& launch, Workspace& workspace) {
+ShortShape short_shape(const Op& op, const ShortLaunch& launch, CudaContext& workspace) {
   return {.q_offsets = workspace.lists().on_device(host_list(op.q_offsets)),
           .k_offsets = workspace.lists().on_device(host_list(op.k_offsets)),
           .heads = op.heads,

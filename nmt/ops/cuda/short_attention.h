@@ -4,7 +4,7 @@
 
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cuda/attention_plan.h"
-#include "nmt/ops/cuda/workspace.h"
+#include "nmt/ops/cuda/cuda_context.h"
 
 /// Attention of translation's short sentences: one block for a sentence and head, bf16 matrix units, f32 softmax, and
 /// scores that never leave the processor. The forward is online softmax in steps of 32 keys (16 in blocks of one warp)
@@ -26,10 +26,10 @@ bool fits_short_attention(const AttentionBackward& op);
 
 /// Rows, of queries in the forward, of keys in the backward, up to which sentences are taken on the device now current:
 /// 256, or what its shared memory holds; 128 where heads are wider than 64. There is no bound on the other side's rows.
-int most_short_rows(std::int64_t head_width);
+int max_short_rows(std::int64_t head_width);
 
 /// Computes the sentences of the launches and leaves the others' rows alone. fits_short_attention(op) is needed.
-void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, Workspace& workspace);
-void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, Workspace& workspace);
+void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, CudaContext& workspace);
+void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, CudaContext& workspace);
 
 }  // namespace babelring::cuda

@@ -214,8 +214,7 @@ __device__ void load_queries(const BackwardTiles<width>& tiles, const BackwardTe
 }
 
 template <int width>
-__global__ void __launch_bounds__(most_tile_threads(width))
-    short_backward_kernel(ShortShape shape, BackwardTensors of) {
+__global__ void __launch_bounds__(max_tile_threads(width)) short_backward_kernel(ShortShape shape, BackwardTensors of) {
   constexpr int stride = tile_stride(width);
   const ShortPlace at(shape);
   if (at.keys <= shape.above || at.keys > shape.most) return;
@@ -254,18 +253,18 @@ __global__ void __launch_bounds__(most_tile_threads(width))
 
 }  // namespace
 
-int most_short_rows(std::int64_t head_width) {
+int max_short_rows(std::int64_t head_width) {
   int device = 0, shared_bytes = 0, rows = 0;
   require(cudaGetDevice(&device), "attention");
   require(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "attention");
   with_tile_width(head_width, [&](auto width) {  // the backward wants more than the forward
-    rows = most_tile_rows(width);
+    rows = max_tile_rows(width);
     while (BackwardTiles<width>::bytes(rows) > static_cast<std::size_t>(shared_bytes)) rows /= 2;
   });
   return rows;
 }
 
-void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, Workspace& workspace) {
+void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, CudaContext& workspace) {
   const auto blocks = static_cast<unsigned>((op.q_offsets.shape[0] - 1) * op.heads);
   const BackwardTensors tensors{.q = packed(op.q),
                                 .k = packed(op.k),

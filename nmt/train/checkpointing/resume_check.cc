@@ -22,7 +22,7 @@ struct Changes {
   std::vector<std::string> model;  // the subset that changes the model
 
   void compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order);
-  void compare_states(const RunState& before, const RunState& after);
+  void compare_states(const TrainingState& before, const TrainingState& after);
 };
 
 void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order) {
@@ -40,7 +40,7 @@ void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data
   }
 }
 
-void Changes::compare_states(const RunState& before, const RunState& after) {
+void Changes::compare_states(const TrainingState& before, const TrainingState& after) {
   if (before.corpus_digest != after.corpus_digest) {
     all.push_back(change("data.folder: corpus", before.corpus_digest.substr(0, 12), after.corpus_digest.substr(0, 12)));
     order.push_back(all.back());
@@ -68,10 +68,10 @@ bool weights_fit(const SafetensorsReader& weights, const ParameterStore& paramet
          });
 }
 
-void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunState& state,
+void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const TrainingState& state,
                   const ParameterStore& parameters, const std::string& vocabulary, bool accept_changes) {
   const std::filesystem::path file = checkpoint.folder / "config.yaml";
-  const RunState stored = run_state_from_json(checkpoint.state);
+  const TrainingState stored = run_state_from_json(checkpoint.state);
   Changes changes;
   changes.compare_keys(read_stored_config(read_file(file), file.string()), config, stored.data_order);
   changes.compare_states(stored, state);

@@ -2,7 +2,7 @@
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/core/parameters.h"
-#include "nmt/train/checkpointing/run_state.h"
+#include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -20,7 +20,7 @@ bool weights_fit(const SafetensorsReader& weights, const ParameterStore& paramet
 /// Always throws UsageFailure if the weights do not fit or the vocabulary's digest is not `vocabulary` (empty: not
 /// checked). If another data order is accepted, removes the data position, which is invalid then, from the checkpoint's
 /// state.
-void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunState& state,
+void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const TrainingState& state,
                   const ParameterStore& parameters, const std::string& vocabulary, bool accept_changes);
 
 }  // namespace babelring

@@ -73,8 +73,8 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
 }
 
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
-                           const ModelOwnership& ownership, Backend& backend, Communicator& communicator) {
-  on_first_rank(communicator, [&] {
+                           const ParameterSharding& ownership, Backend& backend, Communicator& communicator) {
+  run_on_rank_0(communicator, [&] {
     const std::filesystem::path folder = config.training.start_from;
     Result<Checkpoint> loaded = load_checkpoint(folder, Verify::model);
     if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.message());

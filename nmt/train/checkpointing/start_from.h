@@ -4,7 +4,7 @@
 
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/transformer.h"
-#include "nmt/parallel/model_ownership.h"
+#include "nmt/parallel/parameter_sharding.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -17,6 +17,6 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
 /// vocabulary; null skips the check, for tasks without text. Collective; rank 0 reads the file. Throws UsageFailure on
 /// every rank if the checkpoint does not fit, and Failure if it is damaged.
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
-                           const ModelOwnership& ownership, Backend& backend, Communicator& communicator);
+                           const ParameterSharding& ownership, Backend& backend, Communicator& communicator);
 
 }  // namespace babelring

@@ -129,7 +129,7 @@ TEST(ChooseCheckpoint, PrefersTheBestToTheNewest) {
     return {.body = R"({"items":[)" + items + R"(],"next_cursor":null})"};
   });
   ApiClient api({server.address(), ""});
-  const auto chosen = [&](const CheckpointChoice& choice) {
+  const auto chosen = [&](const CheckpointSelector& choice) {
     return text_of(choose_checkpoint(api, "r_1", choice), "id");
   };
   EXPECT_EQ(chosen({}), "c_2");

@@ -37,16 +37,16 @@ TEST_F(FenceTest, FencedAttemptsCheckpointNeverAppears) {
 TEST_F(FenceTest, LaterCheckpointsAreMovedAsideAndMayRecur) {
   CheckpointStore store(folder_, 5);
   for (const std::int64_t update : {10, 20, 30}) store.save(content(update));
-  const auto moved = store.set_aside_after(10);
+  const auto moved = store.move_aside_after(10);
   ASSERT_EQ(moved.size(), 2U);
   EXPECT_EQ(moved[0].update, 20);
   EXPECT_TRUE(moved[0].removed);
   EXPECT_EQ(store.latest()->update, 10);
   store.save(content(20));
-  EXPECT_EQ(store.set_aside_after(10).size(), 1U) << "another checkpoint of the same name is already there";
+  EXPECT_EQ(store.move_aside_after(10).size(), 1U) << "another checkpoint of the same name is already there";
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020"));
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020-2"));
-  EXPECT_TRUE(store.set_aside_after(10).empty());
+  EXPECT_TRUE(store.move_aside_after(10).empty());
 }
 
 TEST_F(FenceTest, TooLargeNumberIsNotACheckpoint) {
@@ -54,7 +54,7 @@ TEST_F(FenceTest, TooLargeNumberIsNotACheckpoint) {
   store.save(content(10));
   fs::create_directory(folder_ / "update-99999999999999999999");
   EXPECT_EQ(names(store), std::vector<std::string>{"update-00000010"});
-  EXPECT_TRUE(store.set_aside_after(10).empty());
+  EXPECT_TRUE(store.move_aside_after(10).empty());
 }
 
 TEST_F(FenceTest, NewCheckpointDoesNotInheritBestByName) {
@@ -65,7 +65,7 @@ TEST_F(FenceTest, NewCheckpointDoesNotInheritBestByName) {
   best.loss = 2.5;
   store.save(best);
   EXPECT_EQ(fs::read_symlink(folder_ / "best"), "update-00000020");
-  store.set_aside_after(10);
+  store.move_aside_after(10);
   store.save(content(20));
   EXPECT_FALSE(fs::exists(folder_ / "best"));
 }

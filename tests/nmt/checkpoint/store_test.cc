@@ -238,7 +238,7 @@ TEST_F(StoreTest, IfAllAreDamagedEachIsNamed) {
                                            HasSubstr("update-00000002/weights.safetensors: SHA-256 is "),
                                            HasSubstr("update-00000001/weights.safetensors: 100 bytes, expected "))));
 
-  const auto moved = store.set_all_aside();
+  const auto moved = store.move_all_aside();
   EXPECT_EQ(moved.size(), 3U);
   EXPECT_FALSE(store.latest().has_value());
   for (const char* name : {"update-00000001", "update-00000002", "update-00000003"}) {

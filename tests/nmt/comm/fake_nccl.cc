@@ -20,15 +20,15 @@ namespace babelring {
 namespace {
 
 constexpr std::size_t slot_floats = 16384;  // floats per rank and block of a sum
-constexpr int most_ranks = 8;
+constexpr int max_ranks = 8;
 
 /// Rendezvous in memory mapped by all ranks. Counters grow by one per block; a rank that has written block n waits
 /// until all ranks have.
 struct Meeting {
   std::atomic<int> joined;
-  std::atomic<pid_t> processes[most_ranks];
-  std::atomic<std::int64_t> written[most_ranks], taken[most_ranks];
-  float slots[most_ranks][slot_floats];
+  std::atomic<pid_t> processes[max_ranks];
+  std::atomic<std::int64_t> written[max_ranks], taken[max_ranks];
+  float slots[max_ranks][slot_floats];
 };
 
 struct State {
@@ -155,7 +155,7 @@ int fake_join(NcclComm* comm, int ranks, NcclUniqueId id, int rank, NcclConfig* 
   const FakeNccl::Plan& plan = state().plan;
   if (concerns(rank) && plan.join_result != 0) return plan.join_result;
   const int file = ::shm_open(id.bytes, O_RDWR, 0600);
-  if (file < 0 || ranks > most_ranks) return 2;
+  if (file < 0 || ranks > max_ranks) return 2;
   auto made = std::make_unique<NcclCommObject>();
   void* memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);

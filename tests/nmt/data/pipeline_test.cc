@@ -1,4 +1,4 @@
-#include "nmt/data/pipeline.h"
+#include "nmt/data/batch_pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(BatchTest, PacksPairsWithTheirControlIds) {
 
 TEST(BatchTest, EmptySliceGivesAnEmptyBatch) {
   const Corpus corpus = Corpus::from_memory({{5}}, {{8}});
-  const PackedBatch batch = make_batch(corpus, UpdatePlan{}, Slice{});
+  const PackedBatch batch = make_batch(corpus, UpdatePlan{}, BatchSlice{});
   EXPECT_EQ(batch.source.sentences(), 0);
   EXPECT_EQ(batch.target_in.tokens(), 0);
 }
@@ -65,15 +65,15 @@ TEST(BatchTest, SequentialBatchesCoverARangeInOrder) {
 
 TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
   const Corpus corpus = small_corpus();
-  const Plan plan(corpus, small_updates);
-  Pipeline whole(plan, {.micro_batch_tokens = 60});
+  const BatchPlan plan(corpus, small_updates);
+  BatchPipeline whole(plan, {.micro_batch_tokens = 60});
   std::vector<UpdateBatches> updates;
   for (int u = 0; u < 40; ++u) updates.push_back(whole.next());
   for (const std::size_t from : {1U, 7U, 23U, 39U}) {
-    const Plan again(corpus, small_updates);
-    Pipeline resumed(again, {.micro_batch_tokens = 60,
-                             .start = updates[from - 1].next,
-                             .first_update = static_cast<std::int64_t>(from) + 1});
+    const BatchPlan again(corpus, small_updates);
+    BatchPipeline resumed(again, {.micro_batch_tokens = 60,
+                                  .start = updates[from - 1].next,
+                                  .first_update = static_cast<std::int64_t>(from) + 1});
     for (std::size_t u = from; u < updates.size(); ++u) {
       const UpdateBatches next = resumed.next();
       EXPECT_EQ(next.update, updates[u].update);
@@ -91,7 +91,7 @@ class WorldTest : public testing::TestWithParam<int> {};
 TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
   const int world = GetParam();
   const Corpus corpus = small_corpus();
-  const Plan plan(corpus, small_updates);
+  const BatchPlan plan(corpus, small_updates);
   DataPosition position;
   for (std::int64_t u = 1; u <= 20; ++u) {
     const UpdateBatches whole = make_update(plan, {}, position, u);
@@ -127,9 +127,9 @@ INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
 
 TEST(PipelineTest, StopsAtAnyTime) {
   const Corpus corpus = small_corpus();
-  const Plan plan(corpus, small_updates);
+  const BatchPlan plan(corpus, small_updates);
   for (int taken = 0; taken < 30; ++taken) {
-    Pipeline pipeline(plan, {.prefetch = 1 + taken % 4});
+    BatchPipeline pipeline(plan, {.prefetch = 1 + taken % 4});
     for (int u = 0; u < taken; ++u) EXPECT_EQ(pipeline.next().update, u + 1);
     if (taken % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -142,7 +142,7 @@ TEST(PipelineTest, RethrowsTheThreadsExceptionOnEveryCall) {
     batches.update = update;
     return batches;
   };
-  Pipeline pipeline(two_updates, 1, 8);
+  BatchPipeline pipeline(two_updates, 1, 8);
   EXPECT_EQ(pipeline.next().update, 1);
   EXPECT_EQ(pipeline.next().update, 2);
   EXPECT_THROW(pipeline.next(), Failure);
@@ -151,12 +151,12 @@ TEST(PipelineTest, RethrowsTheThreadsExceptionOnEveryCall) {
 
 TEST(PipelineTest, RefusesOptionsOutOfRange) {
   const Corpus corpus = small_corpus();
-  const Plan plan(corpus, small_updates);
-  EXPECT_THROW(Pipeline(plan, {.rank = 1, .world = 1}), Failure);
-  EXPECT_THROW(Pipeline(plan, {.world = 0, .micro_batch_tokens = 100}), Failure);
-  EXPECT_THROW(Pipeline(plan, {.micro_batch_tokens = -1}), Failure);
-  EXPECT_THROW(Pipeline(plan, {.first_update = 0}), Failure);
-  EXPECT_THROW(Pipeline(plan, {.prefetch = 0}), Failure);
+  const BatchPlan plan(corpus, small_updates);
+  EXPECT_THROW(BatchPipeline(plan, {.rank = 1, .world = 1}), Failure);
+  EXPECT_THROW(BatchPipeline(plan, {.world = 0, .micro_batch_tokens = 100}), Failure);
+  EXPECT_THROW(BatchPipeline(plan, {.micro_batch_tokens = -1}), Failure);
+  EXPECT_THROW(BatchPipeline(plan, {.first_update = 0}), Failure);
+  EXPECT_THROW(BatchPipeline(plan, {.prefetch = 0}), Failure);
 }
 
 TEST(SyntheticTest, CopiesAndReversesWithinTheVocabulary) {

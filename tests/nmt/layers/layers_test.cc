@@ -8,8 +8,8 @@
 #include "nmt/layers/embedding.h"
 #include "nmt/layers/encoder_layer.h"
 #include "nmt/layers/feed_forward.h"
-#include "nmt/layers/joined_linear.h"
-#include "nmt/layers/output_loss.h"
+#include "nmt/layers/fused_linear.h"
+#include "nmt/layers/output_projection_loss.h"
 #include "tests/nmt/layers/gradient_check.h"
 #include "tests/reference/test_backends.h"
 
@@ -53,16 +53,16 @@ TEST_P(Layers, Linear) {
   }
 }
 
-TEST_P(Layers, JoinedLinear) {
+TEST_P(Layers, FusedLinear) {
   for (const bool bias : {false, true}) {
     GradientCheck check(backend());
     const Linear first(check.store(), "first", 6, 10, bias, Initializer::normal(1));
     const Linear second(check.store(), "second", 6, 10, bias, Initializer::normal(1));
     check.allocate();
     ASSERT_NE(first.weight().offset + 60, second.weight().offset) << "not below one another as they are";
-    const JoinedLinear joined({&first, &second});
+    const FusedLinear joined({&first, &second});
     const auto& x = check.input(Shape{7, 6});
-    JoinedLinear::Saved saved;
+    FusedLinear::Saved saved;
     check.run([&](Context& c) { return joined.forward(c, x.value, saved); },
               [&](Context& c, Tensor dy) {
                 first.backward_parameters(c, dy.column_slice(0, 10), x.value);
@@ -226,12 +226,12 @@ TEST_P(Layers, DecoderLayerWithPrecomputedKeysAndValues) {
     GradientCheck check(backend(), true);
     const DecoderLayer layer(check.store(), "decoder.0", options_of(layer_case), 100);
     check.allocate();
-    const JoinedLinear joined({&layer.key_value()});
+    const FusedLinear joined({&layer.key_value()});
     const Sequences target = check.sequences(targets, 31), source = check.sequences(sources, 17);
     const auto& x = check.input(Shape{total(targets), 8});
     const auto& memory = check.input(Shape{total(sources), 8});
     DecoderLayer::Saved saved;
-    JoinedLinear::Saved key_value;
+    FusedLinear::Saved key_value;
     check.run(
         [&](Context& c) {
           const Tensor kv = joined.forward(c, memory.value, key_value);
@@ -269,12 +269,12 @@ TEST_P(Layers, DecoderLayer) {
 }
 
 // The loss is a scalar, so w is a single number. It is passed as gradient_scale.
-TEST_P(Layers, OutputLoss) {
+TEST_P(Layers, OutputProjectionLoss) {
   for (const std::int64_t rows :
        {1, 13, 257, 600}) {  // the last two need two and three chunks on the reference backend
     GradientCheck check(backend());
     const Parameter& projection = Embedding::declare_table(check.store(), "output", 9, 4);
-    const OutputLoss layer(projection, 0.1f);
+    const OutputProjectionLoss layer(projection, 0.1f);
     check.allocate();
     const auto& hidden = check.input(Shape{rows, 4});
     std::vector<std::int32_t> wanted;

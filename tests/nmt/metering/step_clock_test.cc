@@ -13,7 +13,7 @@ struct FakeDevice {
   double now = 0;     // ms of completed work
 };
 
-class FakeMarks : public WorkMarks {
+class FakeMarks : public DeviceEvents {
  public:
   explicit FakeMarks(FakeDevice& device) : device_(device) {}
   void record(std::size_t mark) override { at_[mark] = device_.queued; }

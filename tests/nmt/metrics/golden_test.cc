@@ -49,8 +49,8 @@ class GoldenTest : public testing::TestWithParam<std::size_t> {
 TEST_P(GoldenTest, Bleu) {
   const int checked = for_each_expected("bleu", [&](const json::object& expected) {
     BleuOptions options;
-    options.tokenizer = tokenizer_named(expected.at("tokenize").as_string()).value();
-    options.smoothing = smoothing_named(expected.at("smooth").as_string()).value();
+    options.tokenizer = parse_tokenizer(expected.at("tokenize").as_string()).value();
+    options.smoothing = parse_smoothing(expected.at("smooth").as_string()).value();
     options.lowercase = expected.at("lowercase").as_bool();
     const json::value* value = expected.if_contains("smooth_value");
     if (value && value->is_number()) options.smoothing_value = value->to_number<double>();

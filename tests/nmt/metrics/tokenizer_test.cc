@@ -42,10 +42,10 @@ TEST(TokenizerTest, NoneSplitsAtUnicodeSpaceAndCharAtEverything) {
 
 TEST(TokenizerTest, ParsesNamesAndRefusesUnknownOnes) {
   for (const std::string_view name : {"13a", "none", "intl", "char"}) {
-    EXPECT_EQ(name_of(tokenizer_named(name).value()), name);
+    EXPECT_EQ(name_of(parse_tokenizer(name).value()), name);
   }
-  EXPECT_FALSE(tokenizer_named("zh").ok());
-  EXPECT_FALSE(smoothing_named("method3").ok());
+  EXPECT_FALSE(parse_tokenizer("zh").ok());
+  EXPECT_FALSE(parse_smoothing("method3").ok());
 }
 
 TEST(UnicodeTest, LowercasesLikePython) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <tuple>
 
-#include "nmt/data/pipeline.h"
-#include "nmt/layers/workspace.h"
+#include "nmt/data/batch_pipeline.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/cross_entropy.h"
@@ -25,7 +25,7 @@ Corpus mixed_corpus(std::int64_t sentences) {
 }
 
 std::vector<PackedBatch> batches_of(const Corpus& corpus, std::int64_t tokens_per_update, int updates) {
-  const Plan plan(corpus, PlanOptions{.tokens_per_update = tokens_per_update});
+  const BatchPlan plan(corpus, PlanOptions{.tokens_per_update = tokens_per_update});
   std::vector<PackedBatch> batches;
   DataPosition position;
   for (int update = 1; update <= updates; ++update) {
@@ -86,9 +86,9 @@ TEST(PaddedBatch, RealTextGivesFewSizes) {
 class Passes {
  public:
   explicit Passes(std::unique_ptr<Backend> backend, DType type = DType::f32)
-      : backend_(std::move(backend)), type_(type), model_(config(), 32, 0.1f, *backend_, type), workspace_(*backend_) {
+      : backend_(std::move(backend)), type_(type), model_(config(), 32, 0.1f, *backend_, type), arenas_(*backend_) {
     model_.initialize(*backend_, 3);
-    workspace_.reserve({.saved = 64 << 20, .scratch = 64 << 20});
+    arenas_.reserve({.saved = 64 << 20, .scratch = 64 << 20});
   }
 
   struct Result {
@@ -102,7 +102,7 @@ class Passes {
   /// Forward and backward of one batch. With `calls`, runs the pass through Backend::repeat() and adds the number of
   /// times that its work function was called.
   Result run(const PackedBatch& batch, std::uint64_t seed, std::int64_t padding, int* calls = nullptr) {
-    Context context = workspace_.begin(type_);
+    Context context = arenas_.begin(type_);
     context.training = true;
     context.accumulate = false;
     context.dropout_seed = seed;
@@ -137,7 +137,7 @@ class Passes {
   std::unique_ptr<Backend> backend_;
   DType type_;
   Transformer model_;
-  Workspace workspace_;
+  ActivationArenas arenas_;
 };
 
 TEST(PaddedBatch, KeepsLossAndGradients) {

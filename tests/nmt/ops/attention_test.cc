@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTilesTest, testing::Values(Precision{DTyp
 /// Both ways to run attention in bf16, of which run() takes one.
 TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
   if (!cpu::amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
-  cpu::Workspace workspace(2);
+  cpu::CpuContext workspace(2);
   for (const Layout& layout : layouts) {
     const AttentionForward tiles = forward(layout);
     if (!cpu::fits_tiles(tiles)) continue;

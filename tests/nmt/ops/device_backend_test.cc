@@ -172,7 +172,7 @@ TEST_P(DeviceBackend, MarksTellTheTimeOfWork) {
 }
 
 TEST_P(DeviceBackend, KnowsItsMemory) {
-  const MemoryRoom before = backend_->memory();
+  const MemoryInfo before = backend_->memory();
   EXPECT_GT(before.free, 0U);
   EXPECT_LE(before.free, before.total);
   floats(16 << 20);

@@ -100,7 +100,7 @@ TEST(AdamParameters, BiasesAndNormsDoNotDecayAndFrozenOnesStay) {
   std::fill_n(values(store.masters()), store.flat_size(), 1.0f);
   for (int rank = 0; rank < 2; ++rank) {  // of two that have one copy
     const auto moments = [](std::size_t bytes) { return allocate_host(bytes); };
-    Adam adam(store, {.weight_decay = 0.5}, Shares(store.flat_size(), rank, 2), moments);
+    Adam adam(store, {.weight_decay = 0.5}, Shards(store.flat_size(), rank, 2), moments);
     adam.freeze(store.all()[4]);
     adam.freeze(store.all()[5]);
     const float square = 1;
@@ -116,7 +116,7 @@ TEST(AdamParameters, BiasesAndNormsDoNotDecayAndFrozenOnesStay) {
 
 /// Three ranks with one copy of weights and moments, one after another: the same bits as one rank with the sum.
 TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
-  constexpr std::int64_t count = 7 * Shares::grain + 100;
+  constexpr std::int64_t count = 7 * Shards::grain + 100;
   constexpr int ranks = 3;
   const auto backend = make_cpu_backend(2);
   const AdamOptions options{.clip_norm = 3};
@@ -143,7 +143,7 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
     auto moments = next;
     moments(0), moments(0);
     declare(store, {next, allocate_host});
-    adams.emplace_back(store, options, Shares(store.flat_size(), rank, ranks), moments);
+    adams.emplace_back(store, options, Shards(store.flat_size(), rank, ranks), moments);
     norms.emplace_back(store, *backend);
     gradients.push_back(store.gradients());
   }
@@ -160,7 +160,7 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
     std::vector<float> squares(static_cast<std::size_t>(SquaredNorm::blocks(whole.flat_size())));
     for (int rank = 0; rank < ranks; ++rank) {
       const auto own = norms[static_cast<std::size_t>(rank)].squares_of_sum(*backend, gradients,
-                                                                            Shares(whole.flat_size(), rank, ranks));
+                                                                            Shards(whole.flat_size(), rank, ranks));
       for (std::size_t i = 0; i < squares.size(); ++i) squares[i] += static_cast<float>(own[i]);
     }
     const ConstTensor of_whole = reference_norm.squares(*backend);

@@ -96,7 +96,7 @@ std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path&
       const auto backend = make_test_backend(device);
       WeightKiller records(deaths);
       const StopRequest stop;
-      CheckpointKeeper keeper(config, folder, "", *backend, *communicator, records);
+      Checkpointer keeper(config, folder, "", *backend, *communicator, records);
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,

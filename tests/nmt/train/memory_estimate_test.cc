@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nmt/layers/workspace.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
 #include "nmt/train/memory_plan.h"
@@ -57,13 +57,13 @@ void check_estimate(const ModelConfig& model, const std::string& precision, int 
   expect_close(estimate.gradients, size(store.gradients()), "gradients");
   EXPECT_EQ(estimate.moments, 2 * estimate.gradients);
 
-  Workspace workspace(*backend);
-  Context context = workspace.begin(dtype);
+  ActivationArenas arenas(*backend);
+  Context context = arenas.begin(dtype);
   context.training = true;
   transformer.accumulate_gradients(
       context, DeviceBatch(*backend, context.saved, even_batch(sentences, source_tokens, target_tokens)), 1);
-  expect_close(estimate.activations, workspace.saved().peak_bytes(), "activations");
-  expect_close(estimate.scratch, workspace.scratch().peak_bytes(), "scratch");
+  expect_close(estimate.activations, arenas.saved().peak_bytes(), "activations");
+  expect_close(estimate.scratch, arenas.scratch().peak_bytes(), "scratch");
   EXPECT_EQ(estimate.total(),
             estimate.weights + estimate.gradients + estimate.moments + estimate.activations + estimate.scratch);
 }

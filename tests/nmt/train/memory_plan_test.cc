@@ -47,14 +47,14 @@ TEST(DryRun, EqualsTheMemoryOfARealPass) {
       const auto backend = make_test_backend(masks ? "emulated" : "closed");
       Transformer model(config, pieces, 0.1f, *backend, dtype);
       model.initialize(*backend, 1);
-      Workspace workspace(*backend);
-      Context context = workspace.begin(dtype);
+      ActivationArenas arenas(*backend);
+      Context context = arenas.begin(dtype);
       context.training = true;
       model.accumulate_gradients(context, DeviceBatch(*backend, context.saved, batch_of(7, 130, 200)), 1);
       const ArenaBytes need = dry_run(model, *backend, 130, 200);
-      EXPECT_EQ(need.saved, workspace.saved().peak_bytes()) << norm;
+      EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << norm;
       EXPECT_EQ(need.saved > dry_run(model, *make_dry_backend(), 130, 200).saved, masks) << norm;
-      EXPECT_EQ(need.scratch, workspace.scratch().peak_bytes()) << norm;
+      EXPECT_EQ(need.scratch, arenas.scratch().peak_bytes()) << norm;
     }
   }
 }
@@ -86,8 +86,8 @@ TEST(DryRun, PadsRowsLikeARealPass) {
     const auto backend = make_test_backend(name);
     const auto dry = make_dry_backend({}, backend.get());
     for (Backend* one : {backend.get(), dry.get()}) {
-      Workspace workspace(*one);
-      Context context = workspace.begin(DType::bf16);
+      ActivationArenas arenas(*one);
+      Context context = arenas.begin(DType::bf16);
       EXPECT_EQ(context.saved.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
       EXPECT_EQ(context.scratch.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
     }
@@ -102,18 +102,18 @@ TEST(DryRun, OfAnEvaluationIsAnUpperBound) {
                                 .gradients = {}};
   const Transformer model(small_config().model, pieces, 0.1f, weights, DType::f32);
   const ArenaBytes need = dry_run_evaluation(model, *backend, tokens);
-  Workspace workspace(*backend);
+  ActivationArenas arenas(*backend);
   for (const int longest : {2, 40}) {
     const Corpus corpus = make_synthetic({.sentences = 300, .vocabulary_size = pieces, .max_length = longest});
     for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), tokens)) {
-      Context context = workspace.begin(DType::f32);
+      Context context = arenas.begin(DType::f32);
       const DeviceBatch on_device(*backend, context.saved, batch);
       model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
     }
   }
-  EXPECT_LE(workspace.saved().peak_bytes(), need.saved);
-  EXPECT_LE(workspace.scratch().peak_bytes(), need.scratch);
-  EXPECT_GT(workspace.saved().peak_bytes(), need.saved * 9 / 10);
+  EXPECT_LE(arenas.saved().peak_bytes(), need.saved);
+  EXPECT_LE(arenas.scratch().peak_bytes(), need.scratch);
+  EXPECT_GT(arenas.saved().peak_bytes(), need.saved * 9 / 10);
 }
 
 class PlanMemory : public testing::Test {
@@ -124,13 +124,13 @@ class PlanMemory : public testing::Test {
     config_.data.max_length = 20;
   }
   /// The plan of this rank on a device with memory `room`.
-  MemoryPlan plan(const MemoryRoom& room, Communicator& communicator) const {
+  MemoryPlan plan(const MemoryInfo& room, Communicator& communicator) const {
     const auto backend = make_dry_backend(room);
-    const Plan updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
+    const BatchPlan updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
     return plan_memory(config_, updates, model(), *backend, communicator);
   }
   /// Memory of a 4 GiB GPU that has `bytes` for arenas after the margins.
-  static MemoryRoom room_for(std::size_t bytes) {
+  static MemoryInfo room_for(std::size_t bytes) {
     return {.free = static_cast<std::size_t>(4 * gib * memory_margin) + device_margin_bytes + bytes, .total = 4 * gib};
   }
   static const Transformer& model() {
@@ -203,7 +203,7 @@ TEST_F(PlanMemory, KeepsAGivenNumber) {
 
 TEST_F(PlanMemory, UsesHostMemoryOnTheCpu) {
   const auto backend = make_cpu_backend(1);
-  const Plan updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
+  const BatchPlan updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
   config_.data.tokens_per_update = 600;
   const MemoryPlan found = plan_memory(config_, updates, model(), *backend, *alone_);
   EXPECT_GE(found.micro_batch_tokens, 660);  // a few megabytes are free

@@ -185,10 +185,10 @@ TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
 /// Without this, the host would keep one block for every micro-batch that was larger than all before.
 TEST(Passes, OfVaryingSizesShareOneHostBlock) {
   const auto backend = make_cpu_backend(1);
-  Workspace workspace(*backend);
+  ActivationArenas arenas(*backend);
   std::vector<Tensor> tensors;
   for (const std::int64_t rows : {5000, 6000, 6000}) {  // each tensor exceeds the default block size
-    Context context = workspace.begin(DType::f32);
+    Context context = arenas.begin(DType::f32);
     tensors.clear();
     for (int i = 0; i < 3; ++i) tensors.push_back(context.saved.make(Shape{rows, 1024}, DType::f32));
   }

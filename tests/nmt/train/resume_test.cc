@@ -22,7 +22,7 @@ class Resume : public testing::Test {
   std::vector<StepRecord> train(const std::string& stop_after, bool accept_changes = false, int threads = 1) {
     config_.training.stop_after = stop_after;
     Collector records;
-    CheckpointKeeper keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
+    Checkpointer keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
     const StopRequest stop;
     Trainer trainer({.config = config_,
                      .backend = *backend_,
@@ -38,7 +38,9 @@ class Resume : public testing::Test {
     weights_ = bytes_of(trainer.model().parameters());
     return records.steps;
   }
-  Plan old_plan() const { return {corpus_, {.tokens_per_update = 200, .max_length = 256, .order = DataOrder::pooled}}; }
+  BatchPlan old_plan() const {
+    return {corpus_, {.tokens_per_update = 200, .max_length = 256, .order = DataOrder::pooled}};
+  }
   /// Writes a checkpoint like an older version that knew the pooled data order only.
   void write_old_checkpoint(std::int64_t update) {
     const double epoch = static_cast<double>(update) / static_cast<double>(old_plan().updates_per_epoch());
@@ -47,9 +49,9 @@ class Resume : public testing::Test {
                       .position = std::nullopt,
                       .corpus_digest = corpus_.digest()});
   }
-  void write_checkpoint(const RunState& state) {
+  void write_checkpoint(const TrainingState& state) {
     Collector records;
-    CheckpointKeeper keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
+    Checkpointer keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
     const Transformer model(config_.model, pieces, 0.1f, *backend_, DType::f32);
     const Adam adam(model.parameters(), *backend_, config_.optimizer.adam);
     EXPECT_EQ("", keeper.save(model, adam, state, {}));
@@ -101,7 +103,7 @@ TEST_F(Resume, AChangedUpdateSizeContinuesAtTheDataPosition) {
 }
 
 TEST_F(Resume, AnOldCheckpointKeepsItsDataOrder) {
-  const Plan old = old_plan();
+  const BatchPlan old = old_plan();
   std::vector<UpdatePlan> updates;
   for (DataPosition position; updates.size() < 30; position = updates.back().next) updates.push_back(old(position));
   train("1u");
@@ -257,7 +259,7 @@ TEST(ResumeOnRanks, AllRanksFailWithTheSameError) {
         config.training.seed = seed;
         Collector records;
         const StopRequest stop;
-        CheckpointKeeper keeper(config, folder.path(), "", *backend, *communicator, records);
+        Checkpointer keeper(config, folder.path(), "", *backend, *communicator, records);
         Trainer trainer({.config = config,
                          .backend = *backend,
                          .communicator = *communicator,
@@ -282,7 +284,7 @@ TEST(ResumeOnRanks, AllRanksFailWithTheSameError) {
 }
 
 TEST(RunStateTest, KeepsThePositionAndReadsStatesWithoutIt) {
-  RunState state{.run = "r", .progress = {.update = 7, .epoch = 1.25}, .position = DataPosition{1, 17}};
+  TrainingState state{.run = "r", .progress = {.update = 7, .epoch = 1.25}, .position = DataPosition{1, 17}};
   json::object object = to_json(state);
   EXPECT_EQ(run_state_from_json(object).position, (DataPosition{1, 17}));
   EXPECT_EQ(run_state_from_json(object).data_order, DataOrder::shuffled);

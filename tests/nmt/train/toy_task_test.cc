@@ -12,10 +12,10 @@ namespace {
 double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask task) {
   const Corpus corpus =
       make_synthetic({.task = task, .sentences = 200, .vocabulary_size = pieces, .max_length = 12, .seed = 99});
-  Workspace workspace(backend);
+  ActivationArenas arenas(backend);
   LossSums sums;
   for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), 1000)) {
-    Context context = workspace.begin(trainer.model().compute_dtype());
+    Context context = arenas.begin(trainer.model().compute_dtype());
     sums += trainer.model().evaluate(context, DeviceBatch(backend, context.saved, batch));
   }
   return sums.correct / sums.tokens;

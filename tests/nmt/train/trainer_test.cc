@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
-#include "nmt/train/gradient_transport.h"
+#include "nmt/train/gradient_comm.h"
 #include "tests/nmt/checkpoint/poison.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/data/synthetic.h"
@@ -34,10 +34,10 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
                 Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu",
                 int vocabulary = pieces) {
   const auto backend = make_test_backend(device);
-  const GradientTransport transport = choose_gradient_transport(config.communication, 1 << 20, *backend, communicator,
-                                                                [] { return FakeNccl::library(); });
+  const GradientComm transport =
+      choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
   Communicator& ranks = transport.nccl ? *transport.nccl : communicator;
-  std::optional<CheckpointKeeper> keeper;
+  std::optional<Checkpointer> keeper;
   if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
   Trainer trainer({.config = config,
                    .backend = *backend,
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "n
 TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
   ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
   constexpr int vocabulary = 400;     // the sentences use `pieces` of it
-  constexpr std::size_t table = vocabulary * 32, most_rows = pieces * 32;
+  constexpr std::size_t table = vocabulary * 32, max_rows = pieces * 32;
   TrainConfig config = small_config();
   config.training.stop_after = "6u";
   for (const auto& [ranks, tokens, micro_batch] : {std::tuple{2, 200, 0}, {2, 200, 40}, {3, 15, 0}}) {
@@ -155,7 +155,7 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
     ASSERT_EQ(calls.size(), 1 + 6 * of_update);
     for (std::size_t i = 1; i < calls.size(); i += of_update) {
       EXPECT_EQ(calls[i].count, table);
-      EXPECT_LE(calls[i + of_update - 1].count, most_rows);
+      EXPECT_LE(calls[i + of_update - 1].count, max_rows);
     }
   }
 }
@@ -285,7 +285,7 @@ TEST(Trainer, AFailedCheckpointEndsTheRunOnlyIfItIsTheLast) {
   Collector records;
   const auto backend = make_cpu_backend(1);
   const StopRequest stop;
-  CheckpointKeeper keeper(config, folder.path() / "checkpoints", "", *backend, *communicator, records);
+  Checkpointer keeper(config, folder.path() / "checkpoints", "", *backend, *communicator, records);
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = *communicator,
@@ -340,7 +340,7 @@ TEST(Trainer, DamagedCheckpointsAreOnlyMovedAsideOnRequest) {
   EXPECT_EQ(fs::file_size(folder.path() / "update-00000002" / "weights.safetensors"), 1000U);
 
   const auto backend = make_cpu_backend(1);
-  CheckpointKeeper(config, folder.path(), "", *backend, *communicator, records).set_all_aside();
+  Checkpointer(config, folder.path(), "", *backend, *communicator, records).move_all_aside();
   train_rank(config, small_corpus(), *communicator, folder.path(), records);
   ASSERT_EQ(records.steps.size(), 2U);
   EXPECT_EQ(records.steps[0].update, 1);

@@ -59,14 +59,14 @@ class ValidatorTest : public testing::Test {
 
   EvalRecord validate(Communicator& communicator, bool translate = false) const {
     const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
-    Workspace workspace(*backend);
-    return Validator(config_, *vocabulary_, *backend, communicator, workspace).run(model(*backend), translate);
+    ActivationArenas arenas(*backend);
+    return Validator(config_, *vocabulary_, *backend, communicator, arenas).run(model(*backend), translate);
   }
 
   /// The text of the most likely id at each target position, from the logits.
-  std::string most_likely(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
-    Workspace workspace(backend);
-    Context context = workspace.begin(DType::f32);
+  std::string max_likely(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
+    ActivationArenas arenas(backend);
+    Context context = arenas.begin(DType::f32);
     const PackedBatch batch = sequential_batches(corpus, i, i + 1, 1).at(0);
     const DeviceBatch on_device(backend, context.saved, batch);
     const Tensor logits = model.teacher_forced_logits(context, on_device.source, on_device.target);
@@ -85,7 +85,7 @@ class ValidatorTest : public testing::Test {
     const auto communicator = make_single_communicator();
     const Corpus corpus = Corpus::open(config_.data.folder, "train");
     const StopRequest stop;
-    CheckpointKeeper keeper(config_, folder_ / "checkpoints", vocabulary_->bytes(), *backend, *communicator, records);
+    Checkpointer keeper(config_, folder_ / "checkpoints", vocabulary_->bytes(), *backend, *communicator, records);
     Trainer trainer({.config = config_,
                      .backend = *backend,
                      .communicator = *communicator,
@@ -111,7 +111,7 @@ TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   const Transformer untrained = model(*backend);
   const Corpus corpus = Corpus::open(config_.data.folder, "valid");
   std::vector<std::string> said;
-  for (int i = 0; i < held_out_count; ++i) said.push_back(most_likely(untrained, *backend, corpus, i));
+  for (int i = 0; i < held_out_count; ++i) said.push_back(max_likely(untrained, *backend, corpus, i));
   const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
 
   const EvalRecord record = validate(*make_single_communicator());

@@ -268,7 +268,7 @@ http::WriteNote note_of(std::int64_t time_ms, const std::string& route, int stat
 TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenBook tokens(store);
+  api::TokenService tokens(store);
   api::AuditLog::Limits limits;
   limits.rows = 10;
   limits.rows_a_source = 999;
@@ -295,7 +295,7 @@ TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
 TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenBook tokens(store);
+  api::TokenService tokens(store);
   const std::int64_t now_ms = wall_time_ms(), day_ms = 86'400'000;
   store.write([&](store::Database& database) {
     for (const std::int64_t age_days : {100, 91, 89, 0}) {
@@ -314,7 +314,7 @@ TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
 TEST(AuditLog, IsBoundedAndKeepsTheNewest) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenBook tokens(store);
+  api::TokenService tokens(store);
   {
     api::AuditLog::Limits limits;
     limits.rows = 10;

@@ -58,9 +58,9 @@ TEST_F(ControlTest, ReloadsProfilesWhileRunning) {
   const auto held = control.find_profile("mpirun-local");
   control.use_profiles(launch::read_profiles("big: {most_ranks: 8}\nmpirun-local: {most_ranks: 3}\n", "f"));
   EXPECT_EQ(get("/api/v1/profiles").at("items").as_array().size(), 2U);
-  EXPECT_EQ(control.find_profile("mpirun-local")->most_ranks, 3);
+  EXPECT_EQ(control.find_profile("mpirun-local")->max_ranks, 3);
   EXPECT_EQ(control.find_profile("big")->worker, (server.folder() / "worker").string()) << "defaults are filled in";
-  EXPECT_EQ(held->most_ranks, 64) << "whoever took one keeps it";
+  EXPECT_EQ(held->max_ranks, 64) << "whoever took one keeps it";
 
   const std::string run = submit(R"(, "profile": "big")");
   try {
@@ -69,7 +69,7 @@ TEST_F(ControlTest, ReloadsProfilesWhileRunning) {
   } catch (const UsageFailure& failure) {
     EXPECT_EQ(failure.what(), "profile big is missing, but run " + run + " (queued) needs it");
   }
-  EXPECT_EQ(control.find_profile("mpirun-local")->most_ranks, 3) << "nothing has changed";
+  EXPECT_EQ(control.find_profile("mpirun-local")->max_ranks, 3) << "nothing has changed";
   ASSERT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);
   control.use_profiles(launch::builtin_profiles());
   EXPECT_EQ(control.find_profile("big"), nullptr);

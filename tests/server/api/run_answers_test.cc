@@ -89,16 +89,15 @@ TEST(RunTexts, AreValidForTheirRevisionAndUntilTheRunIsStale) {
 TEST(RunTexts, TakeLittleMemory) {
   api::RunTexts texts;
   store::RunRow run = row_of_run();
-  run.config.assign(api::RunTexts::most_bytes, 'x');
+  run.config.assign(api::RunTexts::max_bytes, 'x');
   texts.keep(run.id, api::run_text(run, {}, 1, 0));
   EXPECT_EQ(texts.find(run.id, 1, 0), nullptr);
   run.config.clear();
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < 3 * api::RunTexts::most_texts; ++i)
+  for (std::size_t i = 0; i < 3 * api::RunTexts::max_texts; ++i)
     texts.keep(std::to_string(i), api::run_text(run, {}, 1, 0));
-  for (std::size_t i = 0; i < 3 * api::RunTexts::most_texts; ++i)
-    kept += texts.find(std::to_string(i), 1, 0) != nullptr;
-  EXPECT_LE(kept, api::RunTexts::most_texts);
+  for (std::size_t i = 0; i < 3 * api::RunTexts::max_texts; ++i) kept += texts.find(std::to_string(i), 1, 0) != nullptr;
+  EXPECT_LE(kept, api::RunTexts::max_texts);
   EXPECT_GT(kept, 0u);
 }
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "server/api/token_book.h"
+#include "server/api/token_service.h"
 #include "server/http/problem.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
@@ -236,18 +236,18 @@ TEST_F(TokensTest, AreListedInPages) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-TEST(TokenBook, CreatesTheFirstAdministratorOnce) {
+TEST(TokenService, CreatesTheFirstAdministratorOnce) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
   std::optional<std::string> secret;
   {
-    api::TokenBook book(store);
+    api::TokenService book(store);
     secret = book.first_admin();
     ASSERT_TRUE(secret);
     EXPECT_EQ(book.identify(*secret)->scope, Scope::admin);
     EXPECT_FALSE(book.first_admin());
   }
-  api::TokenBook again(store);
+  api::TokenService again(store);
   EXPECT_FALSE(again.first_admin());
   EXPECT_TRUE(again.identify(*secret));
   EXPECT_TRUE(again.list().at(0).used_ms);  // saved at the end

@@ -35,7 +35,7 @@ class TranslateTest : public ::testing::Test {
   void begin(std::chrono::milliseconds deadline = std::chrono::minutes(10)) {
     translate::PoolOptions options;
     options.program = BABELRING_BIN_DIR "/fake_translator";
-    options.most_helpers = 1;
+    options.max_helpers = 1;
     options.queue = 1;
     options.deadline = deadline;
     end();

@@ -95,7 +95,7 @@ TEST(RateLimiter, RefillsSteadilyAndIsBounded) {
   EXPECT_FALSE(limiter.take("a", start + 102ms).allowed);
   EXPECT_NEAR(limiter.take("a", start + 1h).left, 19, 1e-9);
   for (int i = 0; i < 50'000; ++i) limiter.take(std::to_string(i), start + 2h);
-  EXPECT_LE(limiter.buckets(), http::RateLimiter::most_buckets);
+  EXPECT_LE(limiter.buckets(), http::RateLimiter::max_buckets);
   for (int i = 0; i < 60; ++i) EXPECT_TRUE(limiter.take("scaled", start, 3).allowed) << i;
   EXPECT_FALSE(limiter.take("scaled", start, 3).allowed);
   EXPECT_NEAR(limiter.take("scaled", start, 3).wait_seconds, 1.0 / 30, 1e-9);
@@ -114,7 +114,7 @@ TEST(RateLimiter, AtItsBoundKeepsTheBucketsOfThoseItHoldsBack) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(limiter.take("greedy", start).allowed);
   for (int i = 0; i < 50'000; ++i) EXPECT_TRUE(limiter.take(std::to_string(i), start).allowed);
-  EXPECT_LE(limiter.buckets(), http::RateLimiter::most_buckets);
+  EXPECT_LE(limiter.buckets(), http::RateLimiter::max_buckets);
   EXPECT_FALSE(limiter.take("greedy", start).allowed);
 }
 

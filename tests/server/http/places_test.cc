@@ -44,7 +44,7 @@ class PlacesTest : public ::testing::Test {
     router.add(std::move(ready));
     router.add("GET", "/hello", Scope::none, hello);
     http::Route report = http::returning("POST", "/report", Scope::ingest, hello);
-    report.most_body_bytes = 100'000;
+    report.max_body_bytes = 100'000;
     router.add(std::move(report));
     http::Route wait{"GET", "/wait", Scope::none, 0, false, {}, {}};
     wait.handler = [this](const std::shared_ptr<const http::Request>&, http::Reply reply) {

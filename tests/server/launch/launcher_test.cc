@@ -68,10 +68,10 @@ TEST_F(LauncherTest, AProcessThatCannotBeLookedUpIsNotGone) {
     EXPECT_ANY_THROW(find_process(getpid()));
     EXPECT_ANY_THROW(launcher.look(handle));
   }
-  EXPECT_EQ(launcher.look(handle).kind, Sight::Kind::alive);
-  Sight sight;
-  for (; sight.kind != Sight::Kind::ended; sight = launcher.look(handle)) launcher.kill(handle, true);
-  EXPECT_EQ(sight.kind, Sight::Kind::ended);
+  EXPECT_EQ(launcher.look(handle).kind, ProcessStatus::Kind::alive);
+  ProcessStatus sight;
+  for (; sight.kind != ProcessStatus::Kind::ended; sight = launcher.look(handle)) launcher.kill(handle, true);
+  EXPECT_EQ(sight.kind, ProcessStatus::Kind::ended);
   EXPECT_EQ(sight.exit_code, 128 + SIGKILL);
 }
 

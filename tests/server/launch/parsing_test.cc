@@ -106,11 +106,11 @@ TEST(Slurm, ReadsOnlyWhatIsWellFormed) {
   EXPECT_EQ(jobs[0].id, "12");
   EXPECT_EQ(jobs[1].exit_code, 3);
   EXPECT_EQ(jobs[2].reason, "\\x1b[31mred");
-  EXPECT_EQ(sight_of(jobs[0]).kind, Sight::Kind::alive);
+  EXPECT_EQ(sight_of(jobs[0]).kind, ProcessStatus::Kind::alive);
   EXPECT_EQ(sight_of(jobs[1]).exit_code, 3);
-  EXPECT_EQ(sight_of(jobs[2]).kind, Sight::Kind::pending);
+  EXPECT_EQ(sight_of(jobs[2]).kind, ProcessStatus::Kind::pending);
   EXPECT_EQ(sight_of({.id = "1", .state = "COMPLETED"}).exit_code, 0);
-  EXPECT_EQ(sight_of({.id = "1", .state = "PREEMPTED"}).kind, Sight::Kind::preempted);
+  EXPECT_EQ(sight_of({.id = "1", .state = "PREEMPTED"}).kind, ProcessStatus::Kind::preempted);
   EXPECT_EQ(sight_of({.id = "1", .state = "NODE_FAIL"}).detail, "Slurm job 1: NODE_FAIL");
   EXPECT_EQ(parse_sbatch("4711\n"), "4711");
   EXPECT_EQ(parse_sbatch("4711;cluster\n"), "4711");
@@ -149,7 +149,7 @@ TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
       "cluster:\n  hosts: [a:2, b:2]\n  most_ranks: 4\n  environment: [X=1]\nmpirun-local:\n  most_running: 3\n", "f");
   EXPECT_EQ(profiles.size(), 2U);
   EXPECT_EQ(profiles.at("cluster").hosts.size(), 2U);
-  EXPECT_EQ(profiles.at("mpirun-local").most_running, 3);
+  EXPECT_EQ(profiles.at("mpirun-local").max_running, 3);
   EXPECT_EQ(read_profiles("", "f").size(), 1U);
   const auto complaint = [](const std::string& yaml) -> std::string {
     try {
@@ -160,7 +160,7 @@ TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
     }
   };
   EXPECT_EQ(complaint("c:\n  launcher: ssh\n").substr(0, 9), "f:2:13: c");
-  EXPECT_EQ(complaint("c:\n  most_rank: 1\n").substr(0, 6), "f:2:3:");
+  EXPECT_EQ(complaint("c:\n  mostranks: 1\n").substr(0, 6), "f:2:3:");
   EXPECT_EQ(complaint("external:\n  most_ranks: 1\n").substr(0, 6), "f:1:1:");
   EXPECT_NE(complaint("- a\n"), "");
   EXPECT_NE(complaint("a: [b\n"), "");

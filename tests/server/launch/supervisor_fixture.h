@@ -30,7 +30,7 @@ class SupervisorFixture : public ::testing::Test {
                       .worker = "worker",
                       .server = "http://s",
                       .folder = folder_,
-                      .most_running = 2,
+                      .max_running = 2,
                       .heartbeat_timeout_s = 10,
                       .stall_timeout_s = 100,
                       .cool_down_s = 10};

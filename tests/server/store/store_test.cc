@@ -103,7 +103,7 @@ TEST_F(StoreTest, ALargeDatabaseIsCheckedWhileItWorksAndDamageStopsWriting) {
         "SELECT i, '', '', '', '', '', 200, '', hex(zeroblob(524288)) FROM n");
   });
   store.reset();
-  ASSERT_GT(std::filesystem::file_size(folder.path() / "babelring.db"), Store::most_checked_at_once);
+  ASSERT_GT(std::filesystem::file_size(folder.path() / "babelring.db"), Store::max_checked_at_once);
   EXPECT_EQ(noted(), "clean");
   note("running");
   open();

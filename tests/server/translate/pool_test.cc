@@ -89,7 +89,7 @@ TEST(TranslatorPool, ParallelRequestsAreAllAnswered) {
 
 TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
   PoolOptions small = options();
-  small.most_helpers = 1;
+  small.max_helpers = 1;
   small.queue = 4;
   small.queue_an_owner = 2;
   Pool pool(small);
@@ -118,7 +118,7 @@ TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
 
 TEST(TranslatorPool, ClientsTakeTurns) {
   PoolOptions small = options();
-  small.most_helpers = 1;
+  small.max_helpers = 1;
   Pool pool(small);
   std::mutex mutex;
   std::string order;
@@ -205,7 +205,7 @@ TEST(TranslatorPool, WhatTheTranslatorRefusesIsNoFault) {
 
 TEST(TranslatorPool, AFullQueueIsBusyAtOnce) {
   PoolOptions small = options();
-  small.most_helpers = 1;
+  small.max_helpers = 1;
   small.queue = 2;
   Pool pool(small);
   const auto process = static_cast<pid_t>(pid(ask(pool, "one", "a").get()));
@@ -252,7 +252,7 @@ TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
   pid_t process = 0;
   {
     PoolOptions one = options();
-    one.most_helpers = 1;
+    one.max_helpers = 1;
     Pool pool(one);
     answers.push_back(ask(pool, "one", "hang"));
     ASSERT_TRUE(soon([&] { return !pool.loaded().empty() && pool.loaded()[0].busy; }));

@@ -21,7 +21,7 @@ double value_of(const Verdict& verdict, const std::string& key) {
   for (const Evidence& evidence : verdict.evidence) {
     if (evidence.key == key) return evidence.value;
   }
-  return not_known;
+  return unknown_value;
 }
 
 /// The shares of an update's phases add up to 1.
@@ -376,7 +376,7 @@ TEST(Verdict, IgnoresStepsWithNonFiniteTimes) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   Input input = run.input();
-  for (std::size_t i = 30; i < 40; ++i) input.ranks[1].steps[i].backward_ms = not_known;
+  for (std::size_t i = 30; i < 40; ++i) input.ranks[1].steps[i].backward_ms = unknown_value;
   const Verdict verdict = judge(input);
   EXPECT_EQ(verdict.kind, Kind::healthy);
   EXPECT_EQ(value_of(verdict, "updates"), 70);

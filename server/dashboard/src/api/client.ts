@@ -36,7 +36,7 @@ export interface SeriesRange {
   points?: number;  // max rows per series
 }
 
-const LEAST_ROWS = 16;      // min rows requested from a series that costs too much
+const MIN_ROWS = 16;      // min rows requested from a series that costs too much
 const KEYS_A_REQUEST = 32;  // the server allows 64 keys and 4096 bytes of address
 
 function seriesOf(answer: SeriesAnswer): Series {
@@ -56,9 +56,9 @@ async function askSeries(run: string, names: readonly string[], range: SeriesRan
     const { items } = await getJson<{ items: SeriesAnswer[] }>(`/runs/${run}/series?keys=${names.join(',')}&${query}`);
     items.forEach((answer, index) => found.set(names[index]!, seriesOf(answer)));
   } catch (error) {
-    if (!tooExpensive(error) || (names.length === 1 && points <= LEAST_ROWS)) throw error;
+    if (!tooExpensive(error) || (names.length === 1 && points <= MIN_ROWS)) throw error;
     const half = Math.ceil(names.length / 2);
-    if (names.length === 1) return askSeries(run, names, range, Math.max(LEAST_ROWS, Math.floor(points / 4)), found);
+    if (names.length === 1) return askSeries(run, names, range, Math.max(MIN_ROWS, Math.floor(points / 4)), found);
     await askSeries(run, names.slice(0, half), range, points, found);
     await askSeries(run, names.slice(half), range, points, found);
   }

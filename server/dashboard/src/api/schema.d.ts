@@ -8,7 +8,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The process answers; touches no database */
+        /** Liveness; does not use the database */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -25,7 +25,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Database, its disk, the checkpoints' disks and the queue, each named */
+        /** Readiness of the database, its disk, the checkpoints' disks and the queue */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -96,7 +96,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What submitting would do: checks, configuration, command */
+        /** A dry run of submitting: checks, configuration, command */
         post: operations["validateRun"];
         delete?: never;
         options?: never;
@@ -111,7 +111,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ways in which this server starts runs, by name */
+        /** Launch profiles of this server, by name */
         get: operations["listProfiles"];
         put?: never;
         post?: never;
@@ -132,11 +132,11 @@ export interface paths {
         get: operations["showRun"];
         put?: never;
         post?: never;
-        /** Delete a run that is over; for 7 days it can be had back */
+        /** Delete an ended run; it can be restored for 7 days */
         delete: operations["deleteRun"];
         options?: never;
         head?: never;
-        /** Name, labels, notes, archived, restarts; take a deletion back */
+        /** Change name, labels, notes, archived, restarts; restore a deleted run */
         patch: operations["editRun"];
         trace?: never;
     };
@@ -149,7 +149,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Stop, with a checkpoint or at once */
+        /** Stop a run, with a checkpoint or immediately */
         post: operations["stopRun"];
         delete?: never;
         options?: never;
@@ -166,7 +166,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Queue the next attempt of a run that is over */
+        /** Queue the next attempt of an ended run */
         post: operations["resumeRun"];
         delete?: never;
         options?: never;
@@ -183,7 +183,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for a checkpoint after the current update; 429 too_soon within 10 s of the last wish */
+        /** Request a checkpoint after the current update; 429 too_soon within 10 s of the last request */
         post: operations["requestCheckpoint"];
         delete?: never;
         options?: never;
@@ -200,7 +200,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A rank's sign of life; the answer has orders. 409 stale_attempt: it must end */
+        /** A rank's heartbeat; the response has commands. 409 stale_attempt: the process must end */
         post: operations["heartbeat"];
         delete?: never;
         options?: never;
@@ -249,7 +249,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Hosts from which ranks reported within a day, by name */
+        /** Hosts with ranks that reported in the last 24 hours, by name */
         get: operations["listNodes"];
         put?: never;
         post?: never;
@@ -353,7 +353,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Many runs times keys on common rows, so that they can be compared */
+        /** Several keys of several runs on common rows, for comparison */
         post: operations["queryMetrics"];
         delete?: never;
         options?: never;
@@ -388,7 +388,7 @@ export interface paths {
         /** Validations, oldest first, without samples */
         get: operations["listEvals"];
         put?: never;
-        /** A validation that was made beside the training, of another set say */
+        /** Add a validation made outside the training run, for example on another set */
         post: operations["addEval"];
         delete?: never;
         options?: never;
@@ -420,7 +420,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What holds the run back, in one sentence, with the numbers it rests on */
+        /** The run's bottleneck in one sentence, with evidence */
         get: operations["showVerdict"];
         put?: never;
         post?: never;
@@ -437,9 +437,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The rules by which alerts are raised */
+        /** The alert rules */
         get: operations["listAlertRules"];
-        /** Other rules in place of all there are; alerts of rules that are gone are cleared */
+        /** Replace all rules; alerts of removed rules are cleared */
         put: operations["replaceAlertRules"];
         post?: never;
         delete?: never;
@@ -474,7 +474,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Somebody has seen it; the first who says so is kept */
+        /** Acknowledge an alert; the first acknowledgement is kept */
         post: operations["acknowledgeAlert"];
         delete?: never;
         options?: never;
@@ -540,9 +540,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which checkpoints the server keeps, and how much of the log */
+        /** The retention policy of checkpoints and log */
         get: operations["showRetention"];
-        /** Set the policy; applied within seconds to checkpoints below the server's roots */
+        /** Set the retention policy; applied within seconds to checkpoints below the server's roots */
         put: operations["replaceRetention"];
         post?: never;
         delete?: never;
@@ -562,7 +562,7 @@ export interface paths {
         get: operations["showCheckpoint"];
         put?: never;
         post?: never;
-        /** Remove its files; refused if pinned, best, the last complete one or being read */
+        /** Remove its files; refused if it is pinned, best, the last complete one or being read */
         delete: operations["deleteCheckpoint"];
         options?: never;
         head?: never;
@@ -577,10 +577,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Keep it from every retention, the worker's too */
+        /** Pin it, which protects it from all retention, including the worker's */
         put: operations["pinCheckpoint"];
         post?: never;
-        /** Leave it to retention again */
+        /** Unpin it */
         delete: operations["unpinCheckpoint"];
         options?: never;
         head?: never;
@@ -597,7 +597,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Translate lines of text with it, in a process of its own
+         * Translate lines of text with it, in a separate process
          * @description What is left out is as in `nmt translate`. At most 16 requests wait, and each has 30 s, loading included. 503 where the server is busy, too slow or has no translator, 500 where the translator broke, 409 where the checkpoint is not whole, 422 where a line is too long.
          */
         post: operations["translateText"];
@@ -614,7 +614,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All files and SHA256SUMS as a tar archive of known length; Range, If-Range, If-Match and If-None-Match are honoured */
+        /** All files and SHA256SUMS as a tar archive of known length; supports Range, If-Range, If-Match and If-None-Match */
         get: operations["downloadArchive"];
         put?: never;
         post?: never;
@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One file of the manifest; Range, If-Range, If-Match and If-None-Match are honoured */
+        /** One file of the manifest; supports Range, If-Range, If-Match and If-None-Match */
         get: operations["downloadFile"];
         put?: never;
         post?: never;
@@ -648,7 +648,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** For sha256sum -c */
+        /** Digests for sha256sum -c */
         get: operations["checksums"];
         put?: never;
         post?: never;
@@ -665,10 +665,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How the newest backup since the start stands */
+        /** State of the newest backup since the server's start */
         get: operations["showBackup"];
         put?: never;
-        /** Copy the database, checked, into DATA/backups while it is used */
+        /** Make a verified copy of the live database in DATA/backups */
         post: operations["startBackup"];
         delete?: never;
         options?: never;
@@ -683,7 +683,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Prometheus' text format 0.0.4; with --open-metrics no token is needed from the server's own machine */
+        /** Prometheus text format 0.0.4; with --open-metrics, local clients need no token */
         get: operations["prometheus"];
         put?: never;
         post?: never;
@@ -700,7 +700,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The live stream; 503 too_many_streams: 8 of a token, 10,000 in all */
+        /** The live stream of events; 503 too_many_streams beyond 8 per token or 10,000 in all */
         get: operations["events"];
         put?: never;
         post?: never;
@@ -720,7 +720,7 @@ export interface paths {
         /** Tokens, oldest first, without their secrets */
         get: operations["listTokens"];
         put?: never;
-        /** Makes a token; its secret is shown in this answer and never again */
+        /** Create a token; only this response has its secret */
         post: operations["makeToken"];
         delete?: never;
         options?: never;
@@ -735,7 +735,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whose token this is and what it may do; where none are wanted, an administrator without an id */
+        /** The request's own token; on a server without tokens, an administrator without an id */
         get: operations["showOwnToken"];
         put?: never;
         post?: never;
@@ -755,7 +755,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Ends a token; what it has open ends within 15 s */
+        /** Revoke a token; its open streams end within 15 s */
         delete: operations["removeToken"];
         options?: never;
         head?: never;
@@ -769,7 +769,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who wrote what, newest first */
+        /** The audit of write requests, newest first */
         get: operations["listAudit"];
         put?: never;
         post?: never;
@@ -786,7 +786,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All entries of the audit that match, oldest first, each an object of AuditEntry on a line */
+        /** All matching entries of the audit, oldest first, one AuditEntry per line */
         get: operations["exportAudit"];
         put?: never;
         post?: never;
@@ -804,11 +804,11 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             scope: "read" | "ingest" | "operate" | "admin";
-            /** @description With ingest one of run, run_prefix and any_run; the one run it may report for */
+            /** @description The only run that it may report for. Scope ingest needs one of run, run_prefix and any_run */
             run?: string | null;
-            /** @description What the names of the runs that it may report for begin with */
+            /** @description Name prefix of the runs that it may report for */
             run_prefix?: string | null;
-            /** @description True: whatever runs it begins itself */
+            /** @description true: any run that it begins */
             any_run?: boolean | null;
             expires_in_seconds?: number | null;
         };
@@ -817,15 +817,15 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             scope: "read" | "ingest" | "operate" | "admin";
-            /** @description The one run it may report for */
+            /** @description The only run that it may report for */
             run: string | null;
-            /** @description What the names of the runs that it may report for begin with */
+            /** @description Name prefix of the runs that it may report for */
             run_prefix: string | null;
             created_at: components["schemas"]["Time"];
             created_by: string;
             expires_at: components["schemas"]["Time"];
             last_used_at: components["schemas"]["Time"];
-            /** @description In the answer that made it; null when that is replayed */
+            /** @description Only in the response that created it; null in a replay */
             secret?: string | null;
         };
         OwnToken: {
@@ -847,7 +847,7 @@ export interface components {
         AuditEntry: {
             time: components["schemas"]["Time"];
             last_time: components["schemas"]["Time"];
-            /** @description Requests that the entry stands for: repeated ingest and refusals are joined. The other members are the first one's */
+            /** @description Number of requests: repeated ingest requests and refusals are joined. The other members are those of the first one */
             count: number;
             /** @description The token's name, or anonymous */
             actor: string;
@@ -856,7 +856,7 @@ export interface components {
             method: string;
             /** @description The path's template */
             route: string;
-            /** @description The path that was asked for or made */
+            /** @description The path that was requested or created */
             object: string;
             status: number;
             /** @description X-Request-Id */
@@ -874,7 +874,7 @@ export interface components {
             /** @enum {unknown} */
             disk: "ok" | "failing";
             /**
-             * @description Room for one more checkpoint of each run that is not over
+             * @description Whether there is space for one more checkpoint of each active run
              * @enum {unknown}
              */
             checkpoint_disk: "ok" | "failing";
@@ -912,7 +912,7 @@ export interface components {
         };
         /** @description Either config or config_ref */
         NewRun: {
-            /** @description Instead of the configuration's */
+            /** @description Replaces the configuration's name */
             name?: string | null;
             /** @description YAML, at most 1 MiB */
             config?: string | null;
@@ -924,7 +924,7 @@ export interface components {
             world_size: number | null;
             /** @default 3 */
             max_restarts: number | null;
-            /** @description The id of a checkpoint to begin with */
+            /** @description The id of a checkpoint to start from */
             resume_from?: string | null;
             labels?: components["schemas"]["Labels"] | null;
             notes?: string | null;
@@ -934,23 +934,23 @@ export interface components {
             world_size: number;
             /** @description Resolved YAML */
             config: string;
-            /** @description Program and arguments; RUN stands for the id */
+            /** @description Program and arguments; RUN is a placeholder for the id */
             command: string[];
             max_updates: number | null;
-            /** @description Of a rank while it computes an update; null where the data is not at hand, whose vocabulary decides */
+            /** @description Per rank during an update; null if the data, which determines the vocabulary, is not available */
             memory: components["schemas"]["MemoryEstimate"] | null;
             /** @description Median of the newest updates of step_ms_run */
             step_ms: number | null;
             /** @description The newest run with the same model, precision, tokens, threads and ranks on the same hosts */
             step_ms_run: string | null;
-            /** @description What cannot be told beforehand, and why */
+            /** @description Unknown quantities, with the reason */
             not_estimated: string[];
         };
-        /** @description Bytes by purpose, as in step records; what ranks of a host share counts for each */
+        /** @description Bytes by purpose, as in step records; memory shared by the ranks of a host counts for each of them */
         MemoryEstimate: {
-            /** @description Learned numbers */
+            /** @description Number of parameters */
             parameters: number;
-            /** @description Of the micro-batch that is assumed */
+            /** @description Of the assumed micro-batch */
             source_tokens: number;
             target_tokens: number;
             weights: number;
@@ -966,13 +966,13 @@ export interface components {
             notes?: string | null;
             archived?: boolean | null;
             /**
-             * @description false takes a deletion back
+             * @description false restores the run
              * @enum {unknown}
              */
             deleted?: false | null;
             max_restarts?: number | null;
         };
-        /** @description RFC 7396. Labels that are not named stay, those that are null are removed; notes and labels may be null as a whole */
+        /** @description RFC 7396. Labels that are absent stay, null ones are removed; notes and labels may also be null themselves */
         RunPatch: {
             name?: string;
             labels?: {
@@ -981,13 +981,13 @@ export interface components {
             notes?: string | null;
             archived?: boolean;
             /**
-             * @description false takes a deletion back
+             * @description false restores the run
              * @constant
              */
             deleted?: false;
             max_restarts?: number;
         };
-        /** @description The body may be left out */
+        /** @description The body may be omitted */
         Nothing: Record<string, never>;
         Stop: {
             /**
@@ -996,14 +996,14 @@ export interface components {
              */
             mode: "checkpoint" | "now" | null;
             /**
-             * @description Until it is ended by force
+             * @description Seconds until its processes are killed
              * @default 300
              */
             grace_s: number | null;
         };
         Resume: {
             /**
-             * @description The id of one of the run's, or latest
+             * @description The id of one of the run's checkpoints, or latest
              * @default latest
              */
             checkpoint: string | null;
@@ -1014,7 +1014,7 @@ export interface components {
             attempt: number;
             number: number;
         };
-        /** @description Members that the server does not know are passed over */
+        /** @description Unknown members are ignored */
         Heartbeat: {
             attempt: number;
             /** @default 0 */
@@ -1022,12 +1022,12 @@ export interface components {
             host: string;
             pid?: number;
             update?: number;
-            /** @description Since the last update was done */
+            /** @description Seconds since the last completed update */
             since_update_s?: number;
-            /** @description The newest wish for a checkpoint that was carried out */
+            /** @description Number of the newest completed checkpoint request */
             checkpoint_done?: number;
             resident_bytes?: number;
-            /** @description What the driver last told of the rank's GPU; what it does not tell is absent */
+            /** @description The rank's GPU as last reported by its driver; unreported members are absent */
             gpu?: {
                 utilization_percent?: number;
                 memory_used_bytes?: number;
@@ -1035,7 +1035,7 @@ export interface components {
                 power_w?: number;
                 power_limit_w?: number;
             } | null;
-            /** @description This and what follows: of the host */
+            /** @description This and the following members describe the host */
             memory_bytes?: number;
             memory_available_bytes?: number;
             disk_free_bytes?: number;
@@ -1077,10 +1077,10 @@ export interface components {
                 /** @enum {unknown} */
                 launcher: "mpirun" | "slurm" | "external";
                 pid: number | null;
-                /** @description Of Slurm */
+                /** @description Slurm job id */
                 job: string | null;
                 world_size: number | null;
-                /** @description Folder of the checkpoint that was asked for */
+                /** @description Folder of the requested checkpoint */
                 resumed_from: string | null;
                 started_at: components["schemas"]["Time"];
                 ended_at: components["schemas"]["Time"];
@@ -1112,14 +1112,14 @@ export interface components {
             disk_free_bytes: number;
             network_rx_bytes_per_second: number;
             network_tx_bytes_per_second: number;
-            /** @description From which something came within the last minute */
+            /** @description Ranks that reported within the last minute */
             ranks: {
                 run: string;
                 rank: number;
                 gpu: components["schemas"]["Gpu"];
             }[];
         };
-        /** @description As the rank's newest heartbeat tells; null without one, or where nothing is known of it */
+        /** @description From the rank's newest heartbeat; null if unknown */
         Gpu: {
             utilization_percent: number | null;
             memory_used_bytes: number | null;
@@ -1145,23 +1145,23 @@ export interface components {
             started_at: components["schemas"]["Time"];
             updated_at: components["schemas"]["Time"];
             finished_at: components["schemas"]["Time"];
-            /** @description Since the last record came */
+            /** @description Milliseconds since the last record */
             record_age_ms: number;
             stale_since: components["schemas"]["Time"];
             detail: string;
             version: string;
             world_size: number;
-            /** @description Of the current attempt's ranks, each once */
+            /** @description Hosts of the current attempt's ranks, without repetitions */
             hosts: string[];
             parameters: number;
             max_updates: number;
-            /** @description external when it was started by hand */
+            /** @description external if it was started by hand */
             profile: string;
             labels: components["schemas"]["Labels"];
             notes: string;
             archived: boolean;
             deleted_at: components["schemas"]["Time"];
-            /** @description Since it was submitted or resumed; null when started by hand */
+            /** @description Restarts since it was submitted or resumed; null if started by hand */
             restarts: number | null;
             max_restarts: number | null;
             update: number;
@@ -1170,7 +1170,7 @@ export interface components {
             nll: components["schemas"]["Number"];
             learning_rate: components["schemas"]["Number"];
             step_ms: components["schemas"]["Number"];
-            /** @description Of all ranks; null where the records do not tell */
+            /** @description Of all ranks; null if not reported */
             target_tokens_per_second: number | null;
             /** @description The same as progress.seconds_left */
             eta_seconds: number | null;
@@ -1178,27 +1178,27 @@ export interface components {
             health: components["schemas"]["Health"];
             best: components["schemas"]["Eval"] | null;
             last_eval: components["schemas"]["Eval"] | null;
-            /** @description Resolved YAML; only in the answer for one run */
+            /** @description Resolved YAML; only in the response for a single run */
             config?: string;
         };
         Progress: {
-            /** @description Of the training, by whichever end is nearer; null where it is not known */
+            /** @description Fraction of the training done, by the end condition that is reached first; null if unknown */
             fraction: number | null;
-            /** @description Null where it is not known, and for a run that is silent or does not train */
+            /** @description Null if unknown, and for a run that is silent or does not train */
             seconds_left: number | null;
-            /** @description What ends the training: 20 epochs, 55 minutes, 100,000 updates; empty where it is not known */
+            /** @description The end condition: 20 epochs, 55 minutes, 100,000 updates; empty if unknown */
             end: string;
-            /** @description Early stopping may end it sooner */
+            /** @description Early stopping may end it earlier */
             at_latest: boolean;
         };
-        /** @description How the run is doing, at a glance */
+        /** @description The run's health at a glance */
         Health: {
             level: components["schemas"]["HealthLevel"];
             /** @description The text of the worst part */
             headline: string;
-            /** @description What to do about it */
+            /** @description Recommended action */
             action: string | null;
-            /** @description In the order of topics; a topic of which nothing is known, or that does not matter, is absent */
+            /** @description In the order of topics; unknown and irrelevant topics are absent */
             parts: components["schemas"]["HealthPart"][];
         };
         HealthPart: {
@@ -1209,7 +1209,7 @@ export interface components {
             action: string | null;
         };
         /**
-         * @description unknown where nothing can be said yet, or nothing needs to be, as of a run that was stopped on request
+         * @description unknown if there is too little data, or nothing to judge, as for a run that was stopped on request
          * @enum {unknown}
          */
         HealthLevel: "good" | "warning" | "bad" | "unknown";
@@ -1217,11 +1217,11 @@ export interface components {
             /** @enum {unknown} */
             verdict: "unknown" | "healthy" | "compute_bound" | "network_bound" | "data_bound" | "straggler_bound" | "checkpoint_bound" | "evaluation_bound" | "host_contended";
             level: components["schemas"]["HealthLevel"];
-            /** @description For people; what is missing where the verdict is unknown */
+            /** @description For people; says what is missing if the verdict is unknown */
             sentence: string;
             advice: string;
             confidence: number;
-            /** @description Updates of the current attempt that were looked at; null without any */
+            /** @description The evaluated updates of the current attempt; null if there are none */
             window: components["schemas"]["VerdictWindow"] | null;
             evidence: components["schemas"]["Evidence"][];
         };
@@ -1233,7 +1233,7 @@ export interface components {
             key: string;
             value: components["schemas"]["Number"];
             unit: string;
-            /** @description Of an update's time, pauses spread over updates; null where it is no part of that */
+            /** @description Fraction of an update's time, with pauses spread over updates; null if it is not a part of it */
             share: number | null;
         };
         AlertRule: {
@@ -1245,16 +1245,16 @@ export interface components {
             /** @description Updates, seconds, a ratio, a ratio, bytes, seconds, in the order of kinds */
             threshold: number;
             /**
-             * @description How long the condition must hold before the alert
+             * @description Seconds that the condition must hold before the alert is raised
              * @default 0
              */
             hold_s: number;
             /**
-             * @description How long it must be gone before the alert is cleared
+             * @description Seconds that it must be over before the alert is cleared
              * @default 0
              */
             clear_s: number;
-            /** @description This run only; null for all */
+            /** @description Only for this run; null for all */
             run?: string | null;
         };
         AlertRules: {
@@ -1269,9 +1269,9 @@ export interface components {
             rule: string;
             /** @enum {unknown} */
             kind: "nan" | "stall" | "throughput_drop" | "loss_spike" | "disk_low" | "worker_lost" | "ranks_differ";
-            /** @description null for the server's own */
+            /** @description null for alerts about the server */
             run: string | null;
-            /** @description The rank or folder meant */
+            /** @description The rank or folder concerned */
             subject: string | null;
             message: string;
             value: components["schemas"]["Number"];
@@ -1296,7 +1296,7 @@ export interface components {
             items: Record<string, never>[];
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description Members that the server does not know, here and in records, are passed over */
+        /** @description Unknown members, here and in records, are ignored */
         Batch: {
             attempt: number;
             rank: number;
@@ -1313,7 +1313,7 @@ export interface components {
             duplicates: number;
         };
         /**
-         * @description How ranks are combined
+         * @description How values of ranks are combined
          * @enum {unknown}
          */
         Aggregate: "mean" | "sum" | "host_sum";
@@ -1333,7 +1333,7 @@ export interface components {
             }[];
         };
         Numbers: components["schemas"]["Number"][];
-        /** @description value when exact; avg, and with minmax also min and max, when sampled */
+        /** @description value if exact; avg, and with minmax also min and max, if sampled */
         Series: {
             key: string;
             rank: number | string;
@@ -1370,7 +1370,7 @@ export interface components {
             accuracy: components["schemas"]["Number"];
             sacrebleu: components["schemas"]["Number"];
             chrf: components["schemas"]["Number"];
-            /** @description Of the likeliest piece at each place, given the reference before it; null from workers that did not count it */
+            /** @description BLEU of the most likely subwords, each predicted from the reference before it; null from older workers */
             teacher_forced_bleu: components["schemas"]["Number"];
             signature: string;
             seconds: components["schemas"]["Number"];
@@ -1385,7 +1385,7 @@ export interface components {
             }[];
         };
         NewEval: {
-            /** @description After which the model was as evaluated */
+            /** @description The update after which the model was evaluated */
             update: number;
             set: string;
             loss?: number | null;
@@ -1416,13 +1416,13 @@ export interface components {
                 pid: number;
                 device: string;
                 /**
-                 * @description silent: no heartbeat for 10 s; ended: its attempt is over
+                 * @description silent: no heartbeat for 10 s; ended: its attempt has ended
                  * @enum {unknown}
                  */
                 state: "starting" | "training" | "silent" | "ended";
                 update: number;
                 records: number;
-                /** @description Sequence numbers below the newest that never came */
+                /** @description Number of sequence numbers below the newest that never arrived */
                 missing: number;
                 last_record_at: components["schemas"]["Time"];
                 record_age_ms: number;
@@ -1454,26 +1454,26 @@ export interface components {
         TranslateRequest: {
             text: string[];
             beam?: number | null;
-            /** @description Renderings of a line; at most beam */
+            /** @description Translations per line; at most beam */
             nbest?: number | null;
             length_penalty?: number | null;
         };
         Translations: {
             checkpoint: string;
-            /** @description Of the search */
+            /** @description Duration of the search */
             ms: number;
-            /** @description One a line, in their order */
+            /** @description One per line, in order */
             items: {
                 hyp: string;
                 /** @description Log-probability over the length penalty; null for a line without tokens */
                 score: number | null;
                 source_pieces: number;
-                /** @description The best first */
+                /** @description Best first */
                 nbest: {
                     hyp: string;
                     score: number;
                     log_probability: number;
-                    /** @description False: cut at the longest allowed */
+                    /** @description false: truncated at the max length */
                     complete: boolean;
                 }[];
             }[];
@@ -1493,11 +1493,11 @@ export interface components {
             loss: components["schemas"]["Number"];
             bytes: number;
             write_seconds: components["schemas"]["Number"];
-            /** @description Of the program that wrote it; null from older workers */
+            /** @description Version of the program that wrote it; null from older workers */
             version: string | null;
             /** @description Ranks that trained it; null from older workers */
             world_size: number | null;
-            /** @description Of its config.yaml */
+            /** @description Digest of its config.yaml */
             config_sha256: string | null;
             files: {
                 name: string;
@@ -1520,7 +1520,7 @@ export interface components {
             /** @default 1 */
             count: number;
         };
-        /** @description A checkpoint stays if any wish wants it; without wishes all stay. Above max_bytes the oldest go */
+        /** @description A checkpoint is kept if any keep_ rule selects it; without rules all are kept. Above max_bytes the oldest are removed */
         RetentionWish: {
             keep_last?: components["schemas"]["RetentionCount"];
             keep_best?: components["schemas"]["BestWish"] | null;
@@ -1542,7 +1542,7 @@ export interface components {
             bytes: number;
             started_at: components["schemas"]["Time"];
             finished_at: components["schemas"]["Time"];
-            /** @description Why it failed */
+            /** @description Reason for the failure */
             detail: string;
         };
         /** @description At most 50 series */
@@ -1569,12 +1569,12 @@ export interface components {
         AlignedSeries: {
             /** @enum {unknown} */
             x: "step" | "wall" | "rel";
-            /** @description Every row is one place; otherwise a stretch of the given width */
+            /** @description Every row is one place; otherwise a bin of the given width */
             exact: boolean;
             width: number;
-            /** @description Where each row begins */
+            /** @description Start of each row */
             at: number[];
-            /** @description Runs in the order asked for, of each all keys; null where a series has no point in a row */
+            /** @description Runs in the requested order, each with all keys; null if a series has no point in a row */
             items: {
                 run: string;
                 key: string;
@@ -1599,9 +1599,9 @@ export interface components {
         run: string;
         checkpoint: string;
         limit: number;
-        /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+        /** @description A request repeated with the same key within 24 hours gets the first response again */
         idempotencyKey: string;
-        /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+        /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
         ifMatch: string;
         /** @description The name of a token */
         auditActor: string;
@@ -1613,11 +1613,11 @@ export interface components {
         auditObject: string;
         /** @description 403, or 4xx for a class */
         auditStatus: string;
-        /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+        /** @description Only entries at this time or later: RFC 3339, or a UTC day, 2026-11-21 */
         auditFrom: string;
-        /** @description Only what came before this time */
+        /** @description Only entries before this time */
         auditTo: string;
-        /** @description next_cursor of the page before */
+        /** @description next_cursor of the previous page */
         cursor: string;
     };
     requestBodies: never;
@@ -1726,14 +1726,14 @@ export interface operations {
                 label?: string;
                 /** @description Milliseconds since 1970 */
                 created_after?: number;
-                /** @description Milliseconds since 1970; those of which something came after that */
+                /** @description Milliseconds since 1970; runs with a report after this time */
                 updated_after?: number;
                 archived?: boolean;
                 sort?: "-created_at" | "created_at" | "-updated_at";
-                /** @description Members of a run, comma-separated; absent for all */
+                /** @description Members of a run, comma-separated; absent: all */
                 fields?: string;
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -1757,7 +1757,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                /** @description A request repeated with the same key within 24 hours gets the first response again */
                 "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
             };
             path?: never;
@@ -1793,7 +1793,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is well */
+            /** @description Valid */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1808,7 +1808,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -1853,11 +1853,11 @@ export interface operations {
     deleteRun: {
         parameters: {
             query?: {
-                /** @description What becomes of its files after the 7 days */
+                /** @description Whether its checkpoint files are kept or deleted after the 7 days */
                 checkpoints?: "keep" | "delete";
             };
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -1882,7 +1882,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -1897,7 +1897,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As it is now */
+            /** @description The changed run */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1923,7 +1923,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Asked */
+            /** @description Requested */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -1938,7 +1938,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                /** @description A request repeated with the same key within 24 hours gets the first response again */
                 "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
             };
             path: {
@@ -1967,7 +1967,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                /** @description A request repeated with the same key within 24 hours gets the first response again */
                 "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
             };
             path: {
@@ -1981,7 +1981,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Asked */
+            /** @description Requested */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2007,7 +2007,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Taken */
+            /** @description Accepted */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2022,7 +2022,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2070,7 +2070,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2165,16 +2165,16 @@ export interface operations {
     showSeries: {
         parameters: {
             query?: {
-                /** @description What from and to mean */
+                /** @description Unit of from and to */
                 x?: "step" | "wall" | "rel";
                 from?: number;
                 to?: number;
-                /** @description raw has every point and takes up to 1,000,000 here */
+                /** @description agg=raw returns every point, up to 1,000,000 */
                 points?: number;
                 agg?: "minmax" | "avg" | "lttb" | "raw";
                 /** @description A rank or all */
                 rank?: string;
-                /** @description Goes before Accept */
+                /** @description Takes precedence over Accept */
                 format?: "json" | "csv" | "f64";
             };
             header?: never;
@@ -2197,7 +2197,7 @@ export interface operations {
                     "application/vnd.babelring.f64": string;
                 };
             };
-            /** @description The client has it */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2209,13 +2209,13 @@ export interface operations {
     listSeries: {
         parameters: {
             query: {
-                /** @description KEY of all ranks or KEY@RANK; 1 to 64, comma-separated */
+                /** @description KEY for all ranks or KEY@RANK; 1 to 64, comma-separated */
                 keys: string;
-                /** @description What from and to mean */
+                /** @description Unit of from and to */
                 x?: "step" | "wall" | "rel";
                 from?: number;
                 to?: number;
-                /** @description Of each */
+                /** @description Max points per series */
                 points?: number;
                 agg?: "minmax" | "avg";
             };
@@ -2227,7 +2227,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In the order of keys, each once; a key that no step has is empty */
+            /** @description In the order of keys, without repetitions; a key without any step is empty */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2288,7 +2288,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2314,7 +2314,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                /** @description A request repeated with the same key within 24 hours gets the first response again */
                 "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
             };
             path: {
@@ -2328,7 +2328,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Kept */
+            /** @description Stored */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -2433,7 +2433,7 @@ export interface operations {
                 run?: string;
                 state?: "open" | "cleared";
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2483,7 +2483,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2512,13 +2512,13 @@ export interface operations {
                 level?: "debug" | "info" | "warn" | "error";
                 /** @description Part of the text */
                 q?: string;
-                /** @description The last of them, where neither after nor cursor is given */
+                /** @description Number of newest lines, without after and cursor */
                 tail?: number;
-                /** @description A line's number */
+                /** @description Lines after this number */
                 after?: number;
-                /** @description Where after or cursor is given; lines are short, hence more than elsewhere */
+                /** @description Max lines, with after or cursor */
                 limit?: number;
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2529,7 +2529,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Lines; next_cursor is always given, because logs grow */
+            /** @description Lines; next_cursor is always present, because logs grow */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2545,15 +2545,15 @@ export interface operations {
     listCheckpoints: {
         parameters: {
             query?: {
-                /** @description List removed ones too */
+                /** @description Also lists removed ones */
                 removed?: boolean;
-                /** @description Not removed and with files */
+                /** @description Only ones that are not removed and have files */
                 complete?: boolean;
                 pinned?: boolean;
-                /** @description Greatest first */
+                /** @description In descending order */
                 sort?: "step" | "bleu";
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2595,7 +2595,7 @@ export interface operations {
                     "application/json": components["schemas"]["Retention"];
                 };
             };
-            /** @description The client has it */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2608,7 +2608,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2653,7 +2653,7 @@ export interface operations {
                     "application/json": components["schemas"]["Checkpoint"];
                 };
             };
-            /** @description The client has it */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2666,7 +2666,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2689,7 +2689,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2712,7 +2712,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2722,7 +2722,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Not pinned */
+            /** @description Unpinned */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2761,7 +2761,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2789,7 +2789,7 @@ export interface operations {
                     "application/x-tar": string;
                 };
             };
-            /** @description The client has it */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2809,7 +2809,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                /** @description ETags of the expected state; 412 if it has changed. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2838,7 +2838,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description The client has it */
+            /** @description The client's copy is current */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2909,7 +2909,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Begun */
+            /** @description Started */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2943,11 +2943,11 @@ export interface operations {
     events: {
         parameters: {
             query?: {
-                /** @description Absent for all runs */
+                /** @description Absent: all runs */
                 run?: string;
                 /** @description Of metrics, state, checkpoint, eval, log, alert; comma-separated */
                 topic?: string;
-                /** @description As Last-Event-ID */
+                /** @description Same as Last-Event-ID */
                 after?: string;
             };
             header?: {
@@ -2973,7 +2973,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -2997,7 +2997,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                /** @description A request repeated with the same key within 24 hours gets the first response again */
                 "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
             };
             path?: never;
@@ -3009,7 +3009,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made */
+            /** @description Created */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3051,7 +3051,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Gone */
+            /** @description Revoked */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3073,12 +3073,12 @@ export interface operations {
                 object?: components["parameters"]["auditObject"];
                 /** @description 403, or 4xx for a class */
                 status?: components["parameters"]["auditStatus"];
-                /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+                /** @description Only entries at this time or later: RFC 3339, or a UTC day, 2026-11-21 */
                 from?: components["parameters"]["auditFrom"];
-                /** @description Only what came before this time */
+                /** @description Only entries before this time */
                 to?: components["parameters"]["auditTo"];
                 limit?: components["parameters"]["limit"];
-                /** @description next_cursor of the page before */
+                /** @description next_cursor of the previous page */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -3111,9 +3111,9 @@ export interface operations {
                 object?: components["parameters"]["auditObject"];
                 /** @description 403, or 4xx for a class */
                 status?: components["parameters"]["auditStatus"];
-                /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+                /** @description Only entries at this time or later: RFC 3339, or a UTC day, 2026-11-21 */
                 from?: components["parameters"]["auditFrom"];
-                /** @description Only what came before this time */
+                /** @description Only entries before this time */
                 to?: components["parameters"]["auditTo"];
             };
             header?: never;

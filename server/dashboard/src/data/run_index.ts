@@ -3,7 +3,7 @@ import { EventStream, type StreamState } from '../api/stream';
 import type { Run } from '../api/types';
 
 const FIRST_PAGE = 100;
-const MOST_RUNS = 5000;
+const MAX_RUNS = 5000;
 const RUNNING_MS = 2000;
 const NEWEST_MS = 10_000;
 const AGAIN_MS = 2000;
@@ -48,7 +48,7 @@ export class RunIndex {
           if (this.closed) return;
           this.follow();
           this.tell();
-          this.cut = this.runs.size >= MOST_RUNS;
+          this.cut = this.runs.size >= MAX_RUNS;
           if (this.cut) break;
         }
         this.complete = true;

@@ -2,7 +2,7 @@ import { getSeries } from '../api/client';
 import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
 import { rangeOnServer, TokenClock, type XAxis } from '../lib/x_axis';
 
-const MOST_ROWS = 2400;     // a series that live rows extend beyond this is sampled again
+const MAX_ROWS = 2400;     // a series that live rows extend beyond this is sampled again
 const CLOCK_ROWS = 400;
 const CLOCK_KEY = 'update_target_tokens';
 const RECENT_UPDATES = 50;
@@ -76,7 +76,7 @@ export class SeriesStore {
       this.series.set(name, joined);
       longest = Math.max(longest, joined.step.length);
     }
-    if (incomplete || longest > MOST_ROWS) return this.load(window, lastStep);
+    if (incomplete || longest > MAX_ROWS) return this.load(window, lastStep);
     this.takeRecent();
   }
 

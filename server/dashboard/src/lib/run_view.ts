@@ -19,7 +19,7 @@ export interface ViewState {
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
-export const MOST_COMPARED = 8;  // max runs in a comparison: the number of distinguishable colours
+export const MAX_COMPARED = 8;  // max runs in a comparison: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
 export function defaultView(): ViewState {

@@ -3,16 +3,16 @@ import { formatCount } from './format';
 /// The label of a tick on an axis with ticks `step` apart, with as few decimals as distinguish neighbours.
 export type Tick = (value: number, step: number) => string;
 
-const MOST_DECIMALS = 12;
+const MAX_DECIMALS = 12;
 
 /// The number of decimals of a multiple of `step`.
 export function decimalsOf(step: number): number {
   if (!(step > 0)) return 0;
-  for (let digits = 0; digits < MOST_DECIMALS; digits += 1) {
+  for (let digits = 0; digits < MAX_DECIMALS; digits += 1) {
     const scaled = step * 10 ** digits;
     if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * scaled) return digits;
   }
-  return MOST_DECIMALS;
+  return MAX_DECIMALS;
 }
 
 /// 12,000, 0.25, 4e-5.

@@ -14,7 +14,7 @@ export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
   return h('span', { class: 'state state-stale' }, `stale for ${formatDuration(silentMs / 1000)}`);
 }
 
-const MOST_TESTS = 3;
+const MAX_TESTS = 3;
 const KEPT_MS = 7 * 86_400_000;  // a deleted run can be restored for this time
 
 const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
@@ -60,7 +60,7 @@ function learning(data: RunData, run: Run): HTMLElement {
 
 /// The newest scores on each set other than the validation set.
 function tests(data: RunData): (HTMLElement | null)[] {
-  return otherSets(data.evals).slice(0, MOST_TESTS).map((row) => {
+  return otherSets(data.evals).slice(0, MAX_TESTS).map((row) => {
     const at = `at update ${formatCount(row.update)}`;
     return row.sacrebleu === null ? tile(`Loss on ${row.set}`, formatLoss(row.loss), at)
       : tile(`sacreBLEU on ${row.set}`, formatFixed(row.sacrebleu, 2), row.chrf === null ? at : `chrF ${formatFixed(row.chrf, 2)} · ${at}`);

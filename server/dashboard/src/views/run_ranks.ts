@@ -11,7 +11,7 @@ import { table } from './tables';
 
 const KEYS: readonly [string, string][] = [['forward_ms', 'forward'], ['backward_ms', 'backward'], ['data_ms', 'data'], ['optimizer_ms', 'optimizer'],
   ['step_ms', 'whole step'], ['exposed_communication_ms', 'waiting for others']];
-const MOST_RANKS = 96;
+const MAX_RANKS = 96;
 const COLUMNS = 160;
 const REFRESH_MS = 4000;
 const LONG_UPDATE_S = 60;
@@ -88,7 +88,7 @@ export class Ranks {
     if (asked === this.asked && !due) return;
     this.asked = asked;
     this.askedAt = performance.now();
-    const ranks = data.ranks.slice(0, MOST_RANKS);
+    const ranks = data.ranks.slice(0, MAX_RANKS);
     const range = view.range ? rangeOnServer(data.axis, view.range) : { x: 'step' as const };
     try {
       const { heatMap, HeatStrip: Strip } = await import('../charts/heat_strip');
@@ -103,7 +103,7 @@ export class Ranks {
       }
       this.strip.show(heatMap(series, steps.length > 0 ? [Math.min(...steps), Math.max(...steps)] : [0, 0], COLUMNS),
         { name: (rank) => `${rank} ${hosts.get(rank) ?? ''}`, value: view.heat.endsWith('_ms') ? formatMs : formatSignificant });
-      setText(this.problem, data.ranks.length > MOST_RANKS ? `the first ${MOST_RANKS} of ${data.ranks.length} ranks` : '');
+      setText(this.problem, data.ranks.length > MAX_RANKS ? `the first ${MAX_RANKS} of ${data.ranks.length} ranks` : '');
     } catch (error) {
       this.asked = '';
       replaceChildren(this.problem, `not loaded: ${error instanceof Error ? error.message : String(error)}`);

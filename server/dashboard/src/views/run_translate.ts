@@ -3,7 +3,7 @@ import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
 import { formatCount, formatFixed, formatMs } from '../lib/format';
 
-const MOST_LINES = 32;
+const MAX_LINES = 32;
 
 interface Translation { hyp: string; score: number | null; nbest?: { hyp: string; score: number | null }[] }
 interface Answer { items: Translation[]; ms: number }
@@ -53,7 +53,7 @@ export class TranslateBox {
     const lines = linesOf(this.text.value);
     if (this.button.disabled) return;
     if (lines.length === 0) return setText(this.said, 'Enter a sentence first.');
-    if (lines.length > MOST_LINES) return setText(this.said, `At most ${MOST_LINES} lines at once, found ${lines.length}.`);
+    if (lines.length > MAX_LINES) return setText(this.said, `At most ${MAX_LINES} lines at once, found ${lines.length}.`);
     this.button.disabled = true;
     this.element.setAttribute('aria-busy', 'true');
     setText(this.said, 'translating …');

@@ -43,7 +43,7 @@ void expect_complete(const AttentionPlan& plan, const Offsets& q, const Offsets&
     EXPECT_EQ(group.queries % 8, 0);
     EXPECT_EQ(group.keys % 8, 0);
     const std::int64_t scores = group.count * heads * group.queries * group.keys;
-    EXPECT_TRUE(group.count == 1 || scores <= AttentionPlan::most_scores) << scores;
+    EXPECT_TRUE(group.count == 1 || scores <= AttentionPlan::max_scores) << scores;
     for (std::int64_t place = group.first; place < next; ++place) {
       const std::int32_t sentence = plan.order[static_cast<std::size_t>(place)];
       EXPECT_EQ(room_for(length(q, sentence)), group.queries);

@@ -31,7 +31,7 @@ TEST(RepeatCache, TellsKeysApartByEveryWord) {
 
 TEST(RepeatCache, DropsTheRecordingNotUsedForLongest) {
   Cache cache;
-  for (int i = 0; i < static_cast<int>(Cache::most_recordings); ++i) cache.keep({i}, std::make_unique<int>(i));
+  for (int i = 0; i < static_cast<int>(Cache::max_recordings); ++i) cache.keep({i}, std::make_unique<int>(i));
   EXPECT_NE(cache.find({0}), nullptr);  // used: now {1} is the oldest
   cache.keep({100}, std::make_unique<int>(100));
   EXPECT_EQ(cache.find({1}), nullptr);
@@ -43,9 +43,9 @@ TEST(RepeatCache, DropsTheRecordingNotUsedForLongest) {
 TEST(RepeatCache, ForgetsWhatWasAskedForOnceLongAgo) {
   Cache cache;
   EXPECT_FALSE(cache.seen_before({-1}));
-  for (int i = 0; i < static_cast<int>(Cache::most_seen); ++i) EXPECT_FALSE(cache.seen_before({i}));
+  for (int i = 0; i < static_cast<int>(Cache::max_seen); ++i) EXPECT_FALSE(cache.seen_before({i}));
   EXPECT_FALSE(cache.seen_before({-1}));
-  EXPECT_TRUE(cache.seen_before({static_cast<int>(Cache::most_seen) - 1}));
+  EXPECT_TRUE(cache.seen_before({static_cast<int>(Cache::max_seen) - 1}));
 }
 
 TEST(RepeatCache, EndsWithTheMemoryItPointsInto) {

@@ -8,7 +8,7 @@ import { h, oncePerFrame, replaceChildren, setText, Slot, type Child } from '../
 import { addShortcuts } from '../../lib/keys';
 import { saveBlob } from '../../lib/save';
 import { hashOf, hashOfRun } from '../../lib/routes';
-import { MOST_COMPARED } from '../../lib/run_view';
+import { MAX_COMPARED } from '../../lib/run_view';
 import { Slices } from '../../lib/slices';
 import { tickOf } from '../../lib/ticks';
 import type { Page, Status } from '../page';
@@ -252,7 +252,7 @@ export class ComparePage implements Page {
 
   private setRuns(ids: readonly string[]): void {
     const present = new Map(this.runs.map((run) => [run.id, run]));
-    this.state = { ...this.state, runs: ids.slice(0, MOST_COMPARED), asked: Math.min(ids.length, MOST_COMPARED) };
+    this.state = { ...this.state, runs: ids.slice(0, MAX_COMPARED), asked: Math.min(ids.length, MAX_COMPARED) };
     this.runs = this.state.runs.map((id) => present.get(id) ?? this.makeRun(id));
     this.changed();
     void this.load(this.runs.filter(({ run }) => run === null));
@@ -269,7 +269,7 @@ export class ComparePage implements Page {
     const text = this.runInput.value.trim();
     const run = this.known.find(({ id, name }) => id === text || name === text);
     if (!run) return setText(this.problem, text ? `no run is called “${text}”` : '');
-    if (this.runs.length >= MOST_COMPARED) return setText(this.problem, `at most ${MOST_COMPARED} runs can be compared`);
+    if (this.runs.length >= MAX_COMPARED) return setText(this.problem, `at most ${MAX_COMPARED} runs can be compared`);
     this.runInput.value = '';
     setText(this.problem, '');
     if (!this.state.runs.includes(run.id)) this.setRuns([...this.state.runs, run.id]);

@@ -2,7 +2,7 @@ import { h, replaceChildren } from '../../lib/dom';
 import { COLUMNS } from './columns';
 import { DEFAULT_COLUMNS } from './list_state';
 
-const MOST_OFFERED = 60;
+const MAX_OFFERED = 60;
 
 export interface Offer {
   id: string;
@@ -52,8 +52,8 @@ export function chooseColumns(all: readonly Offer[], chosen: readonly string[], 
   const draw = (): void => {
     const found = narrow(all, search.value, now);
     const focused = document.activeElement?.closest('li')?.textContent;
-    replaceChildren(list, found.slice(0, MOST_OFFERED).map(item), found.length > MOST_OFFERED
-      ? h('li', { class: 'muted' }, `and ${found.length - MOST_OFFERED} more: narrow the search`) : null);
+    replaceChildren(list, found.slice(0, MAX_OFFERED).map(item), found.length > MAX_OFFERED
+      ? h('li', { class: 'muted' }, `and ${found.length - MAX_OFFERED} more: narrow the search`) : null);
     if (focused) [...list.children].find((child) => child.textContent === focused)?.querySelector('input')?.focus();
   };
   const dialog = h('dialog', { class: 'chooser', 'aria-labelledby': 'columns-title' }, h('div', { class: 'dialog-head' },

@@ -1,5 +1,5 @@
 import { h, patchChildren, setText } from '../../lib/dom';
-import { MOST_COMPARED } from '../../lib/run_view';
+import { MAX_COMPARED } from '../../lib/run_view';
 import type { ListState } from './list_state';
 
 export interface ControlActions {
@@ -71,7 +71,7 @@ export class ListControls {
     setText(this.count, facts.count);
     this.submit.hidden = !facts.operate;
     this.selection.hidden = facts.selected === 0;
-    setText(this.selectedText, `${facts.selected} ticked${facts.selected > MOST_COMPARED ? `, the first ${MOST_COMPARED} are compared` : ''}`);
+    setText(this.selectedText, `${facts.selected} ticked${facts.selected > MAX_COMPARED ? `, the first ${MAX_COMPARED} are compared` : ''}`);
     this.changers.forEach((button) => { button.hidden = !facts.operate; });
     const states = [...new Set([...facts.states, ...state.states])];
     patchChildren(this.states, states.length > 1 || state.states.length > 0 ? states.map((name) => h('button', { type: 'button', class: 'chip',

@@ -229,7 +229,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
   if (number < 0 || number >= babelring::emulation::devices) return cudaErrorInvalidDevice;
   switch (attribute) {
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = babelring::emulation::most_shared_bytes;
+      *value = babelring::emulation::max_shared_bytes;
       return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
       *value = 2;
@@ -244,9 +244,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   const std::lock_guard lock(device().mutex);
   const auto bytes = static_cast<std::size_t>(value);
-  if (bytes > babelring::emulation::most_shared_bytes) {
+  if (bytes > babelring::emulation::max_shared_bytes) {
     return refuse(cudaErrorInvalidValue, fmt::format("{} bytes of dynamic shared memory, a block can have {}", value,
-                                                     babelring::emulation::most_shared_bytes));
+                                                     babelring::emulation::max_shared_bytes));
   }
   device().shared_limits[{kernel, babelring::emulation::current_device()}] = bytes;
   return cudaSuccess;

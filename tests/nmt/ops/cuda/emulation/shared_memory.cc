@@ -15,7 +15,7 @@
 namespace babelring::cuda {
 
 /// What dynamic_shared() of nmt/ops/cuda/device_math.cuh declares.
-alignas(128) thread_local unsigned char dynamic_shared_bytes[emulation::most_shared_bytes];
+alignas(128) thread_local unsigned char dynamic_shared_bytes[emulation::max_shared_bytes];
 
 }  // namespace babelring::cuda
 
@@ -54,7 +54,7 @@ std::byte* dynamic_part() {
 
 SharedMemory::SharedMemory(std::size_t dynamic_bytes) : dynamic_bytes_(dynamic_bytes) {
   std::byte* const begin = dynamic_part();
-  std::byte* const end = begin + most_shared_bytes;
+  std::byte* const end = begin + max_shared_bytes;
   std::memset(begin, 0xff, 1);  // so that this thread has them
   Module module{reinterpret_cast<std::uintptr_t>(&look_for)};
   ::dl_iterate_phdr(look_for, &module);
@@ -64,13 +64,13 @@ SharedMemory::SharedMemory(std::size_t dynamic_bytes) : dynamic_bytes_(dynamic_b
   arrays_ = {{module.begin, begin}, {end, module.begin + module.bytes}};
   for (const Range& range : arrays_) before_.insert(before_.end(), range.begin, range.end);
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_poison_memory_region(begin + dynamic_bytes_, most_shared_bytes - dynamic_bytes_);
+  __asan_poison_memory_region(begin + dynamic_bytes_, max_shared_bytes - dynamic_bytes_);
 #endif
 }
 
 SharedMemory::~SharedMemory() {
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(dynamic_part(), most_shared_bytes);
+  __asan_unpoison_memory_region(dynamic_part(), max_shared_bytes);
 #endif
   auto from = before_.begin();
   for (const Range& range : arrays_) {

@@ -13,7 +13,7 @@
 namespace babelring::emulation {
 
 inline constexpr int warp_lanes = 32;
-inline constexpr std::size_t most_shared_bytes = 227 << 10;  // dynamic, of a block, on Hopper
+inline constexpr std::size_t max_shared_bytes = 227 << 10;  // dynamic, of a block, on Hopper
 
 /// Runs `thread` for each thread of a grid. Blocks come one after the other in random order, each with shared memory
 /// full of NaN. Returns what went wrong in one line, or nothing.

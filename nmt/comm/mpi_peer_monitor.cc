@@ -1,0 +1,47 @@
+#include "nmt/comm/mpi_peer_monitor.h"
+
+namespace babelring {
+namespace {
+
+constexpr int query_tag = 1, reply_tag = 2;
+
+}  // namespace
+
+PeerMonitor::PeerMonitor(const MpiChannel& channel, int rank, int ranks)
+    : comm_(channel.get()), rank_(rank), peers_(static_cast<std::size_t>(ranks)) {}
+
+void PeerMonitor::serve(std::int64_t entered) {
+  while (true) {
+    int waiting = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &waiting, &status), "MPI_Iprobe");
+    if (!waiting) break;
+    std::int64_t peer_entered = 0;  // already received by MPI, so MPI_Recv does not block
+    check_mpi(MPI_Recv(&peer_entered, 1, MPI_INT64_T, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    Peer& peer = peers_[static_cast<std::size_t>(status.MPI_SOURCE)];
+    if (status.MPI_TAG == query_tag) {
+      send(entered, status.MPI_SOURCE, reply_tag);
+    } else {
+      peer.entered = peer_entered;
+      peer.unanswered_since.reset();
+    }
+  }
+  while (!outgoing_.empty() && outgoing_.front().request.test()) outgoing_.pop_front();
+}
+
+void PeerMonitor::ask() {
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    auto& since = peers_[static_cast<std::size_t>(peer)].unanswered_since;
+    if (peer == rank_ || since) continue;
+    since = SteadyClock::now();
+    send(0, peer, query_tag);
+  }
+}
+
+void PeerMonitor::send(std::int64_t entered, int peer, int tag) {
+  Outgoing& message = outgoing_.emplace_back(Outgoing{entered, {}});
+  check_mpi(MPI_Isend(&message.entered, 1, MPI_INT64_T, peer, tag, comm_, message.request.out()), "MPI_Isend");
+}
+
+}  // namespace babelring

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "nmt/data/corpus.h"
+
+namespace babelring {
+
+/// Sentence order within an epoch.
+enum class DataOrder {
+  shuffled,  // every update mixes sentences of all lengths
+  pooled,  // of runs that began before `shuffled` was there: the sentences of 64 updates are sorted by length together,
+           // so that an update holds sentences of nearly one length
+};
+
+struct PlanOptions {
+  std::int64_t tokens_per_update = 4096;  // target tokens, each sentence's </s> included, over all ranks
+  int max_length = 256;                   // sentences with more tokens (</s> included) on either side are left out
+  std::uint64_t seed = 1;
+  DataOrder order = DataOrder::shuffled;
+};
+
+/// A position in the training data: in epoch `epoch`, `sentences` sentences are done. `sentences` is always below the
+/// epoch's size; the end of an epoch is the start of the next.
+struct DataPosition {
+  std::int64_t epoch = 0;  // from 0
+  std::int64_t sentences = 0;
+  friend bool operator==(const DataPosition&, const DataPosition&) = default;
+};
+
+/// The data of one optimizer update, over all ranks and micro-batches.
+struct UpdatePlan {
+  std::vector<std::int64_t> sentences;  // indices into the corpus, in order
+  std::int64_t source_tokens = 0;       // with </s>
+  std::int64_t target_tokens = 0;       // with </s>; divisor of the update's loss
+  DataPosition next;                    // start of the next update
+  double epochs_done = 0;               // epochs completed after this update, fractional, measured in target tokens
+};
+
+/// Assigns sentences to updates. The update at a position is a pure function of (corpus, options, position), so a run
+/// resumes from its position alone.
+///
+/// Each epoch has its own order of all kept sentences, derived from the corpus, max_length, seed and the epoch number.
+/// The order is cut into updates of equal target tokens, to within one sentence. All epochs have the same number of
+/// updates. An update holds tokens_per_update tokens or slightly fewer on average, because the remainder is spread over
+/// all updates.
+///
+/// Every position is a valid start. A position may lie between cuts if it was reached with another tokens_per_update.
+/// The update from there ends at the next cut, or at the one after if it would otherwise hold less than a quarter of an
+/// update. So every sentence occurs exactly once per epoch, even if tokens_per_update changes. With DataOrder::pooled
+/// the order itself depends on tokens_per_update, so a change starts a different order.
+///
+/// Thread-safe, except set_order(). The corpus must outlive the plan. The last used epoch is cached (8 bytes per
+/// sentence).
+class BatchPlan {
+ public:
+  /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept.
+  BatchPlan(const Corpus& corpus, const PlanOptions& options);
+  ~BatchPlan();
+
+  /// The update that starts at `start`. Throws Failure if the corpus has no such position.
+  UpdatePlan operator()(const DataPosition& start) const;
+  /// The first cut after at least `epochs` epochs.
+  DataPosition position_at(double epochs) const;
+  /// Must be called before the first update is requested.
+  void set_order(DataOrder order) { options_.order = order; }
+
+  std::int64_t updates_per_epoch() const { return updates_; }
+  /// Sentences per epoch, and sentences excluded by max_length.
+  std::int64_t sentences() const { return static_cast<std::int64_t>(keys_.size()); }
+  std::int64_t left_out() const { return corpus_.sentences() - sentences(); }
+  /// Tokens per epoch, with </s>.
+  std::int64_t source_tokens() const { return source_tokens_; }
+  std::int64_t target_tokens() const { return target_tokens_; }
+  const Corpus& corpus() const { return corpus_; }
+
+ private:
+  struct Epoch;
+  std::shared_ptr<const Epoch> epoch(std::int64_t number) const;
+  std::shared_ptr<const Epoch> make_epoch(std::int64_t number) const;
+  void sort_pools(std::vector<std::uint64_t>& keys) const;
+  void cut(Epoch& epoch) const;
+  std::int64_t end_of_update(const Epoch& epoch, std::int64_t first) const;
+
+  const Corpus& corpus_;
+  PlanOptions options_;
+  std::vector<std::uint64_t> keys_;  // target length << 48 | source length << 32 | index, for each kept sentence
+  std::int64_t updates_ = 0, source_tokens_ = 0, target_tokens_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Epoch> last_used_;
+};
+
+/// One micro-batch of one rank: a contiguous part of an update.
+struct BatchSlice {
+  std::int64_t first = 0, last = 0;                         // UpdatePlan::sentences[first .. last); may be empty
+  std::int64_t first_source_row = 0, first_target_row = 0;  // tokens (with </s>) of the update before this slice
+  std::int64_t source_tokens = 0, target_tokens = 0;        // with </s>
+};
+
+/// Cuts an update into world * micro_batches contiguous parts of about equal source + target tokens and returns the
+/// parts of `rank`: micro-batch m of rank r is part m * world + r. The parts together are the whole update for any
+/// world size. Parts are empty if there are fewer sentences than parts. Throws Failure unless 0 <= rank < world and
+/// micro_batches >= 1.
+std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches);
+
+/// The min number of micro-batches with which no slice of any rank exceeds `limit` source or `limit` target tokens; a
+/// slice of a single sentence may exceed it. Returns 1 if `limit` is 0 (no limit). The same on every rank.
+int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit);
+
+}  // namespace babelring

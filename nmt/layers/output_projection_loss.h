@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nmt/layers/context.h"
+
+namespace babelring {
+
+/// Sums over the target tokens of a micro-batch.
+struct LossSums {
+  double loss = 0;  // label-smoothed, nats
+  double nll = 0;   // without smoothing, nats
+  double correct = 0;
+  double tokens = 0;
+
+  LossSums& operator+=(const LossSums& other) {
+    loss += other.loss;
+    nll += other.nll;
+    correct += other.correct;
+    tokens += other.tokens;
+    return *this;
+  }
+};
+
+/// The token losses of a micro-batch during an asynchronous copy from the device.
+class FetchedLosses {
+ public:
+  /// Starts copying `losses`, the result of OutputProjectionLoss::run(); null means no tokens. The last `padding` rows
+  /// have no target and do not count as tokens.
+  FetchedLosses(Backend& backend, ConstTensor losses, std::int64_t padding = 0)
+      : losses_(losses ? backend.fetch(losses) : nullptr), padding_(padding) {}
+
+  /// Valid only after the backend's next synchronize() or download().
+  LossSums sums() const;
+
+ private:
+  std::shared_ptr<const std::vector<float>> losses_;
+  std::int64_t padding_;
+};
+
+/// Output projection and label-smoothed cross-entropy. Computes forward and backward in one pass over chunks of tokens,
+/// so only one chunk of logits is in memory at a time. Backend::loss_chunks() sets the chunk size.
+class OutputProjectionLoss {
+ public:
+  /// `projection` is [vocabulary, width]; with tied embeddings, it is the target embedding table.
+  OutputProjectionLoss(const Parameter& projection, float label_smoothing);
+
+  /// hidden [tokens, width], targets [tokens] i32. With `dhidden` [tokens, width], writes the gradient of
+  /// gradient_scale * sum(losses) to it and computes the projection's gradient (added or overwritten, see
+  /// Context::accumulate). Does not report the projection ready: embeddings may still add to a shared table. Writes the
+  /// most likely id at each position to `predicted` [tokens] i32 unless null.
+  /// Returns [3 * tokens] f32 in context.saved: all losses, then all nlls, then 1 for each correct prediction, else 0.
+  ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
+                  Tensor predicted = {}) const;
+
+  /// Bytes of context.scratch that run() uses on a backend with these chunks.
+  static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
+                                    const LossChunks& chunks);
+
+  /// Logits [rows, vocabulary] in context.scratch.
+  Tensor logits(Context& context, ConstTensor hidden) const;
+
+ private:
+  const Parameter* projection_;
+  float label_smoothing_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/core/packed_batch.h"
+#include "nmt/core/parameters.h"
+#include "nmt/core/shards.h"
+#include "nmt/layers/context.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+/// Sums the gradients of all ranks in each update. Every rank calls the members once per update in declaration order
+/// (ready() once per parameter). All members may throw CommError.
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+  /// Starts an update. `last` is the batch whose backward calls ready(). Returns the compact embedding gradient for
+  /// that batch's Context::embedding_rows, valid until finish(); null: embedding gradients go to their tables. Pass
+  /// null for `last` to request the latter.
+  virtual const EmbeddingRows* begin(const PackedBatch* last) = 0;
+  /// Reports the parameter's gradient complete on this rank. Called during backward.
+  virtual void ready(const Parameter& parameter) = 0;
+  /// Waits until every gradient is complete on every rank.
+  virtual void finish() = 0;
+  /// After this call, the elements that this rank updates hold sums over all ranks. Returns the per-block sums of
+  /// squares of the whole gradient for Adam::start_step(), the same on all ranks; valid until the next call. Does not
+  /// wait for a device. See GradientNorm.
+  virtual ConstTensor squares() = 0;
+};
+
+/// All-reduces buckets during backward; every rank gets the whole sum. `shared_table`: the table shared by embeddings
+/// and output projection, reduced in two parts (see EmbeddingRowsReducer); null: no parameter is treated specially.
+std::unique_ptr<GradientReducer> make_bucketed_sum(Backend& backend, Communicator& communicator,
+                                                   const ParameterStore& store, std::int64_t bucket_bytes,
+                                                   const Parameter* shared_table);
+
+/// For gradients in device memory that the communicator cannot reduce. Copies all gradients to host memory after
+/// backward, sums them there and copies them back. A single rank copies nothing.
+std::unique_ptr<GradientReducer> make_staged_sum(Backend& backend, Communicator& communicator,
+                                                 const ParameterStore& store, std::int64_t bucket_bytes);
+
+/// For ranks that share memory. After all ranks have finished backward, each rank sums its shard directly from the
+/// other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with before that.
+std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
+                                                      const ParameterStore& store, const Shards& shares);
+
+}  // namespace babelring

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/core/parameters.h"
+#include "nmt/core/shards.h"
+#include "nmt/ops/backend.h"
+#include "nmt/parallel/gradient_reducer.h"
+
+namespace babelring {
+
+/// Decides how the ranks of a run hold weights and Adam moments, and which elements each rank updates. CPU ranks that
+/// share memory keep one copy: each rank sums and updates its own shard, and all ranks read the result. Otherwise every
+/// rank has a full copy in its backend's memory and performs the same update. Both give bit-identical results.
+/// Collective: every rank makes the same calls.
+class ParameterSharding {
+ public:
+  /// Both must outlive the object.
+  ParameterSharding(Backend& backend, Communicator& communicator);
+
+  /// Allocates memory for weights or moments: the shared copy, or this rank's.
+  Buffer allocate(std::size_t bytes) const;
+  /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
+  /// reduce the backend's memory, otherwise from the backend.
+  ParameterMemory parameter_memory() const;
+  /// The shard that this rank updates in a flat array of `count` elements.
+  Shards shares(std::int64_t count) const;
+
+  /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
+  /// to ranks with full copies. `shared_table`: the table shared by both embeddings and the output projection, or null.
+  std::unique_ptr<GradientReducer> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
+                                                const Parameter* shared_table) const;
+
+  /// Runs `write` once for each copy of the model: on rank 0 if the copy is shared, otherwise on every rank. `write`
+  /// must set the same values on all ranks. Returns after the new values are visible to every rank.
+  void write(const std::function<void()>& write) const;
+  /// Waits until every rank has written its shard. Before the next write there must be another collective that each
+  /// rank enters after its last read of other shards. In an update, the gradient sum is such a collective.
+  void publish() const;
+  /// Broadcasts rank 0's tensor to all other copies.
+  void spread(Tensor tensor) const;
+
+ private:
+  /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
+  bool communicator_sums() const;
+
+  Backend& backend_;
+  Communicator& communicator_;
+  bool one_copy_;
+};
+
+}  // namespace babelring

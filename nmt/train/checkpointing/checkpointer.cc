@@ -1,0 +1,175 @@
+#include "nmt/train/checkpointing/checkpointer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/run_fence.h"
+#include "nmt/checkpoint/finite.h"
+#include "nmt/comm/first_rank.h"
+#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/resume_check.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints written while training was already diverging
+
+/// A copy of one of the store's flat arrays in host memory.
+class HostCopy {
+ public:
+  HostCopy(Backend& backend, ConstTensor flat) : values_(static_cast<std::size_t>(flat.shape.elements())) {
+    backend.download(flat, values_.data());
+  }
+  void append(std::vector<NamedTensor>& tensors, const ParameterStore& store, const std::string& prefix) const {
+    for (const Parameter& parameter : store.all()) {
+      tensors.push_back({.name = prefix + parameter.name,
+                         .tensor = ConstTensor(values_.data() + parameter.offset, parameter.shape, DType::f32)});
+    }
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+void read_moment(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store, Tensor flat,
+                 Backend& backend) {
+  for (const Parameter& parameter : store.all()) {
+    backend.upload(file.tensor(prefix + parameter.name, parameter.shape).data,
+                   Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
+  }
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
+                           Backend& backend, Communicator& communicator, RecordSink& records,
+                           std::function<void()> guard)
+    : config_(config),
+      vocabulary_model_(std::move(vocabulary_model)),
+      backend_(backend),
+      communicator_(communicator),
+      records_(records),
+      guard_(std::move(guard)) {
+  if (communicator.rank() == 0) {
+    store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
+  }
+}
+
+std::string Checkpointer::save(const Transformer& model, const Adam& adam, const TrainingState& state,
+                               const CheckpointScores& scores) {
+  if (!store_) return "";
+  try {
+    write(model, adam, state, scores);
+  } catch (const Fenced&) {
+    throw;
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+void Checkpointer::write(const Transformer& model, const Adam& adam, const TrainingState& state,
+                         const CheckpointScores& scores) {
+  const ParameterStore& store = model.parameters();
+  const HostCopy weights(backend_, store.masters());
+  const HostCopy first(backend_, adam.first_moment());
+  const HostCopy second(backend_, adam.second_moment());
+  CheckpointContent content{.update = state.progress.update,
+                            .state = to_json(state),
+                            .texts = {{"config.yaml", config_yaml(config_)}},
+                            .sacrebleu = scores.sacrebleu,
+                            .loss = scores.loss,
+                            .best = scores.best};
+  weights.append(content.weights, store, "");
+  first.append(content.optimizer, store, "m.");
+  second.append(content.optimizer, store, "v.");
+  if (!vocabulary_model_.empty()) content.texts["spm.model"] = vocabulary_model_;
+  CheckpointStore::Saved saved = store_->save(content, guard_);
+  saved.saved.world_size = communicator_.size();
+  records_.write(std::move(saved.saved));
+  for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
+}
+
+void Checkpointer::move_all_aside() {
+  if (!store_) return;
+  for (CheckpointRecord& aside : store_->move_all_aside()) records_.write(std::move(aside));
+}
+
+std::optional<Checkpoint> Checkpointer::find(const std::filesystem::path& chosen) {
+  if (chosen.empty()) return store_->latest();
+  Result<Checkpoint> checkpoint = load_checkpoint(chosen);
+  if (!checkpoint.ok()) fail("resume: {}", checkpoint.message());
+  return std::move(checkpoint).value();
+}
+
+std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before) const {
+  std::vector<Checkpoint> usable;  // oldest first
+  double lowest_loss = std::numeric_limits<double>::infinity();
+  for (const std::filesystem::path& folder : store_->list()) {
+    Result<Checkpoint> checkpoint = load_checkpoint(folder);
+    if (!checkpoint.ok() || !find_non_finite(checkpoint->weights()).empty()) continue;
+    if (std::isfinite(checkpoint->loss)) lowest_loss = std::min(lowest_loss, checkpoint->loss);
+    usable.push_back(std::move(checkpoint).value());
+  }
+  const bool any_evaluated = std::isfinite(lowest_loss);
+  const auto good = std::find_if(usable.rbegin(), usable.rend(), [&](const Checkpoint& checkpoint) {
+    return any_evaluated ? checkpoint.loss <= lowest_loss + max_loss_above_lowest : checkpoint.update < before;
+  });
+  if (good == usable.rend()) return std::nullopt;
+  return std::move(*good);
+}
+
+bool Checkpointer::restore(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
+                           const ResumeOptions& options) {
+  std::optional<Checkpoint> checkpoint;
+  run_on_rank_0(communicator_, [&] {
+    checkpoint = find(options.from);
+    if (checkpoint)
+      check_resume(*checkpoint, config_, state, model.parameters(), options.vocabulary, options.accept_changes);
+    if (options.from.empty()) return;
+    for (CheckpointRecord& aside : store_->move_aside_after(checkpoint->update)) records_.write(std::move(aside));
+  });
+  return load(checkpoint, model, adam, ownership, state);
+}
+
+bool Checkpointer::rewind(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
+                          std::int64_t before) {
+  communicator_.barrier();  // other ranks may still be reading shared weights
+  std::optional<Checkpoint> checkpoint;
+  run_on_rank_0(communicator_, [&] {
+    if (guard_) guard_();
+    checkpoint = find_good(before);
+    if (!checkpoint) return;
+    // The checkpoint may come from an attempt with another configuration, which was accepted then.
+    check_resume(*checkpoint, config_, state, model.parameters(), "", true);
+    for (CheckpointRecord& aside : store_->move_aside_after(checkpoint->update)) records_.write(std::move(aside));
+  });
+  return load(checkpoint, model, adam, ownership, state);
+}
+
+/// Collective. Only rank 0 passes a checkpoint.
+bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
+                        const ParameterSharding& ownership, TrainingState& state) {
+  std::string text;
+  if (checkpoint) {
+    read_weights(checkpoint->weights(), model, backend_);
+    const SafetensorsReader moments = checkpoint->optimizer();
+    read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);
+    read_moment(moments, "v.", model.parameters(), adam.second_moment(), backend_);
+    text = to_text(checkpoint->state);
+  }
+  text = communicator_.all_gather(text)[0];
+  if (text.empty()) return false;
+  ownership.spread(model.parameters().masters());
+  ownership.spread(adam.first_moment());
+  ownership.spread(adam.second_moment());
+  ownership.write([&] { model.refresh_compute_copies(backend_); });
+  state = run_state_from_json(parse_json(text)->as_object());
+  adam.set_steps(state.adam_steps);
+  return true;
+}
+
+}  // namespace babelring

@@ -1,0 +1,85 @@
+#include "nmt/train/checkpointing/training_state.h"
+
+#include <cmath>
+
+#include "base/failure.h"
+
+namespace babelring {
+
+namespace {
+
+/// Parses the member data_order. States of older versions lack it and imply `pooled`.
+DataOrder order_of(const std::string& name) {
+  if (name != "shuffled" && name != "pooled") {
+    fail("state.json: member 'data_order' is '{}', expected shuffled or pooled", name);
+  }
+  return name == "shuffled" ? DataOrder::shuffled : DataOrder::pooled;
+}
+
+}  // namespace
+
+json::object to_json(const TrainingState& state) {
+  json::object object;
+  object["run"] = state.run;
+  object["attempt"] = state.attempt;
+  object["update"] = state.progress.update;
+  object["epoch"] = state.progress.epoch;
+  object["target_tokens"] = state.progress.target_tokens;
+  object["data_order"] = state.data_order == DataOrder::shuffled ? "shuffled" : "pooled";
+  if (state.position) {
+    object["data_epoch"] = state.position->epoch;
+    object["data_sentences"] = state.position->sentences;
+  }
+  object["adam_steps"] = state.adam_steps;
+  object["ranks"] = state.ranks;
+  object["threads"] = state.threads;
+  object["elapsed_minutes"] = state.elapsed_minutes;
+  if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
+  object["evaluations_since_best"] = state.evaluations_since_best;
+  object["rewinds"] = state.rewinds;
+  object["corpus_digest"] = state.corpus_digest;
+  return object;
+}
+
+TrainingState run_state_from_json(const json::object& object) {
+  const auto member = [&](const char* name) -> const json::value& {
+    const json::value* value = object.if_contains(name);
+    if (value == nullptr) fail("state.json: member '{}' is missing", name);
+    return *value;
+  };
+  const auto integer = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_int64()) fail("state.json: member '{}' is {}, expected an integer", name, to_text(value));
+    return value.get_int64();
+  };
+  const auto number = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_number()) fail("state.json: member '{}' is {}, expected a number", name, to_text(value));
+    return value.to_number<double>();
+  };
+  const auto text = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_string()) fail("state.json: member '{}' is {}, expected a string", name, to_text(value));
+    return std::string(value.get_string());
+  };
+  TrainingState state{
+      .run = text("run"),
+      .attempt = integer("attempt"),
+      .progress = {.update = integer("update"), .epoch = number("epoch"), .target_tokens = integer("target_tokens")},
+      .data_order = object.contains("data_order") ? order_of(text("data_order")) : DataOrder::pooled,
+      .position = std::nullopt,
+      .adam_steps = integer("adam_steps"),
+      .ranks = object.contains("ranks") ? integer("ranks") : 0,
+      .threads = object.contains("threads") ? integer("threads") : 0,
+      .elapsed_minutes = number("elapsed_minutes"),
+      .evaluations_since_best = integer("evaluations_since_best"),
+      .corpus_digest = text("corpus_digest")};
+  if (object.contains("data_epoch")) {
+    state.position = {.epoch = integer("data_epoch"), .sentences = integer("data_sentences")};
+  }
+  if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // missing in older checkpoints
+  if (object.contains("best_score")) state.best_score = number("best_score");
+  return state;
+}
+
+}  // namespace babelring

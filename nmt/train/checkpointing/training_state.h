@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "nmt/data/batch_plan.h"
+#include "nmt/optim/duration.h"
+
+namespace babelring {
+
+/// The state that a run needs, in addition to weights and moments, to resume as if never interrupted. Stored in each
+/// checkpoint as state.json.
+struct TrainingState {
+  std::string run;  // run id, the same for all attempts
+  std::int64_t attempt = 1;
+  Progress progress;
+  DataOrder data_order = DataOrder::shuffled;
+  std::optional<DataPosition> position = DataPosition();  // nullopt in states of versions that stored the update only
+  std::int64_t adam_steps = 0;
+  std::int64_t ranks = 0, threads = 0;  // world size and threads per rank of the writing attempt; 0: unknown
+  double elapsed_minutes = 0;           // training time including earlier attempts
+  double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss if BLEU is off
+  std::int64_t evaluations_since_best = 0;
+  std::int64_t rewinds = 0;  // rewinds after divergence; each halved the learning rate
+  std::string corpus_digest;
+};
+
+json::object to_json(const TrainingState& state);
+/// Throws Failure that names a missing member or one with the wrong type.
+TrainingState run_state_from_json(const json::object& object);
+
+}  // namespace babelring

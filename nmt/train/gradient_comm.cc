@@ -1,0 +1,70 @@
+#include "nmt/train/gradient_comm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "nmt/comm/nccl/nccl_communicator.h"
+
+namespace babelring {
+namespace {
+
+/// True on every rank if an all-reduce of ones gave the world size everywhere. Tolerates 1 %, because bf16 rounds the
+/// sum over many ranks.
+bool summed_everywhere(Backend& backend, Communicator& communicator, ConstTensor trial) {
+  std::vector<float> values(static_cast<std::size_t>(trial.shape.elements()));
+  backend.download(trial, values.data());
+  const auto ranks = static_cast<float>(communicator.size());
+  const bool correct = std::all_of(values.begin(), values.end(),
+                                   [ranks](float value) { return value >= 0.99f * ranks && value <= 1.01f * ranks; });
+  std::vector<double> wrong{correct ? 0.0 : 1.0};
+  communicator.sum(wrong);
+  return wrong[0] == 0;
+}
+
+/// Opens NCCL and tests it with an all-reduce of ones of bucket size.
+OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                        Communicator& communicator, const NcclLibrary& library) {
+  const std::int64_t bytes = config.bucket_bytes(gradient_bytes, communicator, true);
+  const auto elements = std::max(std::int64_t{1}, bytes / std::int64_t{sizeof(float)});
+  std::unique_ptr<DeviceStream> stream = backend.make_stream();
+  const std::vector<float> ones(static_cast<std::size_t>(elements), 1.0f);
+  const Buffer memory = backend.allocate(ones.size() * sizeof(float));
+  const Tensor trial = memory.view({elements}, DType::f32);
+  backend.upload(ones.data(), trial);
+  const CommOptions common = config.options();
+  OpenedNccl opened = open_nccl(
+      library, communicator, std::move(stream),
+      {.wire = common.wire, .ring = config.all_reduce == "nccl_ring", .deadline = common.deadline, .trial = trial});
+  if (opened.communicator != nullptr && !summed_everywhere(backend, communicator, trial)) {
+    opened = {.communicator = nullptr, .why = "a test all-reduce by NCCL gave a wrong sum"};
+  }
+  return opened;
+}
+
+}  // namespace
+
+GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                                  Communicator& communicator, const std::function<NcclLibrary()>& find) {
+  if (communicator.size() == 1) return {};
+  const bool required = config.all_reduce == "nccl" || config.all_reduce == "nccl_ring";
+  const auto refuse = [&](const std::string& why) {
+    throw UsageFailure(fmt::format("communication.all_reduce {}: {}; use auto", config.all_reduce, why));
+  };
+  if (backend.host_memory()) {
+    if (required) refuse("the gradients are in host memory");
+    return {};
+  }
+  if (!required && config.all_reduce != "auto") {
+    return {.nccl = nullptr,
+            .line = fmt::format("through host memory, as required by communication.all_reduce={}", config.all_reduce)};
+  }
+  OpenedNccl opened = open_and_try(config, gradient_bytes, backend, communicator, find());
+  if (opened.communicator != nullptr) {
+    const std::string line = opened.communicator->description();
+    return {.nccl = std::move(opened.communicator), .line = line};
+  }
+  if (required) refuse(opened.why);
+  return {.nccl = nullptr, .line = fmt::format("through host memory, NCCL is unavailable: {}", opened.why)};
+}
+
+}  // namespace babelring
