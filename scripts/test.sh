@@ -84,7 +84,7 @@ fetch_promtool() {
 
 stage_checks() {
   local status=0 check
-  for check in check_format.sh check_layers.py check_sizes.py; do
+  for check in check_format.sh check_layers.py check_sizes.py check_words.py; do
     "scripts/$check" || { echo "$check: failed" && status=1; }
   done
   mapfile -t shell < <(git ls-files '*.sh' .ci/run)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_layers  # noqa: E402
 import check_sizes  # noqa: E402
+import check_words  # noqa: E402
 
 
 class Tree(unittest.TestCase):
@@ -87,6 +88,21 @@ class Sizes(Tree):
     def test_long_python_functions_are_found(self) -> None:
         self.write("scripts/x.py", "def f():\n" + "    pass\n" * 60)
         self.assertEqual(check_sizes.violations(self.root), ["scripts/x.py:1: f has 61 lines, at most 60"])
+
+
+class Words(Tree):
+    GLOSSARY = "| word | meaning | never |\n| --- | --- | --- |\n| max | a bound | `top_`, `odd word` |\n| x | y | |\n"
+
+    def test_names_and_phrases_are_found_also_across_lines(self) -> None:
+        self.write("CONTRIBUTING.md", self.GLOSSARY)
+        self.write("base/x.h", "int top_bytes;  // Odd\n// word\nint stop_all, top;  // odd, word\n")
+        self.write("docs/x.md", "an odd  word")
+        self.assertEqual([line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
+                         ["base/x.h:1: 'top_bytes'", "base/x.h:1: 'Odd word'", "docs/x.md:1: 'odd word'"])
+
+    def test_a_tree_without_a_glossary_fails(self) -> None:
+        self.write("CONTRIBUTING.md", "no table")
+        self.assertIn("expected the glossary", check_words.violations(self.root)[0])
 
 
 class Setup(Tree):

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Holds names and prose against the glossary in CONTRIBUTING.md: the words of its column "never" may stand nowhere in the
+tree. An entry that ends with _ is the beginning of a name; any other entry is a word or a phrase, in any case. Prints one
+line a violation and exits 1 when there is any.
+
+  scripts/check_words.py [ROOT]
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+
+from lib import check
+
+FOLDERS = ("base", "nmt", "client", "cli", "worker", "server", "tests", "scripts", "cmake", "docs", "configs", "deploy")
+SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake", ".md", ".yaml", ".css", ".html", ".txt"}
+GENERATED = (".d.ts", "tests/fuzz/corpus/", "tests/golden/")
+GLOSSARY = "CONTRIBUTING.md"
+#: Public names that older programs and files use; they are read for as long as those are about.
+PUBLIC = ("most_ranks", "most_running", "most_pieces")
+_ROW = re.compile(r"^\|(?:[^|]*\|){2}([^|]*)\|\s*$")
+_ENTRY = re.compile(r"`([^`]+)`")
+
+
+def forbidden(glossary: str) -> list[str]:
+    """The entries of the table whose last column is called never."""
+    entries: list[str] = []
+    inside = False
+    for line in glossary.splitlines():
+        row = _ROW.match(line)
+        if row is None:
+            inside = False
+        elif row[1].strip() == "never":
+            inside = True
+        elif inside:
+            entries += _ENTRY.findall(row[1])
+    return entries
+
+
+def pattern_of(entry: str) -> str:
+    words = re.escape(entry).replace(r"\ ", r"\s+(?:(?://+|#|\*)\s+)?")  # also where a comment's line breaks
+    return rf"(?<![A-Za-z0-9_]){words}\w+" if entry.endswith("_") else rf"(?<![\w-]){words}(?![\w-])"
+
+
+def violations(root: pathlib.Path) -> list[str]:
+    """One line for each forbidden word, as path:line: word."""
+    entries = forbidden((root / GLOSSARY).read_text(encoding="utf-8"))
+    if not entries:
+        return [f"{GLOSSARY}:1: found no table with a column 'never', expected the glossary"]
+    pattern = re.compile("|".join(pattern_of(entry) for entry in entries), re.IGNORECASE)
+    out: list[str] = []
+    for path in check.files(root, FOLDERS, SUFFIXES):
+        if any(part in str(path) for part in GENERATED) or path.name == pathlib.Path(__file__).name:
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for match in pattern.finditer(text):
+            if match[0] not in PUBLIC:
+                word = " ".join(re.sub(r"[/#*]", " ", match[0]).split())
+                out.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: '{word}': the glossary ({GLOSSARY}) has another word")
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(check.main("check_words", violations))
