@@ -21,7 +21,8 @@ class ClockTest(FaultTest):
         clock = self.folder / "clock"
         clock.write_text("+0\n")
         server = self.server()
-        server.start(LD_PRELOAD=libraries[0], FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
+        # libfaketime and jemalloc wait for each other before main(), so memory comes from libc here.
+        server.start(LD_PRELOAD=f"{libraries[0]}:libc.so.6:libstdc++.so.6", FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
                      FAKETIME_DONT_FAKE_MONOTONIC="1")
         idle = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         idle.request("GET", "/healthz")
