@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Repeats the Multi30k figures of docs/performance.md: prepares the text, trains configs/multi30k-tiny.yaml on two ranks,
-# averages the last ten checkpoints and scores test_2016_flickr.
+# averages the last 15 checkpoints and scores test_2016_flickr.
 #
 #   scripts/multi30k.sh TEXT [FOLDER] [key=value ...]
 #
@@ -26,7 +26,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mpirun -np 2 --bind-to none "$bin/worker" --config "$ROOT/configs/multi30k-tiny.yaml" --run-dir "$folder/run" \
   "data.folder=$folder/data" "$@" >&2
 rm -rf "$folder/average"
-"$bin/nmt" average --last 10 --output "$folder/average" "$folder/run" >&2
+"$bin/nmt" average --last 15 --output "$folder/average" "$folder/run" >&2
 "$bin/nmt" evaluate --checkpoint "$folder/average" --data "$folder/data" --set test --output "$folder/test.de" --json \
   >"$folder/cased.json"
 "$bin/nmt" score --reference "$text/test_2016_flickr.de.gz" --hypothesis "$folder/test.de" --lowercase --json \

@@ -292,9 +292,9 @@ class Judging(unittest.TestCase):
         self.assertIn("3 tests passed", test_parts.judge(mock.Mock(setting=mock.Mock(quick=True)), without, done, {})[0])
 
     def test_the_score_wanted_grows_with_the_epochs(self) -> None:
-        self.assertAlmostEqual(training.expected_bleu(2), 11.1)
-        self.assertAlmostEqual(training.expected_bleu(16), 38.5)
-        self.assertAlmostEqual(training.expected_bleu(99), 40.5)
+        self.assertAlmostEqual(training.expected_bleu(2), 6.7)
+        self.assertAlmostEqual(training.expected_bleu(16), 35.5)
+        self.assertAlmostEqual(training.expected_bleu(99), 41.5)
 
     def test_only_missing_parts_are_no_success(self) -> None:
         self.assertFalse(report.all_passed({"parts": [{"status": "missing"}]}))
