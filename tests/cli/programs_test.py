@@ -107,7 +107,7 @@ class ProgramsTest(unittest.TestCase):
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")
         self.complains("translate --checkpoint nowhere --output kept", 1, "nowhere: no such folder")
-        self.complains("translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is the input")
+        self.complains("translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is also the input")
         self.complains("evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out", 1, "nowhere/out: cannot create")
         self.assertEqual(Path("kept").read_text(encoding="utf-8"), "the cat .\n")
 
@@ -202,7 +202,7 @@ class ProgramsTest(unittest.TestCase):
 
     def test_vocabularies_must_be_the_models_own(self) -> None:
         self.succeeds("prepare --train toy1.en toy1.de --test toy2.en toy2.de --output other --vocabulary-size 100")
-        self.complains("evaluate --checkpoint run --data other --set test", 1, "other: prepared with the vocabulary")
+        self.complains("evaluate --checkpoint run --data other --set test", 1, "other: prepared with vocabulary")
         self.complains("prepare --train toy1.en toy1.de --output x --vocabulary toy1.en", 1, "toy1.en: not a SentencePiece model")
 
     def test_bf16_on_a_processor_without_it_runs_or_says_so_at_once(self) -> None:

@@ -65,7 +65,7 @@ async function checkTabs(page, context, server) {
   for (const each of [tab, page]) await each.waitForSelector('#token');
   assert.equal(await page.locator('#token-problem').innerText(), '', 'a log-out is no refused token');
   assert.deepEqual(await links(page), ['Runs', 'Compare', 'Nodes', 'Alerts'], 'what needs a log-in is not offered');
-  assert.equal(await page.locator('button[title^="A notification"]').isVisible(), false);
+  assert.equal(await page.locator('button[title^="Browser notification"]').isVisible(), false);
   assert.equal(await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]).includes('bbr_')), false, 'nothing of the token is left');
   await shoot(options, page, 'logged-out');
   await page.fill('#token', server.token);
@@ -243,8 +243,8 @@ async function checkKeys(page) {
 
 /// The wish to be told of failures outlives the page.
 async function checkNotify(page, context) {
-  const button = page.locator('button.chip[title^="A notification"]');
-  const becomes = (pressed) => page.locator(`button.chip[title^="A notification"][aria-pressed="${pressed}"]`).waitFor();
+  const button = page.locator('button.chip[title^="Browser notification"]');
+  const becomes = (pressed) => page.locator(`button.chip[title^="Browser notification"][aria-pressed="${pressed}"]`).waitFor();
   await context.grantPermissions(['notifications']);
   await becomes(false);
   await button.click();

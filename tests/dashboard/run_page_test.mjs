@@ -143,7 +143,7 @@ async function checkRanks(page, address, run) {
   assert.equal(await page.locator('.ranks').count(), 0, 'what is far below is not fetched yet');
   await goBelow(page);
   await page.locator('.heat').waitFor();
-  assert.match(await page.locator('.heat-legend').innerText(), /^faster\s+as the others/);
+  assert.match(await page.locator('.heat-legend').innerText(), /^faster\s+equal/);
   const said = page.locator('.ranks .chart-note');
   await until('the straggler is named', async () => /^rank 3 birch straggled: above 1\.15× the median for 1?\d % of the time, last at update (69|7[01])\d$/
     .test(await said.innerText()));

@@ -77,7 +77,7 @@ async function submit(page, server) {
 async function pin(page) {
   const before = await updates(page);
   await button(page, 'Checkpoint now').click();
-  await button(page, 'Write it').click();
+  await button(page, 'Write').click();
   await goBelow(page);
   const pins = page.locator('[aria-label="Checkpoints"]').getByRole('button', { name: /^Pin the checkpoint/ });
   const newest = async () => Number(/\d+$/.exec((await pins.allTextContents()).length > 0 ? await pins.first().getAttribute('aria-label') : '')?.[0] ?? 0);
@@ -89,7 +89,7 @@ async function pin(page) {
     await chosen.click();
     await until(`pinned: ${wanted}`, async () => (await chosen.getAttribute('aria-pressed')) === wanted);
   }
-  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^Update ${first.toLocaleString('en')} may be removed`));
+  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^The checkpoint of update ${first.toLocaleString("en")} is no longer pinned`));
 }
 
 async function stop(page, mode) {
@@ -145,7 +145,7 @@ async function remove(page, server) {
   await shoot(options, page, 'walk-delete', false);
   await page.fill('[name="typed"]', RUN);
   await button(page, 'Delete').click();
-  await until('it is deleted', async () => /^Deleted: .* gone for good on 20/m.test(await page.locator('.run-title').innerText()));
+  await until('it is deleted', async () => /^Deleted: .* removed permanently on 20/m.test(await page.locator('.run-title').innerText()));
   assert.equal(await listed(), 0);
   await button(page, 'Restore').click();
   await button(page, 'Delete …').waitFor();
@@ -204,7 +204,7 @@ async function tokens(page, context, server) {
   await until('it is gone', async () => (await page.locator('tbody tr').count()) === 1);
   await visitor.goto(`${server.address}/#/nodes`);
   await visitor.waitForSelector('#token');
-  assert.match(await visitor.locator('#token-problem').innerText(), /not valid, or no longer/);
+  assert.match(await visitor.locator('#token-problem').innerText(), /invalid or has expired/);
   await visitor.close();
 }
 
@@ -292,7 +292,7 @@ async function main() {
     await part('stop', stop(page, /^write a checkpoint first/));
     await part('download and translate', useCheckpoint(page));
     await part('resume', resume(page));
-    await part('stop now', stop(page, /^now/));
+    await part('stop now', stop(page, /^immediately/));
     await part('delete', remove(page, server));
     await part('delete what changed', removeChanged(page, server));
     await part('tokens', tokens(page, context, server));

@@ -48,8 +48,8 @@ TEST(FindRun, ListsAmbiguousRuns) {
   EXPECT_THAT([] { found("toy"); },
               ThrowsMessage<Failure>(AllOf(HasSubstr("'toy' matches 2 runs: r_01KAJ00000000000000000000A (toy, failed"),
                                            HasSubstr("r_01KAJ00000000000000000000B"), HasSubstr("give an id"))));
-  EXPECT_THAT([] { found("r_01K"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
-  EXPECT_THAT([] { found("to"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
+  EXPECT_THAT([] { found("r_01K"); }, ThrowsMessage<Failure>(HasSubstr("matches 3 runs")));
+  EXPECT_THAT([] { found("to"); }, ThrowsMessage<Failure>(HasSubstr("matches 3 runs")));
 }
 
 TEST(FindRun, ReportsNoMatch) {

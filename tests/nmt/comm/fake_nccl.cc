@@ -219,7 +219,7 @@ int fake_destroy(NcclComm comm) {
 
 const char* fake_error_string(int result) {
   return result == 1                   ? "unhandled cuda error"
-         : result == nccl_remote_error ? "remote process exited or all_reached was a network error"
+         : result == nccl_remote_error ? "remote process exited or there was a network error"
                                        : "unhandled system error";
 }
 

@@ -140,7 +140,7 @@ TEST_F(DivergenceTest, EndsOnAllRanksWithoutAFinalCheckpoint) {
     fs::remove_all(folder_ / "run");
     const std::vector<Outcome> outcomes = train(config_, 2, folder_ / "run", {6}, shares_memory);
     EXPECT_THAT(outcomes[0].failure, StartsWith("training diverged at update 9: 3 consecutive updates"));
-    EXPECT_THAT(outcomes[0].failure, HasSubstr(" of update 6; try"));
+    EXPECT_THAT(outcomes[0].failure, HasSubstr(" at update 6; try"));
     EXPECT_EQ(outcomes[1].failure, outcomes[0].failure);
     ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";
     EXPECT_EQ(outcomes[0].checkpoints[0].update, 4);

@@ -101,7 +101,7 @@ TEST_F(HealthTest, AFailedRunStartsWithItsCause) {
   EXPECT_EQ(headline(),
             "Failed at update 60: rank 2 on birch: CUDA out of memory; last error: CUDA out of memory: "
             "12 MiB wanted");
-  EXPECT_THAT(std::string(health().at("action").as_string()), HasSubstr("continues from the last checkpoint"));
+  EXPECT_THAT(std::string(health().at("action").as_string()), HasSubstr("resumes from the last checkpoint"));
   EXPECT_EQ(text_about("speed"), "") << "nobody waits for a run that is over";
 }
 

@@ -164,7 +164,7 @@ TEST_F(StoreTest, ATokensFileIsASignOfUseToo) {
   EXPECT_EQ(refusal(folder.path()), "") << "a folder like a new one";
   for (const char* name : {"babelring.db", "server.lock"}) std::filesystem::remove(folder.path() / name);
   std::ofstream(folder.path() / "admin.token") << "bbr_x\n";
-  EXPECT_NE(refusal(folder.path()).find("admin.token says"), std::string::npos);
+  EXPECT_NE(refusal(folder.path()).find("admin.token shows"), std::string::npos);
 }
 
 TEST_F(StoreTest, AServerKilledBeforeItsFirstDatabaseHasUsedNothing) {
