@@ -9,8 +9,8 @@
 
 namespace babelring {
 
-/// A thread that calls `work` an `interval` after it began or after the last call has returned, and at once when it is
-/// woken, until it is destroyed. An exception is logged as "NAME: what()"; the next call comes all the same.
+/// A thread that calls `work` periodically until it is destroyed: `interval` after its start or after the last call
+/// returned, and at once after wake(). An exception is logged as "NAME: what()" and does not end the thread.
 class RepeatingThread {
  public:
   RepeatingThread(std::string name, std::chrono::milliseconds interval, std::function<void()> work);
