@@ -172,6 +172,7 @@ describe('partsOf', () => {
   it('fetches what an event is about, and everything after a reset', () => {
     expect(partsOf('metrics')).toEqual(['run', 'tail']);
     expect(partsOf('eval')).toContain('evals');
+    expect(partsOf('state')).toContain('verdict');  // a run that has ended is no longer polled
     expect(partsOf('reset')).toBe(ALL_PARTS);
     expect(ALL_PARTS).toContain('series');
   });

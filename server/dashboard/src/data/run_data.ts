@@ -25,7 +25,7 @@ export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
     case 'metrics': case 'gap': return ['run', 'tail'];
-    case 'state': return ['run', 'ranks', 'transitions'];
+    case 'state': return ['run', 'ranks', 'transitions', 'verdict', 'keys'];  // polls end with the run
     case 'eval': return ['run', 'evals'];
     case 'checkpoint': return ['checkpoints'];
     case 'alert': return ['alerts'];
