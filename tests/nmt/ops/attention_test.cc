@@ -1,7 +1,7 @@
 #include "nmt/ops/attention.h"
 
 #include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/attention_kernels.h"
+#include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {

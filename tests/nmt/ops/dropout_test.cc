@@ -1,7 +1,7 @@
 #include "nmt/ops/dropout.h"
 
 #include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/dropout_mask.h"
+#include "nmt/ops/cpu/kernels/dropout_mask.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/amx_block.h"
-#include "nmt/ops/cpu/amx_pack.h"
-#include "nmt/ops/cpu/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_block.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")

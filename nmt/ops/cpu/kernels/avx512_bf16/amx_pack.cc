@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/amx_pack.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
 #include <immintrin.h>
 

@@ -1,10 +1,10 @@
-#include "nmt/ops/cpu/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
 #include <algorithm>
 
 #include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/amx_block.h"
-#include "nmt/ops/cpu/amx_pack.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_block.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
 namespace babelring::cpu {
 

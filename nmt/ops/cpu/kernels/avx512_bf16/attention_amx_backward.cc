@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "nmt/ops/cpu/attention_amx.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/attention_amx.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")

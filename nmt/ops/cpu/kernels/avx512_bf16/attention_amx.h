@@ -9,9 +9,9 @@
 
 #include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cpu/attention_kernels.h"
-#include "nmt/ops/cpu/attention_pack.h"
-#include "nmt/ops/cpu/attention_tile.h"
+#include "nmt/ops/cpu/kernels/attention_kernels.h"
+#include "nmt/ops/cpu/kernels/attention_tile.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/attention_pack.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")

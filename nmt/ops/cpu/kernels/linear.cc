@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/amx_product.h"
-#include "nmt/ops/cpu/packed_product.h"
-#include "nmt/ops/cpu/vector_math.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/packed_product.h"
+#include "nmt/ops/cpu/kernels/vector_math.h"
 
 namespace babelring::cpu {
 

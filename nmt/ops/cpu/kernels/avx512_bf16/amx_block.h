@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "nmt/ops/cpu/amx_finish.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_finish.h"
 
 namespace babelring::cpu {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "nmt/ops/cpu/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
 namespace babelring::cpu {
 

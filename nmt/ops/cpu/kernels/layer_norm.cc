@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "nmt/ops/cpu/kernels.h"
-#include "nmt/ops/cpu/lanes.h"
-#include "nmt/ops/cpu/vector_math.h"
+#include "nmt/ops/cpu/kernels/lanes.h"
+#include "nmt/ops/cpu/kernels/vector_math.h"
 
 namespace babelring::cpu {
 

@@ -1,11 +1,11 @@
-#include "nmt/ops/cpu/amx_finish.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_finish.h"
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "nmt/ops/cpu/amx_pack.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")

@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/attention_amx.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/attention_amx.h"
 
 #include <limits>
 

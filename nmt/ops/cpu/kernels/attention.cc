@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "nmt/ops/cpu/attention_kernels.h"
-#include "nmt/ops/cpu/attention_tile.h"
-#include "nmt/ops/cpu/dropout_mask.h"
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/kernels/attention_kernels.h"
+#include "nmt/ops/cpu/kernels/attention_tile.h"
+#include "nmt/ops/cpu/kernels/dropout_mask.h"
 
 namespace babelring::cpu {
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
-#include "nmt/ops/cpu/lanes_avx512.h"
+#include "nmt/ops/cpu/kernels/lanes_avx512.h"
 #else
-#include "nmt/ops/cpu/lanes_basic.h"
+#include "nmt/ops/cpu/kernels/lanes_basic.h"
 #endif
-#include "nmt/ops/cpu/dropout_mask.h"
+#include "nmt/ops/cpu/kernels/dropout_mask.h"
 
 /// Sixteen floats at a time, for kernels that go along rows: `Vec16f` is one AVX-512 register where the room is
 /// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "nmt/ops/cpu/kernels.h"
-#include "nmt/ops/cpu/lanes.h"
+#include "nmt/ops/cpu/kernels/lanes.h"
 
 namespace babelring::cpu {
 

@@ -2,7 +2,7 @@
 
 #include "base/failure.h"
 #include "nmt/ops/cpu/kernels.h"
-#include "nmt/ops/cpu/vector_math.h"
+#include "nmt/ops/cpu/kernels/vector_math.h"
 
 namespace babelring::cpu {
 

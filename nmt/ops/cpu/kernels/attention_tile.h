@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cpu/small_product.h"
-#include "nmt/ops/cpu/vector_math.h"
+#include "nmt/ops/cpu/kernels/small_product.h"
+#include "nmt/ops/cpu/kernels/vector_math.h"
 
 namespace babelring::cpu {
 
