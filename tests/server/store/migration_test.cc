@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <algorithm>
+#include <array>
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
@@ -25,7 +26,26 @@ constexpr const char* without_8 =
     "DROP INDEX runs_begun; ALTER TABLE runs DROP COLUMN begun_by; ALTER TABLE tokens DROP COLUMN run_prefix; "
     "PRAGMA user_version = 7";
 
-/// F26: databases of other releases.
+/// The migrations up to a version, in order.
+std::vector<std::string> migrations_to(int version) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/server/store/migrations")) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> texts;
+  for (int i = 0; i < version; ++i) texts.push_back(read_file(files.at(static_cast<std::size_t>(i))));
+  return texts;
+}
+
+/// All that sqlite_master says of tables and indices.
+std::string schema_of(Database& database) {
+  return database.scalar(
+      "SELECT group_concat(entry, char(10)) FROM (SELECT type || '|' || name || '|' || tbl_name || '|' || "
+      "coalesce(sql, '') AS entry FROM sqlite_master ORDER BY type, name)");
+}
+
+/// Databases of other releases.
 class MigrationTest : public ::testing::Test {
  protected:
   void make_old() {
@@ -52,6 +72,45 @@ TEST_F(MigrationTest, BringsTheFirstSchemaToTheNewestWithAllThatWasInIt) {
   ASSERT_TRUE(checkpoint);
   EXPECT_TRUE(checkpoint->best);
   EXPECT_FALSE(checkpoint->pinned);
+}
+
+/// A changed digest means that databases made by a release and by this program would differ.
+TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
+  constexpr std::array digests = {
+      "d3eb36df651d9250b0d4aa868119155b306670955e7e5385030d696014ead1ca",
+      "6c259e7d2c4170c14ec633e6a451f2515a6190d05959cc8fdad490372175a689",
+      "0ab76c6ae06c57be7bd7bbe619a81b7146e5cfb1ec68b5006b2ba6eeb0956bea",
+      "e786a40308139a908f94f22b4e82f4eb4668f4478f5a0fd51b6f2327bf83d475",
+      "1066aa14764a9250c3820a939e449965794cc2a3fa843107645f1492db6db2ad",
+      "f3f84bcfc60e6c85a7916ce2528a505ced59ae762542a78a43fae8c433bff72a",
+      "14b13938a8d8006b6de4eb3374e9639c261a9d306fed90acd8ec0f61e00d95b8",
+      "141a9f2b4f6b7a23482ba10c6c42a126d079caa7efeda5f5aec12eeef8cba78a",
+  };
+  static_assert(digests.size() == schema_version);
+  Database database(file, Database::Mode::plain);
+  const auto migrations = migrations_to(schema_version);
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    database.execute(migrations[i]);
+    EXPECT_EQ(sha256_hex(schema_of(database)), digests.at(i)) << "version " << i + 1;
+  }
+}
+
+TEST_F(MigrationTest, BringsEveryOlderVersionToTheSchemaOfANewDatabase) {
+  const Store fresh(folder.path() / "fresh");
+  Database made(fresh.database_file(), Database::Mode::reader);
+  for (int version = 1; version < schema_version; ++version) {
+    const auto data = folder.path() / std::to_string(version);
+    std::filesystem::create_directory(data);
+    {
+      Database database(data / "babelring.db", Database::Mode::plain);
+      for (const std::string& migration : migrations_to(version)) database.execute(migration);
+      database.execute(fmt::format("PRAGMA user_version = {}", version));
+    }
+    Store store(data);
+    auto reader = store.reader();
+    EXPECT_EQ(reader->database.scalar("PRAGMA user_version"), std::to_string(schema_version));
+    EXPECT_EQ(schema_of(reader->database), schema_of(made)) << "from version " << version;
+  }
 }
 
 TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
