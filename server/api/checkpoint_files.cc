@@ -18,7 +18,7 @@
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
 #include "server/store/failpoint.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::api {
 namespace {

@@ -7,7 +7,7 @@
 #include "server/api/service.h"
 #include "server/launch/control_plane.h"
 #include "server/store/control.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::api {
 

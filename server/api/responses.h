@@ -10,7 +10,7 @@
 #include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/verdict/health.h"
 
 namespace babelring::api {

@@ -8,7 +8,7 @@
 
 #include "server/api/responses.h"
 #include "server/api/verdict_input.h"
-#include "server/store/recent_steps.h"
+#include "server/store/steps.h"
 #include "server/verdict/health_alerts.h"
 #include "server/verdict/learning.h"
 

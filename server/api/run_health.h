@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "server/launch/heartbeats.h"
 #include "server/store/alerts.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/verdict/health.h"
 #include "server/verdict/verdict.h"
 

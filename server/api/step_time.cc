@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/api/verdict_input.h"
-#include "server/store/recent_steps.h"
+#include "server/store/steps.h"
 
 namespace babelring::api {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "server/launch/profile.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::api {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "server/store/recent_steps.h"
+#include "server/store/steps.h"
 
 namespace babelring::api {
 namespace {

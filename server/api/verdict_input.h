@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/verdict/verdict.h"
 
 namespace babelring::api {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/store/control.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::launch {
 namespace {

@@ -1,6 +1,6 @@
 #include "server/store/checkpoints.h"
 
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::store {
 namespace {

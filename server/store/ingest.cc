@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "server/store/control.h"
+#include "server/store/downsampling.h"
 #include "server/store/evals.h"
 #include "server/store/metrics.h"
-#include "server/store/pyramid.h"
 
 namespace babelring::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::store {
 std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,

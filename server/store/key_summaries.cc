@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "server/store/pyramid.h"
+#include "server/store/downsampling.h"
 #include "server/store/series.h"
 
 namespace babelring::store {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "server/store/series_reader.h"
+#include "server/store/span_reader.h"
 
 namespace babelring::store {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <map>
 
+#include "server/store/downsampling.h"
 #include "server/store/point_groups.h"
-#include "server/store/pyramid.h"
 #include "server/store/rank_join.h"
-#include "server/store/series_reader.h"
+#include "server/store/span_reader.h"
 
 namespace babelring::store {
 namespace {

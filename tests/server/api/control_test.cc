@@ -8,7 +8,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "server/store/control.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

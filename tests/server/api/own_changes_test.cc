@@ -4,7 +4,7 @@
 
 #include "server/api/checkpoint_changes.h"
 #include "server/store/checkpoints.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "tests/server/checkpoint_fixture.h"
 #include "tests/soon.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "server/api/series_answer.h"
-#include "server/store/pyramid.h"
-#include "server/store/queries.h"
+#include "server/store/downsampling.h"
+#include "server/store/runs.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

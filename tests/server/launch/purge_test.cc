@@ -9,7 +9,7 @@
 #include "base/failure.h"
 #include "base/records.h"
 #include "server/store/control.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 
 namespace babelring::launch {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/records.h"
 #include "server/launch/supervisor.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "tests/server/launch/fake_launcher.h"
 
 namespace babelring::launch {

@@ -7,7 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/json.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/store/schema.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

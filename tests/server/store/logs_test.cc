@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "server/store/log_blocks.h"
 #include "server/store/log_writer.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

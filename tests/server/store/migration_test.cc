@@ -8,7 +8,7 @@
 #include "server/store/alerts.h"
 #include "server/store/audit.h"
 #include "server/store/logs.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/store/schema.h"
 #include "server/store/series.h"
 #include "server/store/store.h"

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "server/store/point_groups.h"
-#include "server/store/queries.h"
 #include "server/store/rank_join.h"
+#include "server/store/runs.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring::store {

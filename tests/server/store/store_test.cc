@@ -13,7 +13,7 @@
 #include "server/store/alerts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/store/sequence_set.h"
 #include "server/store/series.h"
 #include "tests/server/test_server.h"

@@ -1,4 +1,4 @@
-#include "server/store/recent_steps.h"
+#include "server/store/steps.h"
 
 #include <algorithm>
 #include <functional>

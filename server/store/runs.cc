@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "server/store/metrics.h"
-#include "server/store/queries.h"
+#include "server/store/runs.h"
 #include "server/store/sequence_set.h"
 
 namespace babelring::store {

@@ -1,10 +1,10 @@
-#include "server/store/series_reader.h"
+#include "server/store/span_reader.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "server/store/pyramid.h"
+#include "server/store/downsampling.h"
 
 namespace babelring::store {
 namespace {

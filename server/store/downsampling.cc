@@ -1,4 +1,4 @@
-#include "server/store/pyramid.h"
+#include "server/store/downsampling.h"
 
 #include <cstring>
 #include <string>
