@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,7 +25,7 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  /// The value. Throws Failure with the error's message if !ok().
+  /// The value. Throws Failure with error() if !ok().
   T& value() & {
     require();
     return std::get<0>(state_);
@@ -42,17 +43,36 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  /// The error's message. Requires !ok().
-  const std::string& message() const { return std::get<1>(state_).message; }
+  /// The reason for the error. Requires !ok().
+  const std::string& error() const { return std::get<1>(state_).message; }
 
  private:
   void require() const {
-    if (!ok()) throw Failure(message());
+    if (!ok()) throw Failure(error());
   }
   std::variant<T, Error> state_;
 };
 
-/// The value type of a Result that carries no value.
-struct Done {};
+/// Success, or an Error. `return {};` means success.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT: `return Error{...};`
+
+  bool ok() const { return !error_; }
+  explicit operator bool() const { return ok(); }
+  /// Throws Failure with error() if !ok().
+  void value() const {
+    if (!ok()) throw Failure(error());
+  }
+  /// The reason for the error. Requires !ok().
+  const std::string& error() const { return error_->message; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+using Status = Result<void>;
 
 }  // namespace babelring

@@ -137,7 +137,7 @@ json::object answer(const Request& request, Translator& translator, const Vocabu
 json::object answer_line(const std::string& line, const TranslateOptions& usual, Translator& translator,
                          const Vocabulary& vocabulary) {
   const auto object = parse_json(line);
-  if (!object.ok()) return error_json(0, {"bad_request", object.message()});
+  if (!object.ok()) return error_json(0, {"bad_request", object.error()});
   if (!object->is_object()) return error_json(0, {"bad_request", "expected a JSON object"});
   const json::value* id = object->get_object().if_contains("id");
   try {

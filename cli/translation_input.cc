@@ -28,7 +28,7 @@ std::vector<std::string> TranslationInput::next(std::int64_t count) {
 bool TranslationInput::take(std::string& line) {
   const auto read = reader_.read(raw_);
   if (!read) {
-    fault_ = read.message();
+    fault_ = read.error();
   } else if (*read && raw_.over_long) {
     fault_ = fmt::format("{}:{}: over {} bytes", name_, raw_.number, LineReader::longest_bytes);
   } else if (const std::size_t at = *read ? find_invalid_utf8(raw_.text) : std::string::npos; at != std::string::npos) {

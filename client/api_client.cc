@@ -45,7 +45,7 @@ HttpResponse ApiClient::send_with_retries(const HttpRequest& request, bool repea
     const bool again =
         !answer.ok() || (busy && answer->retry_after.value_or(longest_wait + longest_wait) <= longest_wait);
     if (!repeatable || !again || tried == max_tries || http_.cancelled()) {
-      if (!answer.ok()) fail("{}{}", answer.message(), hint(answer.message()));
+      if (!answer.ok()) fail("{}{}", answer.error(), hint(answer.error()));
       Problem problem = read_problem(*answer);
       if (problem.status == 401 && access_.token.empty()) {
         problem.detail = "a token is required: use --token-file, BABELRING_TOKEN or ~/.config/babelring/token";

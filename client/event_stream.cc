@@ -42,7 +42,7 @@ EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::str
   });
   if (!wanted || client_.cancelled()) return Outcome::ended;
   if (!answer.ok()) {
-    why = answer.message();
+    why = answer.error();
   } else if (answer->success()) {
     why = "the stream ended";
   } else {

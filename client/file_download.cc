@@ -62,7 +62,7 @@ bool begins_at(const HttpResponse& head, std::int64_t offset) {
 }
 
 /// Requests the missing bytes once. Returns an Error if the connection was lost or the body ended early.
-Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, const DownloadProgress& progress) {
+Status fetch(HttpClient& client, const RemoteFile& remote, Part& part, const DownloadProgress& progress) {
   HttpRequest request{.target = remote.target};
   if (part.size() > 0) {
     request.headers = {{"Range", fmt::format("bytes={}-", part.size())}, {"If-Range", '"' + remote.sha256 + '"'}};
@@ -78,11 +78,11 @@ Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, con
     if (progress) progress(part.size());
     return true;
   });
-  if (!answer.ok()) return Error{answer.message()};
+  if (!answer.ok()) return Error{answer.error()};
   if (!answer->success()) throw ServerRefusal(read_problem(*answer));
   if (too_long) fail("{}: the server sent more than {} bytes", remote.target, remote.size);
   if (part.size() < remote.size) return Error{fmt::format("received {} of {} bytes", part.size(), remote.size)};
-  return Done{};
+  return {};
 }
 
 void fetch_all(HttpClient& client, const RemoteFile& remote, const fs::path& path, const DownloadProgress& progress,
@@ -95,7 +95,7 @@ void fetch_all(HttpClient& client, const RemoteFile& remote, const fs::path& pat
     if (done.ok()) break;
     failed = part.size() > before ? 1 : failed + 1;
     if (failed >= tries || client.cancelled()) {
-      fail("{}: {} (the partial file is kept; repeat the command to resume)", path.filename().string(), done.message());
+      fail("{}: {} (the partial file is kept; repeat the command to resume)", path.filename().string(), done.error());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100 << failed));
   }

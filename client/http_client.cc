@@ -137,9 +137,9 @@ struct HttpClient::Connection {
   }
   SteadyClock::time_point from_now() const { return SteadyClock::now() + options.timeout; }
 
-  Result<Done> connect() {
+  Status connect() {
     const auto endpoints = lookup.get(options.timeout);
-    if (!endpoints.ok()) return failed("look up", endpoints.message());
+    if (!endpoints.ok()) return failed("look up", endpoints.error());
     Code code = run(from_now(), [&](auto done) { stream.async_connect(*endpoints, done); });
     if (!code) stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
     if (code) return failed("connect", code.message());
@@ -151,7 +151,7 @@ struct HttpClient::Connection {
       if (code) return failed("TLS handshake", code.message());
     }
     open = true;
-    return Done{};
+    return {};
   }
 
   /// Sends the host name in the TLS handshake (SNI). Same as the macro SSL_set_tlsext_host_name, without its C cast.
@@ -171,7 +171,7 @@ struct HttpClient::Connection {
   Result<HttpResponse> exchange(http::request<http::string_body>& request, const BodySink& sink) {
     was_stale = false;
     if (!open) {
-      if (const auto done = connect(); !done.ok()) return Error{done.message()};
+      if (const auto done = connect(); !done.ok()) return Error{done.error()};
     }
     const Code sent = run_on_stream(from_now(), [&](auto& way, auto done) { http::async_write(way, request, done); });
     if (sent) {
@@ -190,13 +190,13 @@ struct HttpClient::Connection {
     }
     HttpResponse answer = head_of(parser.get());
     const auto done = read_body(parser, answer, sink, deadline);
-    if (!done.ok()) return Error{done.message()};
+    if (!done.ok()) return Error{done.error()};
     if (open && !parser.keep_alive()) close();
     return answer;
   }
 
-  Result<Done> read_body(http::response_parser<http::buffer_body>& parser, HttpResponse& answer, const BodySink& sink,
-                         SteadyClock::time_point deadline) {
+  Status read_body(http::response_parser<http::buffer_body>& parser, HttpResponse& answer, const BodySink& sink,
+                   SteadyClock::time_point deadline) {
     const bool in_pieces = sink && answer.success();
     while (!parser.is_done()) {
       auto& body = parser.get().body();
@@ -208,7 +208,7 @@ struct HttpClient::Connection {
       const std::string_view got(piece.data(), piece.size() - body.size);
       if (in_pieces && !got.empty() && !sink(answer, got)) {
         close();  // discard the rest
-        return Done{};
+        return {};
       }
       if (in_pieces) continue;
       answer.body += got;
@@ -216,7 +216,7 @@ struct HttpClient::Connection {
         return failed("receive", fmt::format("the response is longer than {} bytes", max_answer_bytes));
       }
     }
-    return Done{};
+    return {};
   }
 
   Error failed(const char* what, const std::string& why) {

@@ -226,7 +226,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
       client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
   next_post_ = SteadyClock::now() + options_.post_interval;
   requested_delay_ = milliseconds(0);
-  if (!answer.ok()) return {Delivery::again, answer.message()};
+  if (!answer.ok()) return {Delivery::again, answer.error()};
   const Delivery delivery = delivery_of(answer->status);
   if (delivery == Delivery::again) {
     if (answer->retry_after) {

@@ -47,7 +47,7 @@ std::int64_t read_acknowledged(const fs::path& acknowledged_file, const fs::path
 /// Parses a line of the spool.
 Result<Record> parse_line(std::string_view line) {
   const auto value = parse_json(line);
-  if (!value.ok()) return Error{value.message()};
+  if (!value.ok()) return Error{value.error()};
   if (!value->is_object()) return Error{"expected a JSON object"};
   UnknownMembers newer;  // a newer worker may have written the line; send the known members
   return record_from_json(value->get_object(), &newer);
@@ -199,7 +199,7 @@ SpoolReader::Batch SpoolReader::next(std::size_t max_records, std::size_t max_by
     const std::size_t end = lines.find('\n', begin) + 1;
     Result<Record> record = parse_line(std::string_view(lines).substr(begin, end - 1 - begin));
     if (!record.ok()) {
-      spdlog::warn("spool {}: byte {}: skipping a damaged line: {}", file_.string(), batch.end, record.message());
+      spdlog::warn("spool {}: byte {}: skipping a damaged line: {}", file_.string(), batch.end, record.error());
     } else if (batch.records.empty() || same_origin(batch.records.front().header, record->header)) {
       batch.records.push_back(std::move(record).value());
     } else {

@@ -110,7 +110,7 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
     if (!theirs.ok()) {
       findings.push_back({.area = "hosts",
                           .verdict = Verdict::warn,
-                          .text = fmt::format("{} could not be compared: {}", host, theirs.message()),
+                          .text = fmt::format("{} could not be compared: {}", host, theirs.error()),
                           .advice =
                               "mpirun starts ranks there in the same way (Slurm does not): install the programs under "
                               "the same path on all hosts, or set another shell with --remote-shell"});

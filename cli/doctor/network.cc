@@ -54,7 +54,7 @@ Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const st
   const Result<HostRoute> route = find_route(host);
   if (!route) {
     finding.verdict = Verdict::fail;
-    finding.text = fmt::format("{}: {}", host, route.message());
+    finding.text = fmt::format("{}: {}", host, route.error());
     finding.advice = "add it to DNS or to /etc/hosts on every host, and check the network's routes";
     return finding;
   }

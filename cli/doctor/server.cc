@@ -16,7 +16,7 @@ Diagnosis answer_finding(const ServerAccess& access, const Result<HttpResponse>&
   Diagnosis finding{.area = "server", .text = {}};
   if (!ready) {
     finding.verdict = Verdict::fail;
-    finding.text = fmt::format("{}: {}", access.address, ready.message());
+    finding.text = fmt::format("{}: {}", access.address, ready.error());
     finding.advice = "start it (server --listen …), and open its port in the firewall for every host of a run";
   } else if (!ready->success()) {
     finding.verdict = Verdict::fail;
@@ -33,7 +33,7 @@ Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
   const Result<HttpResponse> runs = client.send({.target = "/api/v1/runs?limit=1"});
   if (runs && runs->success()) return finding;
   finding.verdict = Verdict::fail;
-  finding.text = !runs ? runs.message() : describe(read_problem(*runs));
+  finding.text = !runs ? runs.error() : describe(read_problem(*runs));
   if (runs && (runs->status == 401 || runs->status == 403)) {
     finding.advice = access.token.empty() ? "provide a token: --token-file FILE, or BABELRING_TOKEN"
                                           : "the token is not valid on this server: see docs/operations.md";
@@ -47,7 +47,7 @@ Diagnosis clock_finding(const HttpResponse& answer, std::int64_t now_ms, double 
   const Result<double> ahead = clock_ahead_s(std::string(answer.header("date")), now_ms);
   if (!ahead) {
     finding.verdict = Verdict::warn;
-    finding.text = ahead.message();
+    finding.text = ahead.error();
     return finding;
   }
   const double off = std::max(0.0, std::abs(*ahead) - round_trip_ms / 1000);

@@ -138,7 +138,7 @@ Result<Checkpoint> load_checkpoint(const fs::path& folder, Verify verify) {
   try {
     const std::string text = read_file(folder / state_name);
     const auto document = parse_json(text);
-    if (!document.ok()) fail("{}: {}", (folder / state_name).string(), document.message());
+    if (!document.ok()) fail("{}: {}", (folder / state_name).string(), document.error());
     Checkpoint checkpoint;
     try {
       checkpoint = parse_state(document->as_object(), folder);

@@ -150,7 +150,7 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
   }
   const void* text = all.data() + 8;
   const auto header = parse_json({static_cast<const char*>(text), length});
-  if (!header.ok()) fail("safetensors {}: header, byte 8: {}", file_.string(), header.message());
+  if (!header.ok()) fail("safetensors {}: header, byte 8: {}", file_.string(), header.error());
   if (!header->is_object()) fail("safetensors {}: header, byte 8: expected a JSON object", file_.string());
   const HeaderReader reader(file_, 8 + length, all.size() - 8 - length);
   for (const auto& member : header->get_object()) {

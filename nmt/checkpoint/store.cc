@@ -149,7 +149,7 @@ std::optional<Checkpoint> CheckpointStore::latest() try {
       for (const std::string& reason : reasons) spdlog::warn("skipping damaged {}", reason);
       return std::move(checkpoint).value();
     }
-    reasons.push_back(checkpoint.message());
+    reasons.push_back(checkpoint.error());
     damaged_.insert(folder->filename().string());
   }
   if (reasons.empty()) return std::nullopt;

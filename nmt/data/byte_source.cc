@@ -60,7 +60,7 @@ ByteSource::ByteSource(int descriptor) : state_(std::make_unique<State>(-1, desc
 ByteSource::~ByteSource() = default;
 
 /// Appends the result of one read() to `raw`, or sets `ended`.
-Result<Done> ByteSource::refill() {
+Status ByteSource::refill() {
   State& state = *state_;
   std::copy(state.raw.begin() + static_cast<std::ptrdiff_t>(state.at),
             state.raw.begin() + static_cast<std::ptrdiff_t>(state.end), state.raw.begin());
@@ -73,7 +73,7 @@ Result<Done> ByteSource::refill() {
   if (got < 0) return Error{std::strerror(errno)};
   state.ended = got == 0;
   state.end += static_cast<std::size_t>(got);
-  return Done{};
+  return {};
 }
 
 Result<bool> ByteSource::is_gzip() {
@@ -82,7 +82,7 @@ Result<bool> ByteSource::is_gzip() {
     return std::equal(magic, magic + std::min<std::size_t>(2, state.left()), &state.raw[state.at]);
   };
   while (state.left() < 2 && fits() && !state.ended) {
-    if (const auto filled = refill(); !filled) return Error{filled.message()};
+    if (const auto filled = refill(); !filled) return Error{filled.error()};
   }
   return state.left() >= 2 && fits();
 }
@@ -95,13 +95,13 @@ Result<std::size_t> ByteSource::inflate_into(std::span<char> room) {
   while (stream.avail_out == room.size()) {
     if (!state.inside_member) {
       const auto another = is_gzip();
-      if (!another) return Error{another.message()};
+      if (!another) return Error{another.error()};
       if (!*another) return std::size_t{0};  // end of data; bytes after the last member are padding
       inflateReset(&stream);
       state.inside_member = true;
     }
     if (state.left() == 0 && !state.ended) {
-      if (const auto filled = refill(); !filled) return Error{filled.message()};
+      if (const auto filled = refill(); !filled) return Error{filled.error()};
     }
     if (state.left() == 0) return damaged("unexpected end of file");
     stream.next_in = &state.raw[state.at];
@@ -118,13 +118,13 @@ Result<std::size_t> ByteSource::read(std::span<char> room) {
   State& state = *state_;
   if (!state.gzip) {
     const auto gzip = is_gzip();
-    if (!gzip) return Error{gzip.message()};
+    if (!gzip) return Error{gzip.error()};
     if (*gzip && inflateInit2(&state.stream, gzip_window) != Z_OK) fail("zlib: out of memory");
     state.gzip = *gzip;
   }
   if (*state.gzip) return inflate_into(room);
   if (state.left() == 0 && !state.ended) {
-    if (const auto filled = refill(); !filled) return Error{filled.message()};
+    if (const auto filled = refill(); !filled) return Error{filled.error()};
   }
   const std::size_t count = std::min(room.size(), state.left());
   std::memcpy(room.data(), state.raw.data() + state.at, count);

@@ -27,7 +27,7 @@ class ByteSource {
 
  private:
   struct State;
-  Result<Done> refill();
+  Status refill();
   Result<bool> is_gzip();
   Result<std::size_t> inflate_into(std::span<char> room);
   std::unique_ptr<State> state_;

@@ -24,7 +24,7 @@ Result<bool> LineReader::fill() {
   // A byte order mark may arrive in several reads. No other valid text begins with a part of it.
   do {
     const auto read = source_.read(std::span(buffer_).subspan(end_));
-    if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.message())};
+    if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.error())};
     end_ += *read;
     if (*read == 0) break;
   } while (!begun_ && end_ < byte_order_mark.size() && byte_order_mark.starts_with({buffer_.data(), end_}));
@@ -43,7 +43,7 @@ Result<bool> LineReader::read(RawLine& line) {
   while (!ended) {
     if (at_ == end_) {
       const auto filled = fill();
-      if (!filled) return Error{filled.message()};
+      if (!filled) return Error{filled.error()};
       if (!*filled) break;
     }
     begun = true;

@@ -123,7 +123,7 @@ Manifest load_manifest(const std::filesystem::path& folder) {
     fail("{}: no {} there, expected a complete folder written by nmt prepare", folder.string(), Manifest::file_name);
   }
   const Result<json::value> parsed = parse_json(read_file(path));
-  if (!parsed) fail("{}: {}", path.string(), parsed.message());
+  if (!parsed) fail("{}: {}", path.string(), parsed.error());
   if (!parsed->is_object()) fail("{}: not a JSON object", path.string());
   const Reader reader(path.string(), parsed->as_object());
   if (reader.text("format") != format_name || reader.count("version") != Manifest::format_version) {

@@ -19,7 +19,7 @@ GpuMeter::~GpuMeter() = default;
 /// Returns false if the GPU is lost.
 bool GpuMeter::read_once() {
   Result<GpuReading> reading = source_->read();
-  if (!reading) spdlog::warn("GPU power, clocks and traffic are no longer measured: {}", reading.message());
+  if (!reading) spdlog::warn("GPU power, clocks and traffic are no longer measured: {}", reading.error());
   const bool more = reading.ok();
   const std::lock_guard lock(mutex_);
   newest_ = more ? std::move(reading).value() : GpuReading{};
@@ -59,7 +59,7 @@ std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std:
   if (identity.empty()) return nullptr;
   Result<std::unique_ptr<GpuSource>> source = open_nvml(identity, library);
   if (source.ok()) return std::make_unique<GpuMeter>(std::move(source).value());
-  spdlog::info("GPU power, clocks and traffic are not measured: {}", source.message());
+  spdlog::info("GPU power, clocks and traffic are not measured: {}", source.error());
   return nullptr;
 }
 

@@ -18,7 +18,7 @@ void ScheduleOptions::bind(OptionBinder& b) {
 
 Duration parse_duration(const std::string& key, const std::string& text) {
   const Result<Duration> duration = Duration::parse(text);
-  if (!duration) throw UsageFailure(key + ": " + duration.message());
+  if (!duration) throw UsageFailure(key + ": " + duration.error());
   return duration.value();
 }
 

@@ -32,7 +32,7 @@ void add_empty_post(http::Router& router, std::string path, http::Scope scope, h
 
 json::value parse_body(const http::Request& request) {
   auto body = parse_json(request.body, limits);
-  if (!body) throw http::Problem(400, "bad_json", body.message());
+  if (!body) throw http::Problem(400, "bad_json", body.error());
   return std::move(*body);
 }
 

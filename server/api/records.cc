@@ -108,7 +108,7 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   UnknownMembers unknown;
   auto records = batch_from_json(run, parse_body(request), &unknown);
-  if (!records) throw http::Problem(422, "record_refused", records.message());
+  if (!records) throw http::Problem(422, "record_refused", records.error());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
   if (records->size() > max_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);

@@ -134,7 +134,7 @@ http::Response replace(Service& service, RetentionService& keeper, const http::R
     require_match(request, state_of(current_policy(*reader, *run)));
   }
   const auto policy = policy_from_json(parse_body(request));
-  if (!policy) throw http::Problem(422, "policy_refused", policy.message(), faults_of_policy(policy.message()));
+  if (!policy) throw http::Problem(422, "policy_refused", policy.error(), faults_of_policy(policy.error()));
   const json::object value = to_json(*policy);
   audited_write(service, request, 200, [&](store::Database& database) {
     store::set_retention(database, run->number, to_text(value), policy->max_log_bytes);

@@ -18,7 +18,7 @@ std::optional<std::string> Request::query_value(const std::string& name) const {
   return found->second;
 }
 
-Result<Done> parse_target(Request& request) {
+Status parse_target(Request& request) {
   const auto url = boost::urls::parse_origin_form(request.target);
   if (!url) return Error{"request target is not a path with an optional query"};
   for (const auto& segment : url->segments()) {
@@ -31,7 +31,7 @@ Result<Done> parse_target(Request& request) {
     std::string value = parameter.has_value ? std::string(parameter.value) : std::string();
     request.query.insert_or_assign(std::string(parameter.key), std::move(value));
   }
-  return Done{};
+  return {};
 }
 
 std::string_view Response::header(std::string_view name) const {

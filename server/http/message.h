@@ -53,7 +53,7 @@ struct Request {
 };
 
 /// Parses request.target into decoded `segments` and `query`. The error describes a malformed target.
-Result<Done> parse_target(Request& request);
+Status parse_target(Request& request);
 
 /// A file range, sent with sendfile.
 struct FileSlice {

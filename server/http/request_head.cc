@@ -58,7 +58,7 @@ Result<RequestHead> parse_head(std::string_view text) {
   std::from_chars(length.data(), length.data() + length.size(), head.content_length);
   head.expects_continue = persistent && lower(head.request.header("expect")) == "100-continue";
   head.request.id = request_id(head.request.header("x-request-id"));
-  if (auto target = parse_target(head.request); !target) return Error{target.message()};
+  if (auto target = parse_target(head.request); !target) return Error{target.error()};
   return head;
 }
 

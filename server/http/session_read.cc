@@ -75,7 +75,7 @@ asio::awaitable<std::optional<RequestHead>> Session::next_head() {
   }
   auto head = parse_head(text);
   if (!head) {
-    co_await refuse(400, "malformed", head.message());
+    co_await refuse(400, "malformed", head.error());
     co_return std::nullopt;
   }
   buffer_.erase(0, bytes);

@@ -57,7 +57,7 @@ TEST(Json, DepthIsBounded) {
   EXPECT_TRUE(parse_json(nested(32)).ok());
   const auto deep = parse_json(nested(33));
   ASSERT_FALSE(deep.ok());
-  EXPECT_NE(deep.message().find("too deep"), std::string::npos) << deep.message();
+  EXPECT_NE(deep.error().find("too deep"), std::string::npos) << deep.error();
 }
 
 struct Refused {
@@ -70,8 +70,8 @@ class JsonRefused : public testing::TestWithParam<Refused> {};
 TEST_P(JsonRefused, WithPositionAndReason) {
   const auto result = parse_json(GetParam().text);
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.message().rfind("JSON, byte ", 0), 0U) << result.message();
-  EXPECT_NE(result.message().find(GetParam().part), std::string::npos) << result.message();
+  EXPECT_EQ(result.error().rfind("JSON, byte ", 0), 0U) << result.error();
+  EXPECT_NE(result.error().find(GetParam().part), std::string::npos) << result.error();
 }
 
 INSTANTIATE_TEST_SUITE_P(

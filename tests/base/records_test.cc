@@ -55,7 +55,7 @@ TEST(Records, EveryKindReadsBackEqual) {
   for (const Record& record : one_of_each()) {
     const std::string text = to_text(to_json(record));
     const auto back = record_from_json(parse_json(text)->get_object());
-    ASSERT_TRUE(back.ok()) << back.message();
+    ASSERT_TRUE(back.ok()) << back.error();
     EXPECT_EQ(to_text(to_json(*back)), text);
     EXPECT_EQ(back->header.run, run_id);
     EXPECT_EQ(back->header.sequence, 7);
@@ -93,7 +93,7 @@ TEST(Records, AbsentMembersKeepDefaults) {
   const auto text = R"({"run":"r_01J0000000000000000000000Z","attempt":1,"rank":0,"sequence":1,"time_ms":5,)"
                     R"("kind":"step","update":3,"loss":2})";
   const auto record = record_from_json(parse_json(text)->get_object());
-  ASSERT_TRUE(record.ok()) << record.message();
+  ASSERT_TRUE(record.ok()) << record.error();
   EXPECT_EQ(std::get<StepRecord>(record->body).loss, 2.0);
   EXPECT_EQ(std::get<StepRecord>(record->body).power_w, 0.0);
 }
@@ -112,7 +112,7 @@ TEST_P(DamagedRecord, NamesMemberFoundAndExpected) {
   if (GetParam().json != nullptr) object[GetParam().member] = parse_json(GetParam().json).value();
   const auto record = record_from_json(object);
   ASSERT_FALSE(record.ok());
-  EXPECT_EQ(record.message(), std::string("record: ") + GetParam().message);
+  EXPECT_EQ(record.error(), std::string("record: ") + GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -145,14 +145,14 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Records, ErrorsNameNestedMembers) {
   json::object eval = to_json(one_of_each()[1]);
   eval["samples"].as_array()[1].as_object().erase("hypothesis");
-  EXPECT_EQ(record_from_json(eval).message(), "record: samples[1].hypothesis: expected, but absent");
+  EXPECT_EQ(record_from_json(eval).error(), "record: samples[1].hypothesis: expected, but absent");
   eval["samples"].as_array()[1] = 5;
-  EXPECT_EQ(record_from_json(eval).message(), "record: samples[1]: expected an object, found 5");
+  EXPECT_EQ(record_from_json(eval).error(), "record: samples[1]: expected an object, found 5");
   eval["samples"] = "none";
-  EXPECT_EQ(record_from_json(eval).message(), "record: samples: expected an array of objects, found \"none\"");
+  EXPECT_EQ(record_from_json(eval).error(), "record: samples: expected an array of objects, found \"none\"");
   eval["samples"] = json::array{};
   eval["non_finite"] = json::object{{"sacrebleu", "big"}};
-  EXPECT_EQ(record_from_json(eval).message(),
+  EXPECT_EQ(record_from_json(eval).error(),
             "record: non_finite.sacrebleu: expected \"nan\", \"inf\" or \"-inf\", found \"big\"");
 }
 
@@ -163,7 +163,7 @@ TEST(Records, BatchReadsBackEqual) {
   EXPECT_EQ(batch.at("attempt"), 2);
   EXPECT_FALSE(batch.at("records").as_array()[0].as_object().contains("run"));
   const auto back = batch_from_json(run_id, parse_json(to_text(batch)).value());
-  ASSERT_TRUE(back.ok()) << back.message();
+  ASSERT_TRUE(back.ok()) << back.error();
   ASSERT_EQ(back->size(), records.size());
   for (std::size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(to_text(to_json((*back)[i])), to_text(to_json(records[i])));
@@ -172,7 +172,7 @@ TEST(Records, BatchReadsBackEqual) {
 
 std::string batch_error(const std::string& text) {
   const auto batch = batch_from_json(run_id, parse_json(text).value());
-  return batch.ok() ? "accepted" : batch.message();
+  return batch.ok() ? "accepted" : batch.error();
 }
 
 TEST(Records, BadBatchesNameTheRecord) {
@@ -192,7 +192,7 @@ TEST(Records, BadBatchesNameTheRecord) {
             "batch: records[0].sequence: expected at least 1, found 0");
   EXPECT_EQ(batch_error(head + R"([{"sequence":1,"rank":0,"time_ms":1,"kind":"log","level":"info","text":"x"}]})"),
             "batch: records[0].rank: unknown member");
-  EXPECT_THAT(batch_from_json("r_x", parse_json(head + "[]}").value()).message(), HasSubstr("run: expected r_"));
+  EXPECT_THAT(batch_from_json("r_x", parse_json(head + "[]}").value()).error(), HasSubstr("run: expected r_"));
 }
 
 TEST(Records, UnknownMembersAreCountedOnRequest) {
@@ -204,7 +204,7 @@ TEST(Records, UnknownMembersAreCountedOnRequest) {
   EXPECT_EQ(batch_error(text), "batch: mood: unknown member");
   UnknownMembers unknown;
   const auto batch = batch_from_json(run_id, parse_json(text).value(), &unknown);
-  ASSERT_TRUE(batch.ok()) << batch.message();
+  ASSERT_TRUE(batch.ok()) << batch.error();
   EXPECT_EQ(unknown.count, 4);
   EXPECT_EQ(unknown.first, "mood");
   EXPECT_TRUE(std::isnan(std::get<StepRecord>(batch->at(0).body).loss));
@@ -212,7 +212,7 @@ TEST(Records, UnknownMembersAreCountedOnRequest) {
   const auto refused = [&](const std::string& member) {
     UnknownMembers passed_over;
     const std::string head = R"({"attempt":1,"rank":0,"records":[{"sequence":1,"time_ms":1,"kind":"step","update":1,)";
-    return batch_from_json(run_id, parse_json(head + member + "}]}").value(), &passed_over).message();
+    return batch_from_json(run_id, parse_json(head + member + "}]}").value(), &passed_over).error();
   };
   EXPECT_EQ(refused(R"("loss":"low")"),
             "batch: records[0].loss: expected a number (or null and an entry in non_finite), found \"low\"");

@@ -174,7 +174,7 @@ TEST_F(DoctorTest, InfinibandAdaptersAreDescribed) {
 
 TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
   const Result<HostRoute> route = route_to("127.0.0.1");
-  ASSERT_TRUE(route) << route.message();
+  ASSERT_TRUE(route) << route.error();
   EXPECT_EQ(route->source, "127.0.0.1");
   EXPECT_EQ(route->address, "127.0.0.1");
   EXPECT_THAT(interface_addresses().at("lo"), Contains("127.0.0.1"));
@@ -228,7 +228,7 @@ TEST_F(DoctorTest, ClocksAreCompared) {
   EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:49:37 GMT", now + 900).value(), 0);
   EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:50:37 GMT", now).value(), 60);
   EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:48:36 GMT", now).value(), -60);
-  EXPECT_EQ(clock_ahead_s("yesterday", now).message(), "invalid Date header of the server: \"yesterday\"");
+  EXPECT_EQ(clock_ahead_s("yesterday", now).error(), "invalid Date header of the server: \"yesterday\"");
 }
 
 TEST_F(DoctorTest, FindingsReadAsTextAndJson) {

@@ -39,14 +39,14 @@ TEST(HttpClient, NameLookupTimesOut) {
   for (int i = 0; i < 2; ++i) {
     const auto answer = client.post("/", "{}");
     ASSERT_FALSE(answer.ok());
-    EXPECT_THAT(answer.message(), HasSubstr("look up: no result for 'a.name.that.nobody.answers' within 50 ms"));
+    EXPECT_THAT(answer.error(), HasSubstr("look up: no result for 'a.name.that.nobody.answers' within 50 ms"));
   }
   EXPECT_TRUE(soon([&] { return *slow.asked > 0; })) << "the thread that asks may start late";
   EXPECT_EQ(*slow.asked, 1) << "a question that is still open is not asked again";
   slow.gate.set_value();
   const auto answer =
       HttpClient("http://name:1", {.timeout = patience, .resolver = slow.resolver(server.port())}).post("/", "{}");
-  ASSERT_TRUE(answer.ok()) << answer.message();
+  ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->status, 503);
 }
 
@@ -68,14 +68,14 @@ TEST(HttpClient, ReportsAnUnknownName) {
   HttpClient client("http://name:1", {.timeout = patience, .resolver = unknown});
   const auto answer = client.post("/", "{}");
   ASSERT_FALSE(answer.ok());
-  EXPECT_EQ(answer.message(), "http://name:1: look up: Host not found: name");
+  EXPECT_EQ(answer.error(), "http://name:1: look up: Host not found: name");
 }
 
 TEST(HttpClient, FindsTheLocalHostByName) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 503}; });
   HttpClient client("http://localhost:" + std::to_string(server.port()));
   const auto answer = client.post("/", "{}");
-  ASSERT_TRUE(answer.ok()) << answer.message();
+  ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->status, 503);
 }
 
@@ -88,7 +88,7 @@ TEST(HttpClient, SendsMethodsHeadersBodiesAndTheToken) {
     const bool has_body = std::string(method).starts_with('P');
     const auto answer = client.send(
         {.method = method, .target = "/a?b=c", .body = has_body ? "{}" : "", .headers = {{"If-Match", "\"y\""}}});
-    ASSERT_TRUE(answer.ok()) << answer.message();
+    ASSERT_TRUE(answer.ok()) << answer.error();
     EXPECT_EQ(answer->body, std::string(method) == "HEAD" ? "" : "[]");
     EXPECT_EQ(answer->header("etag"), "\"x\"");
     EXPECT_EQ(answer->header("absent"), "");
@@ -119,7 +119,7 @@ TEST(HttpClient, PassesOnABodyUntilTheSinkStops) {
     got += piece;
     return got.size() < 300008;
   });
-  ASSERT_TRUE(answer.ok()) << answer.message();
+  ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(got, "one two " + std::string(300000, 'x'));
   EXPECT_EQ(answer->body, "");
 }
@@ -135,7 +135,7 @@ TEST(HttpClient, ASilentStreamTimesOut) {
       return true;
     });
     EXPECT_FALSE(answer.ok());
-    message = answer.message();
+    message = answer.error();
     return got == "one";
   }));
   EXPECT_THAT(message, HasSubstr("receive: "));
@@ -148,7 +148,7 @@ TEST(HttpClient, AnErrorBodyDoesNotGoToTheSink) {
     ADD_FAILURE() << "not a success";
     return true;
   });
-  ASSERT_TRUE(answer.ok()) << answer.message();
+  ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->status, 404);
   EXPECT_EQ(answer->body, "gone");
 }
@@ -158,7 +158,7 @@ TEST(HttpClient, ABodyThatEndsEarlyIsAnError) {
   HttpClient client(server.address());
   const auto answer = client.send({.target = "/"});
   ASSERT_FALSE(answer.ok());
-  EXPECT_THAT(answer.message(), HasSubstr("receive: "));
+  EXPECT_THAT(answer.error(), HasSubstr("receive: "));
 }
 
 TEST(HttpClient, DoesNotRetryARequestThatMayHaveBeenExecuted) {

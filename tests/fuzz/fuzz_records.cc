@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string run = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E";
   const auto body = parse_json({reinterpret_cast<const char*>(data), size});
   if (!body) {
-    expect(!body.message().empty(), "a refusal has a reason");
+    expect(!body.error().empty(), "a refusal has a reason");
     return 0;
   }
   const std::string once = to_text(*body);

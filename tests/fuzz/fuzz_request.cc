@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   auto parsed = http::parse_head(head);
   if (!parsed) {
-    expect(!parsed.message().empty(), "a refusal has a reason");
+    expect(!parsed.error().empty(), "a refusal has a reason");
     return 0;
   }
   expect(parsed->content_length >= 0, "a length is not negative");

@@ -14,9 +14,9 @@ using asio::ip::tcp;
 
 std::pair<int, std::string> Ledger::ingest(std::string_view run, std::string_view body) {
   const auto value = parse_json(body);
-  if (!value.ok()) return {400, value.message()};
+  if (!value.ok()) return {400, value.error()};
   const auto records = batch_from_json(run, *value);
-  if (!records.ok()) return {422, records.message()};
+  if (!records.ok()) return {422, records.error()};
   if (const int status = rule_ ? rule_(*records, body.size()) : 200; status != 200) {
     return {status, R"({"title":"Unavailable","detail":"as the rule says"})"};
   }

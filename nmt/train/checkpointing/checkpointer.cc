@@ -101,7 +101,7 @@ void Checkpointer::move_all_aside() {
 std::optional<Checkpoint> Checkpointer::find(const std::filesystem::path& chosen) {
   if (chosen.empty()) return store_->latest();
   Result<Checkpoint> checkpoint = load_checkpoint(chosen);
-  if (!checkpoint.ok()) fail("resume: {}", checkpoint.message());
+  if (!checkpoint.ok()) fail("resume: {}", checkpoint.error());
   return std::move(checkpoint).value();
 }
 

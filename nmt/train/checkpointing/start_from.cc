@@ -77,7 +77,7 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
   run_on_rank_0(communicator, [&] {
     const std::filesystem::path folder = config.training.start_from;
     Result<Checkpoint> loaded = load_checkpoint(folder, Verify::model);
-    if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.message());
+    if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.error());
     const Checkpoint& checkpoint = *loaded;
     if (vocabulary != nullptr) check_vocabulary(checkpoint, *vocabulary, config);
     const SafetensorsReader weights = checkpoint.weights();

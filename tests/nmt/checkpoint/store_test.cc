@@ -311,7 +311,7 @@ TEST_F(StoreTest, TornFilesAreFoundAtEveryStep) {
       std::ofstream(file, std::ios::binary) << whole.substr(0, length);
       const auto loaded = load_checkpoint(saved.folder);
       ASSERT_FALSE(loaded.ok()) << name << " " << length;
-      EXPECT_THAT(loaded.message(), HasSubstr(name));
+      EXPECT_THAT(loaded.error(), HasSubstr(name));
     }
     std::ofstream(file, std::ios::binary) << whole + "x";
     EXPECT_FALSE(load_checkpoint(saved.folder).ok()) << name << " with a byte more";
@@ -353,15 +353,15 @@ TEST_F(StoreTest, DamageIsNamed) {
   CheckpointStore store(folder_, 2);
   const fs::path folder = store.save(content(1)).saved.folder;
   std::fstream(folder / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
-  EXPECT_THAT(load_checkpoint(folder).message(),
+  EXPECT_THAT(load_checkpoint(folder).error(),
               testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
   EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
   EXPECT_FALSE(load_checkpoint(folder, Verify::model).ok());
   write_file_atomically(folder / "state.json", R"({"format":2})");
-  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
+  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
   write_file_atomically(folder / "state.json", "[]");
-  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state"));
-  EXPECT_THAT(load_checkpoint(base_ / "absent").message(), HasSubstr("state.json: No such file or directory"));
+  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state"));
+  EXPECT_THAT(load_checkpoint(base_ / "absent").error(), HasSubstr("state.json: No such file or directory"));
 }
 
 TEST_F(StoreTest, UnsafeFileNamesAreRefused) {

@@ -178,7 +178,7 @@ TEST(LineReaderTest, RefusesTruncatedGzipAndMissingFiles) {
   for (; read && *read; read = reader.read(line)) EXPECT_EQ(line.text, std::to_string(good++ * 7919));
   ASSERT_FALSE(read);
   EXPECT_GT(good, 1000) << "lines before the damage are returned";
-  EXPECT_EQ(read.message(),
+  EXPECT_EQ(read.error(),
             fmt::format("cannot read {} after line {}: damaged or truncated gzip data: unexpected end of file",
                         path.string(), good));
   EXPECT_THROW(read_all(path), Failure);

@@ -72,13 +72,13 @@ TEST(Nvml, FindsAMigInstance) {
 }
 
 TEST(Nvml, ReportsErrorsInOneLine) {
-  EXPECT_THAT(open_nvml(fake_identity, "libno-such-nvml.so").message(), HasSubstr("libno-such-nvml.so"));
-  EXPECT_THAT(open_nvml(fake_identity, "libm.so.6").message(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
+  EXPECT_THAT(open_nvml(fake_identity, "libno-such-nvml.so").error(), HasSubstr("libno-such-nvml.so"));
+  EXPECT_THAT(open_nvml(fake_identity, "libm.so.6").error(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
   const OpenedFake fake("libfake_nvml.so");
   fake.state->init_status = 9;
-  EXPECT_EQ(open_nvml(fake_identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
+  EXPECT_EQ(open_nvml(fake_identity, fake.path).error(), "nvmlInit: Driver Not Loaded");
   fake.state->init_status = 0;
-  EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).message(),
+  EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).error(),
             "NVML does not know GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
   EXPECT_EQ(fake.state->shutdowns, 1);
 }
@@ -94,7 +94,7 @@ TEST(Nvml, ReadsTheGpuThatCudaUses) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   for (int rank = 0; rank < find_cuda().devices; ++rank) {
     const auto source = open_nvml(report_device(rank).identity);
-    ASSERT_TRUE(source.ok()) << source.message();
+    ASSERT_TRUE(source.ok()) << source.error();
     const auto backend = make_cuda_backend(rank);
     const Buffer held = backend->allocate(std::size_t{1} << 30);
     const GpuReading reading = (*source)->read().value();

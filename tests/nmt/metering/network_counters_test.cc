@@ -31,7 +31,7 @@ TEST(ParseNetworkCounters, ReadsEveryInterface) {
 TEST(ParseNetworkCounters, QuotesAnInvalidLine) {
   const auto no_colon = parse_network_counters(std::string(headings) + "eth0 1 2\n");
   ASSERT_FALSE(no_colon.ok());
-  EXPECT_THAT(no_colon.message(), HasSubstr("line 3 is \"eth0 1 2\""));
+  EXPECT_THAT(no_colon.error(), HasSubstr("line 3 is \"eth0 1 2\""));
   EXPECT_FALSE(parse_network_counters(std::string(headings) + "eth0: 1 2 3\n").ok());
   EXPECT_FALSE(parse_network_counters(std::string(headings) + "eth0: x\n").ok());
 }

@@ -24,7 +24,7 @@ TEST(Duration, RejectsInvalidText) {
   for (const char* text : {"", "u", "-1u", "4000x", "4000 u", "nan", "inf", "1e5u", "1000000000000001u", "1000001Gt"}) {
     const Result<Duration> duration = Duration::parse(text);
     ASSERT_FALSE(duration.ok()) << text;
-    EXPECT_NE(duration.message().find(std::string("found '") + text + "'"), std::string::npos) << duration.message();
+    EXPECT_NE(duration.error().find(std::string("found '") + text + "'"), std::string::npos) << duration.error();
   }
 }
 

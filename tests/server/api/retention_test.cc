@@ -67,7 +67,7 @@ TEST(RetentionPolicy, NeverTakesPinnedBestOrTheLastComplete) {
 TEST(RetentionPolicy, SaysWhatIsWrong) {
   const auto message = [](const char* text) {
     const auto policy = api::policy_from_json(parse_json(text).value());
-    return policy.ok() ? std::string() : policy.message();
+    return policy.ok() ? std::string() : policy.error();
   };
   EXPECT_EQ(message(R"({"keep_last":0})"), "keep_last: expected an integer from 1, found 0");
   EXPECT_EQ(message(R"({"keep_last":1.5})"), "keep_last: expected an integer from 1, found 1.5");

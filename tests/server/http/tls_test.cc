@@ -70,31 +70,31 @@ TEST_F(TlsTest, CarriesRequestsBodiesFilesAndPieces) {
   HttpClient https = client();
   const std::string body(1'000'000, 'b');
   const auto echoed = https.send({.method = "POST", .target = "/echo", .body = body});
-  ASSERT_TRUE(echoed.ok()) << echoed.message();
+  ASSERT_TRUE(echoed.ok()) << echoed.error();
   EXPECT_EQ(echoed->body, body);
   const auto file = https.send({.target = "/large"});
-  ASSERT_TRUE(file.ok()) << file.message();
+  ASSERT_TRUE(file.ok()) << file.error();
   EXPECT_EQ(file->body.size(), 3'000'003u);
   EXPECT_TRUE(file->body.ends_with("xend"));
   const auto part = https.send({.target = "/large", .headers = {{"Range", "bytes=2999999-3000001"}}});
-  ASSERT_TRUE(part.ok()) << part.message();
+  ASSERT_TRUE(part.ok()) << part.error();
   EXPECT_EQ(part->status, 206);
   EXPECT_EQ(part->body, "xen");
   const auto pieces = https.send({.target = "/pieces"});
-  ASSERT_TRUE(pieces.ok()) << pieces.message();
+  ASSERT_TRUE(pieces.ok()) << pieces.error();
   EXPECT_EQ(pieces->body.size(), 500'000u);
   const auto last = client().send({.target = "/pieces", .headers = {{"Connection", "close"}}});
-  ASSERT_TRUE(last.ok()) << last.message() << ": the end of the connection is that of the body";
+  ASSERT_TRUE(last.ok()) << last.error() << ": the end of the connection is that of the body";
   EXPECT_EQ(last->body.size(), 500'000u);
   EXPECT_TRUE(client("127.0.0.1").send({.target = "/large"}).ok());
 }
 
 TEST_F(TlsTest, TellsBrowsersToStayWithTls) {
   const auto answer = client().send({.target = "/pieces"});
-  ASSERT_TRUE(answer.ok()) << answer.message();
+  ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->headers.at("strict-transport-security"), "max-age=31536000");
   const auto refused = client().send({.target = "/absent"});
-  ASSERT_TRUE(refused.ok()) << refused.message();
+  ASSERT_TRUE(refused.ok()) << refused.error();
   EXPECT_TRUE(refused->headers.contains("strict-transport-security"));
   EXPECT_FALSE(testing::Client(server->port()).get("/pieces").headers.contains("strict-transport-security"));
 }
