@@ -73,14 +73,13 @@ void write_private_file(const std::filesystem::path& target, std::string_view co
 
 std::string read_file(const std::filesystem::path& file) {
   const FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (in.number() < 0) fail("read {}: {}", file.string(), system_error());
+  if (in.get() < 0) fail("read {}: {}", file.string(), system_error());
   std::string content;
   struct stat status {};
-  if (::fstat(in.number(), &status) == 0 && status.st_size > 0)
-    content.reserve(static_cast<std::size_t>(status.st_size));
+  if (::fstat(in.get(), &status) == 0 && status.st_size > 0) content.reserve(static_cast<std::size_t>(status.st_size));
   char block[1 << 16];
   for (;;) {
-    const ssize_t got = ::read(in.number(), block, sizeof block);
+    const ssize_t got = ::read(in.get(), block, sizeof block);
     if (got == 0) return content;
     if (got > 0) {
       content.append(block, static_cast<std::size_t>(got));
@@ -92,8 +91,8 @@ std::string read_file(const std::filesystem::path& file) {
 
 void sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (in.number() < 0) fail("sync folder {}: {}", folder.string(), system_error());
-  if (::fsync(in.number()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
+  if (in.get() < 0) fail("sync folder {}: {}", folder.string(), system_error());
+  if (::fsync(in.get()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
 }
 
 }  // namespace babelring

@@ -2,21 +2,28 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 namespace babelring {
 
-/// Owns a file descriptor and closes it on destruction. A negative number means no file.
+/// Owns a file descriptor and closes it on destruction. Move-only. A negative number means no file.
 class FileDescriptor {
  public:
-  explicit FileDescriptor(int number) : number_(number) {}
-  ~FileDescriptor() {
-    if (number_ >= 0) ::close(number_);
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
   }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int number() const { return number_; }
+  ~FileDescriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
 
  private:
-  int number_;
+  int descriptor_ = -1;
 };
 
 }  // namespace babelring

@@ -17,13 +17,13 @@ namespace babelring {
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (descriptor.number() < 0) fail("cannot open {}: {}", file.string(), std::strerror(errno));
+  if (descriptor.get() < 0) fail("cannot open {}: {}", file.string(), std::strerror(errno));
   struct stat status {};
-  if (::fstat(descriptor.number(), &status) != 0) fail("cannot stat {}: {}", file.string(), std::strerror(errno));
+  if (::fstat(descriptor.get(), &status) != 0) fail("cannot stat {}: {}", file.string(), std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("cannot map {}: it is not a regular file", file.string());
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor.number(), 0);
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED) fail("cannot map {} ({} bytes): {}", file.string(), size_, std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);
   guard_mapping(data_, size_, file);

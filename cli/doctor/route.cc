@@ -57,8 +57,8 @@ Result<HostRoute> route_to(const std::string& host) {
   const FileDescriptor socket(::socket(first->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage source{};
   socklen_t size = sizeof source;
-  if (socket.number() < 0 || ::connect(socket.number(), first->ai_addr, first->ai_addrlen) != 0 ||
-      ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&source), &size) != 0) {
+  if (socket.get() < 0 || ::connect(socket.get(), first->ai_addr, first->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&source), &size) != 0) {
     return Error{fmt::format("no route to {}: {}", digits_of(first->ai_addr), std::strerror(errno))};
   }
   return HostRoute{digits_of(first->ai_addr), digits_of(reinterpret_cast<sockaddr*>(&source))};

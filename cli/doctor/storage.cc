@@ -66,7 +66,7 @@ FileDescriptor open_to_lock(const fs::path& file) {
 }
 
 bool take_lock(const FileDescriptor& file) {
-  return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
+  return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 /// Tests file locks. Returns the error, or "" if locks work and exclude each other.

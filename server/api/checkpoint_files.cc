@@ -32,15 +32,15 @@ bool lies_below(const fs::path& root, const fs::path& path) {
   return in_root == root.end() && in_path != path.end();
 }
 
-http::UniqueFd open_folder(const fs::path& folder) {
-  return http::UniqueFd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+FileDescriptor open_folder(const fs::path& folder) {
+  return FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 [[noreturn]] void refuse(const fs::path& path, const char* what) {
   throw http::Problem(409, "not_writable", fmt::format("{} {}: {}", what, path.string(), std::strerror(errno)));
 }
 
-std::string text_of(const http::UniqueFd& file) {
+std::string text_of(const FileDescriptor& file) {
   std::string text(64 << 10, '\0');
   const ssize_t size = file ? read(file.get(), text.data(), text.size()) : 0;
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -89,11 +89,11 @@ fs::path doomed_of(const fs::path& folder) {
 }
 
 void remove_doomed(const fs::path& doomed) {
-  const http::UniqueFd opened = open_folder(doomed);
+  const FileDescriptor opened = open_folder(doomed);
   if (!opened) refuse(doomed, "cannot remove");
   for (const auto& entry : fs::directory_iterator(doomed)) unlinkat(opened.get(), entry.path().filename().c_str(), 0);
   if (rmdir(doomed.c_str()) != 0) refuse(doomed, "cannot remove");
-  const http::UniqueFd parent = open_folder(doomed.parent_path());
+  const FileDescriptor parent = open_folder(doomed.parent_path());
   if (parent) fsync(parent.get());
 }
 
@@ -152,8 +152,8 @@ fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoin
   return folder;
 }
 
-http::UniqueFd open_file(const fs::path& folder, const ManifestFile& file) {
-  http::UniqueFd opened = http::open_beneath(folder, file.name);
+FileDescriptor open_file(const fs::path& folder, const ManifestFile& file) {
+  FileDescriptor opened = http::open_beneath(folder, file.name);
   struct stat status {};
   if (!opened) {
     throw http::Problem(410, "gone", fmt::format("file '{}' is missing or not a regular file", file.name));
@@ -181,7 +181,7 @@ bool digests_match(const Service& service, const store::CheckpointRow& checkpoin
   try {
     const fs::path folder = folder_of(service, checkpoint);
     for (const ManifestFile& file : manifest_of(checkpoint)) {
-      const http::UniqueFd opened = open_file(folder, file);
+      const FileDescriptor opened = open_file(folder, file);
       if (sha256_file(fmt::format("/proc/self/fd/{}", opened.get())) != file.sha256) return false;
     }
     return true;
@@ -219,13 +219,13 @@ bool is_marked(const fs::path& folder) {
 }
 
 void mark_pinned(const fs::path& folder, bool pinned) {
-  const http::UniqueFd opened = open_folder(folder);
+  const FileDescriptor opened = open_folder(folder);
   if (!opened) throw http::Problem(410, "gone", fmt::format("{} no longer exists", folder.string()));
   if (!pinned) {
     if (unlinkat(opened.get(), pin_name, 0) != 0 && errno != ENOENT) refuse(folder, "cannot unpin");
     return;
   }
-  const http::UniqueFd marker(openat(opened.get(), pin_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  const FileDescriptor marker(openat(opened.get(), pin_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!marker || fsync(opened.get()) != 0) refuse(folder, "cannot pin");
   // The worker's retention may have renamed the folder meanwhile. It checks for the mark after renaming; this checks
   // for the folder after marking.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "server/api/service.h"
-#include "server/http/unique_fd.h"
 #include "server/store/rows.h"
 
 /// The files of checkpoints on this machine. Reports of workers are not trusted: folders must lie below the service's
@@ -34,7 +34,7 @@ std::string sums_of(const std::vector<ManifestFile>& files);
 std::filesystem::path folder_of(const Service& service, const store::CheckpointRow& checkpoint);
 
 /// Opens a file of the manifest for reading. Throws Problem 410 if it is missing, 409 if its size differs.
-http::UniqueFd open_file(const std::filesystem::path& folder, const ManifestFile& file);
+FileDescriptor open_file(const std::filesystem::path& folder, const ManifestFile& file);
 
 enum class OnDisk { intact, damaged, gone, elsewhere };
 /// Whether all files are present with the sizes of the manifest. `elsewhere`: not below a root, so unknown.

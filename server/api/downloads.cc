@@ -60,7 +60,7 @@ http::Response file(Service& service, const http::Request& request) {
   // The requested name is only compared; the path comes from the manifest.
   for (const ManifestFile& entry : manifest_of(checkpoint)) {
     if (entry.name != name) continue;
-    http::UniqueFd opened = open_file(folder_of(service, checkpoint), entry);
+    FileDescriptor opened = open_file(folder_of(service, checkpoint), entry);
     http::Download download{std::move(opened), entry.size, entry.name, entry.sha256};
     return counted(service, request, checkpoint, http::download_response(request, std::move(download)));
   }

@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
+#include "base/file_descriptor.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "server/http/unique_fd.h"
 
 namespace babelring::http {
 namespace {
@@ -74,7 +74,7 @@ class AccessLog::File {
   /// Returns an error message, or "" on success.
   std::string open() {
     if (to_stderr()) return "";
-    file_ = UniqueFd(::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    file_ = FileDescriptor(::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (file_.get() < 0) return std::strerror(errno);
     struct stat status {};
     bytes_ = ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
@@ -110,7 +110,7 @@ class AccessLog::File {
   }
 
   const Options& options_;
-  UniqueFd file_;
+  FileDescriptor file_;
   std::int64_t bytes_ = 0;
   SteadyClock::time_point quiet_until_{};
 };

@@ -11,11 +11,11 @@ namespace babelring::http {
 /// Opens the regular file `relative` below `folder` for reading. Follows no symbolic link below `folder` and never
 /// leaves it (openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS). Returns an empty descriptor if there is no such
 /// file.
-UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& relative);
+FileDescriptor open_beneath(const std::filesystem::path& folder, const std::string& relative);
 
 /// A file offered for download.
 struct Download {
-  UniqueFd file;
+  FileDescriptor file;
   std::int64_t size = 0;
   std::string name;        // suggested file name
   std::string sha256_hex;  // of the content; used as strong entity tag

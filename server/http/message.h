@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_descriptor.h"
 #include "base/result.h"
 #include "server/http/access.h"
 #include "server/http/reply.h"
-#include "server/http/unique_fd.h"
 
 namespace babelring::http {
 
@@ -57,7 +57,7 @@ Status parse_target(Request& request);
 
 /// A file range, sent with sendfile.
 struct FileSlice {
-  UniqueFd file;
+  FileDescriptor file;
   std::int64_t offset = 0, length = 0;
 };
 

@@ -90,7 +90,7 @@ Response StaticFiles::serve_embedded(const Request& request, const PageFile& fil
 }
 
 Response StaticFiles::serve_folder(const std::string& path) const {
-  UniqueFd file = open_beneath(folder_, path);
+  FileDescriptor file = open_beneath(folder_, path);
   struct stat status {};
   if (!file || fstat(file.get(), &status) != 0) return text_response(404, "text/plain", "the file was removed\n");
   Response response;

@@ -93,7 +93,7 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
                      .environment = plain_environment(),
                      .folder = profile.working_folder,
                      .output = {},
-                     .input = file.number()};
+                     .input = file.get()};
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);

@@ -133,16 +133,16 @@ TEST(LineReaderTest, ReturnsALineOfAPipeOnceItIsComplete) {
   const FileDescriptor out(ends[0]);
   {
     const FileDescriptor in(ends[1]);
-    LineReader reader(out.number(), "a pipe");
+    LineReader reader(out.get(), "a pipe");
     RawLine line;
     for (const std::string_view text : {"\xef",
                                         "\xbb\xbf"
                                         "first\n"}) {  // a byte order mark in two writes
-      ASSERT_EQ(write(in.number(), text.data(), text.size()), std::ssize(text));
+      ASSERT_EQ(write(in.get(), text.data(), text.size()), std::ssize(text));
     }
     ASSERT_TRUE(reader.next(line));  // the other end is still open
     EXPECT_EQ(line.text, "first");
-    ASSERT_EQ(write(in.number(), "x\ny", 3), 3);
+    ASSERT_EQ(write(in.get(), "x\ny", 3), 3);
     ASSERT_TRUE(reader.next(line));
     EXPECT_EQ(line.text, "x");
   }
