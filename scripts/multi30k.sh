@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Repeats the Multi30k figures of docs/performance.md: prepares the text, trains configs/multi30k-tiny.yaml on two ranks,
+# Repeats the figures of docs/measurements/2026-11-22-multi30k.md: prepares the text, trains configs/multi30k-tiny.yaml on two ranks,
 # averages the last 15 checkpoints and scores test_2016_flickr.
 #
 #   scripts/multi30k.sh TEXT [FOLDER] [key=value ...]

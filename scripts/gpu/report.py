@@ -102,7 +102,7 @@ def all_reduce_table(figures: Figures) -> list[str]:
 
 
 def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
-    """The goals for one H200 (docs/gpu.md): what was found, the goal, whether it is reached."""
+    """The goals for one H200 (docs/design/cuda.md): result, goal, whether it is reached."""
     found: list[tuple[str, str, str, str]] = []
 
     def bar(what: str, value: float | None, wanted: float, form: str, reached: Callable[[float, float], bool]) -> None:

@@ -11,7 +11,7 @@ import statistics
 import machine
 from stage import Failed, Figures, Missing, Stage, in_parallel
 
-# Of docs/performance.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
+# Of docs/measurements/2026-11-22-multi30k.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
 MULTI30K_CURVE = ((0, 0.0), (4, 13.4), (8, 28.4), (12, 33.3), (16, 35.5), (20, 37.7), (28, 40.0), (40, 40.0), (80, 41.5))
 BELOW_THE_CURVE = 3.0  # BLEU: other random numbers, other sentences
 MIN_TATOEBA_BLEU = 20.0
@@ -211,7 +211,7 @@ def words_of(figures: Figures) -> str:
 
 
 def multi30k(stage: Stage) -> tuple[str, Figures]:
-    """Multi30k with transformer-tiny, as docs/performance.md has it from the processor."""
+    """Multi30k with transformer-tiny, compared with the curve of docs/measurements/2026-11-22-multi30k.md."""
     figures = real_run(stage, "multi30k-tiny.yaml", "multi30k", "test")
     least = expected_bleu(figures["epochs"]) - BELOW_THE_CURVE
     figures["expected_sacrebleu"] = least

@@ -8,7 +8,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOPS = r"base|cli|client|nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
 PATH = re.compile(rf"(?<![\w/.:$-])(?:{TOPS})/[\w./*{{}},-]*\w[}}*/]?")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

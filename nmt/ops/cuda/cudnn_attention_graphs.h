@@ -16,7 +16,7 @@ inline constexpr std::int64_t row_sums = 400;
 }  // namespace cudnn_number
 
 /// The graphs of AttentionForward and AttentionBackward without dropout, in the operations that cuDNN's engines for
-/// attention look for (docs/gpu.md says what was seen of them).
+/// attention look for (docs/design/cuda.md lists the plans seen).
 CudnnGraph attention_forward_graph(const CudnnLibrary& library, const CudnnShape& shape);
 CudnnGraph attention_backward_graph(const CudnnLibrary& library, const CudnnShape& shape);
 
