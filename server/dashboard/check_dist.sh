@@ -9,6 +9,7 @@ fi
 [ -d node_modules ] || npm ci --silent
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
+npm run --silent types
 npx tsc --noEmit
 npx vite build --logLevel warn --outDir "$fresh" --emptyOutDir
 if ! diff -r dist "$fresh"; then

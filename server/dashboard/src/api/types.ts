@@ -1,6 +1,7 @@
 import type { components } from './schema';
 
-/// The types of the server's responses, generated from server/api/openapi.yaml into schema.d.ts, so that page and server agree.
+/// The types of the server's responses, generated from server/api/openapi.yaml into schema.d.ts
+/// by `npm run types`, so that page and server agree.
 /// Non-finite numbers are null.
 export type Schemas = components['schemas'];
 
