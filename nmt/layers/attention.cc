@@ -11,6 +11,47 @@ Initializer fused_glorot(std::int64_t width) {
   return Initializer::glorot(width, width, 1 / std::sqrt(2.0f));
 }
 
+/// Computes the attention of saved.q to saved.k and saved.v, and sets saved.out and saved.log_sum_exp.
+void attend(Context& context, const AttentionOptions& options, AttentionHeads& saved) {
+  saved.out = context.saved.make(saved.q.shape, context.dtype);
+  saved.log_sum_exp = context.saved.make(Shape{saved.q.rows(), options.heads}, DType::f32);
+  context.backend.run(AttentionForward{.q = saved.q,
+                                       .k = saved.k,
+                                       .v = saved.v,
+                                       .q_offsets = saved.q_offsets,
+                                       .k_offsets = saved.k_offsets,
+                                       .heads = options.heads,
+                                       .causal = saved.causal,
+                                       .scale = attention_scale(options),
+                                       .key = saved.dropout,
+                                       .out = saved.out,
+                                       .log_sum_exp = saved.log_sum_exp});
+}
+
+struct AttentionGradients {
+  Tensor q, k, v;
+};
+
+/// Overwrites `d` with the gradients, given that of saved.out.
+void attend_backward(Context& context, const AttentionOptions& options, const AttentionHeads& saved, ConstTensor dout,
+                     const AttentionGradients& d) {
+  context.backend.run(AttentionBackward{.dout = dout,
+                                        .out = saved.out,
+                                        .q = saved.q,
+                                        .k = saved.k,
+                                        .v = saved.v,
+                                        .q_offsets = saved.q_offsets,
+                                        .k_offsets = saved.k_offsets,
+                                        .log_sum_exp = saved.log_sum_exp,
+                                        .heads = options.heads,
+                                        .causal = saved.causal,
+                                        .scale = attention_scale(options),
+                                        .key = saved.dropout,
+                                        .dq = d.q,
+                                        .dk = d.k,
+                                        .dv = d.v});
+}
+
 }  // namespace
 
 float attention_scale(const AttentionOptions& options) {
@@ -28,47 +69,29 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name, con
 
 Tensor SelfAttention::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
   const std::int64_t width = options_.width;
-  saved = {.x = x,
-           .qkv = qkv_.forward(context, context.saved, x),
-           .out = context.saved.make(x.shape, context.dtype),
-           .log_sum_exp = context.saved.make(Shape{x.rows(), options_.heads}, DType::f32),
-           .offsets = sequences.offsets,
-           .dropout = context.dropout_key(site_, sequences.first_row, options_.dropout)};
-  context.backend.run(AttentionForward{.q = saved.qkv.column_slice(0, width),
-                                       .k = saved.qkv.column_slice(width, width),
-                                       .v = saved.qkv.column_slice(2 * width, width),
-                                       .q_offsets = saved.offsets,
-                                       .k_offsets = saved.offsets,
-                                       .heads = options_.heads,
-                                       .causal = causal_,
-                                       .scale = attention_scale(options_),
-                                       .key = saved.dropout,
-                                       .out = saved.out,
-                                       .log_sum_exp = saved.log_sum_exp});
-  return output_.forward(context, context.scratch, saved.out);
+  saved.x = x;
+  saved.qkv = qkv_.forward(context, context.saved, x);
+  saved.heads = {.q = saved.qkv.column_slice(0, width),
+                 .k = saved.qkv.column_slice(width, width),
+                 .v = saved.qkv.column_slice(2 * width, width),
+                 .q_offsets = sequences.offsets,
+                 .k_offsets = sequences.offsets,
+                 .causal = causal_,
+                 .dropout = context.dropout_key(site_, sequences.first_row, options_.dropout)};
+  attend(context, options_, saved.heads);
+  return output_.forward(context, context.scratch, saved.heads.out);
 }
 
 void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
-  Tensor dout = context.scratch.make(saved.out.shape, context.dtype);
-  output_.backward(context, dy, saved.out, dout);
-  Tensor dqkv = context.scratch.make(saved.qkv.shape, context.dtype);
-  context.backend.run(AttentionBackward{.dout = dout,
-                                        .out = saved.out,
-                                        .q = saved.qkv.column_slice(0, width),
-                                        .k = saved.qkv.column_slice(width, width),
-                                        .v = saved.qkv.column_slice(2 * width, width),
-                                        .q_offsets = saved.offsets,
-                                        .k_offsets = saved.offsets,
-                                        .log_sum_exp = saved.log_sum_exp,
-                                        .heads = options_.heads,
-                                        .causal = causal_,
-                                        .scale = attention_scale(options_),
-                                        .key = saved.dropout,
-                                        .dq = dqkv.column_slice(0, width),
-                                        .dk = dqkv.column_slice(width, width),
-                                        .dv = dqkv.column_slice(2 * width, width)});
+  const Tensor dout = context.scratch.make(saved.heads.out.shape, context.dtype);
+  output_.backward(context, dy, saved.heads.out, dout);
+  const Tensor dqkv = context.scratch.make(saved.qkv.shape, context.dtype);
+  attend_backward(context, options_, saved.heads, dout,
+                  {.q = dqkv.column_slice(0, width),
+                   .k = dqkv.column_slice(width, width),
+                   .v = dqkv.column_slice(2 * width, width)});
   qkv_.backward(context, dqkv, saved.x, dx, accumulate);
 }
 
@@ -86,54 +109,31 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name, c
 Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
                                const Sequences& memory_sequences, Saved& saved, ConstTensor kv) const {
   const std::int64_t width = options_.width;
+  saved.x = x;
+  saved.memory = memory;
   const Tensor q = query_.forward(context, context.saved, x);
-  saved = {.x = x,
-           .memory = memory,
-           .kv = kv ? kv : key_value_.forward(context, context.saved, memory),
-           .q = q,
-           .out = context.saved.make(x.shape, context.dtype),
-           .log_sum_exp = context.saved.make(Shape{x.rows(), options_.heads}, DType::f32),
-           .offsets = sequences.offsets,
-           .memory_offsets = memory_sequences.offsets,
-           .dropout = context.dropout_key(site_, sequences.first_row, options_.dropout)};
-  context.backend.run(AttentionForward{.q = saved.q,
-                                       .k = saved.kv.column_slice(0, width),
-                                       .v = saved.kv.column_slice(width, width),
-                                       .q_offsets = saved.offsets,
-                                       .k_offsets = saved.memory_offsets,
-                                       .heads = options_.heads,
-                                       .causal = false,
-                                       .scale = attention_scale(options_),
-                                       .key = saved.dropout,
-                                       .out = saved.out,
-                                       .log_sum_exp = saved.log_sum_exp});
-  return output_.forward(context, context.scratch, saved.out);
+  saved.kv = kv ? kv : key_value_.forward(context, context.saved, memory);
+  saved.heads = {.q = q,
+                 .k = saved.kv.column_slice(0, width),
+                 .v = saved.kv.column_slice(width, width),
+                 .q_offsets = sequences.offsets,
+                 .k_offsets = memory_sequences.offsets,
+                 .dropout = context.dropout_key(site_, sequences.first_row, options_.dropout)};
+  attend(context, options_, saved.heads);
+  return output_.forward(context, context.scratch, saved.heads.out);
 }
 
 void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
                               bool accumulate, Tensor dkv) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
-  Tensor dout = context.scratch.make(saved.out.shape, context.dtype);
-  output_.backward(context, dy, saved.out, dout);
-  Tensor dq = context.scratch.make(saved.q.shape, context.dtype);
+  const Tensor dout = context.scratch.make(saved.heads.out.shape, context.dtype);
+  output_.backward(context, dy, saved.heads.out, dout);
+  const Tensor dq = context.scratch.make(saved.heads.q.shape, context.dtype);
   const bool joined = static_cast<bool>(dkv);
   if (!joined) dkv = context.scratch.make(saved.kv.shape, context.dtype);
-  context.backend.run(AttentionBackward{.dout = dout,
-                                        .out = saved.out,
-                                        .q = saved.q,
-                                        .k = saved.kv.column_slice(0, width),
-                                        .v = saved.kv.column_slice(width, width),
-                                        .q_offsets = saved.offsets,
-                                        .k_offsets = saved.memory_offsets,
-                                        .log_sum_exp = saved.log_sum_exp,
-                                        .heads = options_.heads,
-                                        .causal = false,
-                                        .scale = attention_scale(options_),
-                                        .key = saved.dropout,
-                                        .dq = dq,
-                                        .dk = dkv.column_slice(0, width),
-                                        .dv = dkv.column_slice(width, width)});
+  attend_backward(context, options_, saved.heads, dout,
+                  {.q = dq, .k = dkv.column_slice(0, width), .v = dkv.column_slice(width, width)});
   if (joined) {
     key_value_.backward_parameters(context, dkv, saved.memory);
   } else {

@@ -13,14 +13,22 @@ struct AttentionOptions {
   bool bias = false;  // biases in the four projections; Vaswani et al. 2017 use none
 };
 
+/// What backward needs of the attention itself, between the projections.
+struct AttentionHeads {
+  ConstTensor q, k, v;               // [query tokens, width], [key tokens, width] twice
+  ConstTensor q_offsets, k_offsets;  // of the sentences
+  bool causal = false;
+  DropoutKey dropout;
+  Tensor out, log_sum_exp;  // [query tokens, width], [query tokens, heads] f32
+};
+
 /// Multi-head self-attention. One fused projection computes queries, keys and values.
 class SelfAttention {
  public:
   struct Saved {
     ConstTensor x;
-    Tensor qkv, out, log_sum_exp;
-    ConstTensor offsets;
-    DropoutKey dropout;
+    Tensor qkv;
+    AttentionHeads heads;
   };
   SelfAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, bool causal,
                 std::uint64_t site);
@@ -46,9 +54,7 @@ class CrossAttention {
  public:
   struct Saved {
     ConstTensor x, memory, kv;
-    Tensor q, out, log_sum_exp;
-    ConstTensor offsets, memory_offsets;
-    DropoutKey dropout;
+    AttentionHeads heads;
   };
   CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, std::uint64_t site);
 
