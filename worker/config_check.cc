@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
-#include "nmt/train/memory_estimate.h"
+#include "nmt/train/memory_plan.h"
 
 namespace babelring {
 namespace {
@@ -63,7 +63,7 @@ json::object check_result(const TrainConfig& config, std::int64_t ranks) {
   try {
     memory = memory_of(config, ranks);
   } catch (const Failure& failure) {
-    unknown.emplace_back(fmt::format("memory: cannot read the vocabulary size from data.folder: {}", failure.what()));
+    unknown.emplace_back(fmt::format("memory: {}", failure.what()));
   }
   if (!by_updates) unknown.emplace_back("updates: training.stop_after is not in updates");
   return {{"config", config_yaml(config)},

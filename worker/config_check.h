@@ -21,7 +21,7 @@ void check_sets(const Manifest& manifest, const DataConfig& data);
 /// Implements --check-config: prints one line of JSON to standard output, for a server that is about to start a run.
 /// {"config": resolved YAML, "name", "max_updates", "data_folder", "start_from", "memory": {…} or null,
 /// "not_estimated": […]}, or {"errors": [fault]} with faults from config_fault(). `memory` is the estimate of
-/// nmt/train/memory_estimate.h for one of `ranks` ranks. It needs the vocabulary size, so it is null if data.folder
+/// nmt/train/memory_plan.h for one of `ranks` ranks. It needs the vocabulary size, so it is null if data.folder
 /// cannot be read. `data`: also run check_sets(). Returns the exit code: 0, or 2 on errors.
 int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
                        std::int64_t ranks);

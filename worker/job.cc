@@ -21,7 +21,6 @@
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 #include "nmt/train/gradient_comm.h"
-#include "nmt/train/memory_estimate.h"
 #include "nmt/train/trainer.h"
 #include "worker/config_check.h"
 #include "worker/console.h"

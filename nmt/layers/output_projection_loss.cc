@@ -33,12 +33,6 @@ LossSums FetchedLosses::sums() const {
 OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, float label_smoothing)
     : projection_(&projection), label_smoothing_(label_smoothing) {}
 
-std::int64_t OutputProjectionLoss::scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
-                                                 const LossChunks& chunks) {
-  const std::int64_t row_bytes = logits_row_bytes(vocabulary, dtype);
-  return std::min(tokens, chunks.max_rows(row_bytes)) * row_bytes;
-}
-
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
   const ConstTensor weight = projection_->compute;

@@ -54,10 +54,6 @@ class OutputProjectionLoss {
   ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
                   Tensor predicted = {}) const;
 
-  /// Bytes of context.scratch that run() uses on a backend with these chunks.
-  static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
-                                    const LossChunks& chunks);
-
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;
 

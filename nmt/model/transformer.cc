@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "nmt/ops/dry_backend.h"
+
 namespace babelring {
 
 namespace {
@@ -78,9 +80,13 @@ void Transformer::refresh_compute_copies(Backend& backend) {
   if (const Tensor copies = store_.compute_copies()) backend.run(Cast{.x = store_.masters(), .y = copies});
 }
 
+std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary) {
+  const std::unique_ptr<Backend> backend = make_dry_backend();
+  return Transformer(config, vocabulary, 0, *backend, DType::f32).parameters().count();
+}
+
 Tensor Transformer::encode(Context& context, const Sequences& source, EncoderSaved& saved) const {
   Tensor x = source_embedding_->forward(context, source, saved.embedding);
-  context.observe("encoder.embedding", Phase::forward, "output", x);
   saved.layers.resize(encoder_.size());
   for (std::size_t i = 0; i < encoder_.size(); ++i) x = encoder_[i].forward(context, x, source, saved.layers[i]);
   return encoder_norm_ ? encoder_norm_->forward(context, x, saved.norm) : x;
@@ -100,7 +106,6 @@ Tensor Transformer::part(Tensor joined, std::size_t layer) const {
 Tensor Transformer::decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
                            DecoderSaved& saved) const {
   Tensor x = target_embedding_->forward(context, target, saved.embedding);
-  context.observe("decoder.embedding", Phase::forward, "output", x);
   saved.layers.resize(decoder_.size());
   if (context.backend.joins_products()) key_values_->forward(context, memory, saved.key_values);
   for (std::size_t i = 0; i < decoder_.size(); ++i) {
@@ -116,12 +121,6 @@ LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tenso
   const Tensor memory = encode(context, batch.source, encoder);
   const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
   const FetchedLosses losses(context.backend, loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted));
-  context.backend.synchronize();
-  return losses.sums();
-}
-
-LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {
-  const FetchedLosses losses(context.backend, add_gradients(context, batch, gradient_scale));
   context.backend.synchronize();
   return losses.sums();
 }

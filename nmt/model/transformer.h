@@ -40,12 +40,10 @@ class Transformer {
   void refresh_compute_copies(Backend& backend);
 
   /// Forward, loss and backward of a micro-batch. Adds the gradients of gradient_scale * sum(token losses) to the
-  /// parameters' gradients, or overwrites them unless context.accumulate. Waits for the result.
-  /// With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the loss,
-  /// with the output projection's part only; the caller adds the embedding rows later.
-  LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
-  /// Like accumulate_gradients(), but does not wait. Returns the result of OutputProjectionLoss::run(); null for a
-  /// batch without target tokens.
+  /// parameters' gradients, or overwrites them unless context.accumulate. Returns the result of
+  /// OutputProjectionLoss::run(), for FetchedLosses; null for a batch without target tokens. Does not wait for a
+  /// device. With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the
+  /// loss, with the output projection's part only; the caller adds the embedding rows later.
   ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
   /// Forward and loss only. Writes the most likely id at each position to `predicted` [target tokens] i32 unless null.
@@ -99,5 +97,8 @@ class Transformer {
   std::optional<Norm> decoder_norm_;
   std::optional<OutputProjectionLoss> loss_;
 };
+
+/// Number of learned scalars of a Transformer, without the padding of its flat arrays. Allocates no memory for them.
+std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary);
 
 }  // namespace babelring

@@ -13,6 +13,7 @@ namespace babelring {
 namespace {
 
 constexpr std::int64_t typical_sentence = 32;
+constexpr std::int64_t max_estimated_tokens = std::int64_t{1} << 24;
 
 /// One side of a batch: `tokens` tokens of id 0 in sentences of equal length.
 PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
@@ -64,15 +65,15 @@ std::size_t arena_room(const Backend& backend, const Communicator& communicator,
 
 /// Max number of tokens per side whose arenas fit into `room` bytes, by bisection to 1 % or 16 tokens. 0 if even the
 /// lower limit does not fit.
-std::int64_t max_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t least,
-                        std::int64_t most) {
+std::int64_t max_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t min,
+                        std::int64_t max) {
   const auto fits = [&](std::int64_t tokens) {
     const ArenaBytes need = dry_run(model, backend, tokens, tokens);
     return need.saved + need.scratch <= room;
   };
-  if (!fits(least)) return 0;
-  if (most <= least || fits(most)) return std::max(least, most);
-  std::int64_t low = least, high = most;
+  if (!fits(min)) return 0;
+  if (max <= min || fits(max)) return std::max(min, max);
+  std::int64_t low = min, high = max;
   while (high - low > std::max<std::int64_t>(16, low / 100)) {
     const std::int64_t middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
@@ -81,19 +82,19 @@ std::int64_t max_tokens(const Transformer& model, Backend& backend, std::size_t 
 }
 
 std::int64_t min_over_ranks(std::int64_t mine, Communicator& communicator) {
-  std::int64_t least = mine;
+  std::int64_t min = mine;
   for (const std::string& theirs : communicator.all_gather(std::to_string(mine))) {
-    least = std::min<std::int64_t>(least, std::stoll(theirs));
+    min = std::min<std::int64_t>(min, std::stoll(theirs));
   }
-  return least;
+  return min;
 }
 
-void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most, const Transformer& model,
+void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max, const Transformer& model,
                  Backend& backend, Communicator& communicator) {
   constexpr const char* key = "data.micro_batch_tokens: auto";
   const MemoryInfo room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
-  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, config.data.max_length, most) : -1;
+  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, config.data.max_length, max) : -1;
   plan.micro_batch_tokens = min_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0)
     throw UsageFailure(fmt::format("{}: free memory is unknown on at least one rank; give a number", key));
@@ -117,7 +118,7 @@ ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t sour
   const PackedBatch batch = even_batch(source_tokens, target_tokens, sentences);
   return dry_pass(model, backend, [&](Backend& dry, Context& context) {
     context.training = true;
-    model.accumulate_gradients(context, DeviceBatch(dry, context.saved, batch), 1);
+    model.add_gradients(context, DeviceBatch(dry, context.saved, batch), 1);
   });
 }
 
@@ -127,6 +128,33 @@ ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::i
     const DeviceBatch on_device(dry, context.saved, batch);
     model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
   });
+}
+
+MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
+                               double source_per_target) {
+  const std::int64_t limit = config.data.micro_batch_tokens;
+  const auto limited = [&](std::int64_t tokens) { return limit > 0 ? std::min(tokens, limit) : tokens; };
+  const std::int64_t target = limited((config.data.tokens_per_update + ranks - 1) / ranks);
+  const double source = std::max(1.0, static_cast<double>(target) * source_per_target);
+  MemoryEstimate estimate{.source_tokens = limited(std::llround(std::min(source, 1e15))), .target_tokens = target};
+  const std::int64_t larger = std::max(estimate.source_tokens, target);
+  if (larger > max_estimated_tokens) {
+    fail("a micro-batch of {} tokens is larger than {}; lower data.tokens_per_update or data.micro_batch_tokens",
+         larger, max_estimated_tokens);
+  }
+  const std::unique_ptr<Backend> backend = config.training.device == "cuda" ? make_dry_device() : make_dry_backend();
+  const DType dtype = config.training.precision == "bf16" ? DType::bf16 : DType::f32;
+  const Transformer model(config.model, vocabulary, 0, *backend, dtype);
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  constexpr std::int64_t f32_bytes = size_of(DType::f32);
+  estimate.parameters = model.parameters().count();
+  estimate.weights = estimate.parameters * (f32_bytes + (dtype == DType::f32 ? 0 : element));
+  estimate.gradients = estimate.parameters * f32_bytes;
+  estimate.moments = 2 * estimate.parameters * f32_bytes;
+  const ArenaBytes arenas = dry_run(model, *backend, estimate.source_tokens, target);
+  estimate.activations = static_cast<std::int64_t>(arenas.saved);
+  estimate.scratch = static_cast<std::int64_t>(arenas.scratch);
+  return estimate;
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Transformer& model, Backend& backend,

@@ -30,6 +30,23 @@ ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t sour
 /// Arena sizes for evaluating any batch of up to `tokens` tokens per side.
 ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens);
 
+/// Memory of one rank during an update in bytes, by the purposes used in step records. Memory that the ranks of a host
+/// share is counted for each of them. Does not include the program, the corpus and the beam search of validation.
+struct MemoryEstimate {
+  std::int64_t parameters = 0;                        // number of learned scalars
+  std::int64_t source_tokens = 0, target_tokens = 0;  // assumed micro-batch size
+  std::int64_t weights = 0, gradients = 0, moments = 0, activations = 0, scratch = 0;
+
+  std::int64_t total() const { return weights + gradients + moments + activations + scratch; }
+};
+
+/// Estimates memory before a run, with dry_run() and without allocating a model. The micro-batch is a rank's part of
+/// tokens_per_update, at most micro_batch_tokens, with `source_per_target` source tokens per target token. If
+/// training.device is cuda, assumes a GPU with the largest chunks of logits, without ReLU masks; otherwise the CPU.
+/// Throws Failure if the micro-batch has more than 16,777,216 tokens.
+MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
+                               double source_per_target);
+
 /// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
 /// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
 /// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.

@@ -92,14 +92,14 @@ class ModelRun {
                       std::function<void(const Parameter&)> gradient_ready = {}) {
     Context pass = context(true);
     pass.gradient_ready = std::move(gradient_ready);
-    return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
+    return add_gradients(pass, batch, scale);
   }
 
   /// Overwrites all gradients with those of a micro-batch.
   LossSums overwrite(const PackedBatch& batch, float scale) {
     Context pass = context(true);
     pass.accumulate = false;
-    return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
+    return add_gradients(pass, batch, scale);
   }
 
   LossSums evaluate(const PackedBatch& batch) {
@@ -115,6 +115,13 @@ class ModelRun {
   std::vector<float> gradients() const { return download(parameters().gradients()); }
 
  private:
+  LossSums add_gradients(Context& pass, const PackedBatch& batch, float scale) {
+    const DeviceBatch on_device(*backend_, saved_, batch);
+    const FetchedLosses losses(*backend_, model_.add_gradients(pass, on_device, scale));
+    backend_->synchronize();
+    return losses.sums();
+  }
+
   std::unique_ptr<Backend> backend_;
   Arena saved_, scratch_;
   Transformer model_;

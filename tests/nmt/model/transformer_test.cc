@@ -179,6 +179,12 @@ TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
   EXPECT_EQ(device.at("linear_backward_weight"), processor.at("linear_backward_weight"));
 }
 
+TEST(Transformer, HasTheParametersOfPublishedModels) {
+  // Vaswani et al. 2017, table 3: 65 and 213 million with 37,000 subwords. Ours adds final norms and biases.
+  EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-base"), 37'000)), 63e6, 2e6);
+  EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-big"), 37'000)), 214e6, 3e6);
+}
+
 TEST(Transformer, GradientDescentReducesTheLoss) {
   ModelRun run("cpu", small_config("pre", "all", 0), vocabulary);
   const PackedBatch batch = pack(test_pairs());

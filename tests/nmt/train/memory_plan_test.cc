@@ -50,7 +50,8 @@ TEST(DryRun, EqualsTheMemoryOfARealPass) {
       ActivationArenas arenas(*backend);
       Context context = arenas.begin(dtype);
       context.training = true;
-      model.accumulate_gradients(context, DeviceBatch(*backend, context.saved, batch_of(7, 130, 200)), 1);
+      const PackedBatch batch = batch_of(7, 130, 200);
+      model.add_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
       const ArenaBytes need = dry_run(model, *backend, 130, 200);
       EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << norm;
       EXPECT_EQ(need.saved > dry_run(model, *make_dry_backend(), 130, 200).saved, masks) << norm;
@@ -114,6 +115,81 @@ TEST(DryRun, OfAnEvaluationIsAnUpperBound) {
   EXPECT_LE(arenas.saved().peak_bytes(), need.saved);
   EXPECT_LE(arenas.scratch().peak_bytes(), need.scratch);
   EXPECT_GT(arenas.saved().peak_bytes(), need.saved * 9 / 10);
+}
+
+/// The estimate for a run equals the memory of an update.
+TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
+  constexpr std::int64_t ranks = 2, source = 130, target = 200;
+  for (const char* precision : {"f32", "bf16"}) {
+    TrainConfig config = small_config();
+    config.training.precision = precision;
+    config.data.tokens_per_update = ranks * target;
+    const MemoryEstimate estimate = estimate_memory(config, pieces, ranks, static_cast<double>(source) / target);
+    EXPECT_EQ(estimate.source_tokens, source);
+    EXPECT_EQ(estimate.target_tokens, target);
+
+    const DType dtype = precision == std::string("bf16") ? DType::bf16 : DType::f32;
+    const auto backend = make_cpu_backend(1);
+    Transformer model(config.model, pieces, 0.1f, *backend, dtype);
+    model.initialize(*backend, 1);
+    ActivationArenas arenas(*backend);
+    Context context = arenas.begin(dtype);
+    context.training = true;
+    const PackedBatch batch = batch_of(7, source, target);
+    model.add_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
+    const std::int64_t parameters = model.parameters().count();
+    EXPECT_EQ(estimate.parameters, parameters);
+    EXPECT_EQ(estimate.weights, parameters * (dtype == DType::bf16 ? 6 : 4));
+    EXPECT_EQ(estimate.gradients, parameters * 4);
+    EXPECT_EQ(estimate.moments, parameters * 8);
+    EXPECT_EQ(estimate.activations, static_cast<std::int64_t>(arenas.saved().peak_bytes()));
+    EXPECT_EQ(estimate.scratch, static_cast<std::int64_t>(arenas.scratch().peak_bytes()));
+    EXPECT_EQ(estimate.total(),
+              estimate.weights + estimate.gradients + estimate.moments + estimate.activations + estimate.scratch);
+  }
+}
+
+TEST(EstimateMemory, AssumesALargeGpuIfItIsConfigured) {
+  const auto device = make_test_backend("emulated"), memory = make_dry_backend();
+  TrainConfig config = small_config();
+  config.training.device = "cuda";
+  config.training.precision = "bf16";
+  config.data.tokens_per_update = 3000;
+  config.model.activation_dropout = 0.1;  // no ReLU masks
+  const MemoryEstimate estimate = estimate_memory(config, pieces, 1, 2);
+  const Transformer model(config.model, pieces, 0.1f, *memory, DType::bf16);
+  const ArenaBytes need = dry_run(model, *device, 6000, 3000);
+  EXPECT_EQ(estimate.activations, static_cast<std::int64_t>(need.saved));
+  EXPECT_EQ(estimate.scratch, static_cast<std::int64_t>(need.scratch));
+}
+
+TEST(EstimateMemory, AppliesTheMicroBatchLimit) {
+  TrainConfig config = small_config();
+  config.data.tokens_per_update = 10'001;
+  const MemoryEstimate whole = estimate_memory(config, pieces, 4, 1.5);
+  EXPECT_EQ(whole.target_tokens, 2501);
+  EXPECT_EQ(whole.source_tokens, 3752);
+  config.data.micro_batch_tokens = 3000;
+  const MemoryEstimate limited = estimate_memory(config, pieces, 4, 1.5);
+  EXPECT_EQ(limited.target_tokens, 2501);
+  EXPECT_EQ(limited.source_tokens, 3000);
+  EXPECT_LT(limited.activations, whole.activations);
+  EXPECT_EQ(limited.weights, whole.weights);
+}
+
+/// The models and updates that a configuration may ask for can exceed any memory.
+TEST(EstimateMemory, NeedsLittleMemoryItself) {
+  TrainConfig config = small_config();
+  config.model = model_preset("transformer-big");
+  config.model.encoder_layers = config.model.decoder_layers = 100;
+  config.data.tokens_per_update = 1'000'000;
+  const MemoryEstimate estimate = estimate_memory(config, 50'000, 1, 1);
+  EXPECT_GT(estimate.parameters, 2'000'000'000);
+  EXPECT_GT(estimate.total(), std::int64_t{1} << 40);
+  config.data.tokens_per_update = std::int64_t{1} << 40;
+  EXPECT_THAT([&] { estimate_memory(config, 50'000, 1, 1); },
+              ThrowsMessage<Failure>(HasSubstr("a micro-batch of 1099511627776 tokens is larger than 16777216; lower "
+                                               "data.tokens_per_update or data.micro_batch_tokens")));
 }
 
 class PlanMemory : public testing::Test {
