@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string_view>
 
 #include "nmt/core/arena.h"
 #include "nmt/core/parameters.h"
@@ -14,14 +13,7 @@ namespace babelring {
 
 enum class Phase { forward, backward };
 
-/// Receives the intermediate tensors of a step. Names and views are valid only during the call.
-class StepObserver {
- public:
-  virtual ~StepObserver() = default;
-  virtual void tensor(std::string_view layer, Phase, std::string_view role, ConstTensor) = 0;
-};
-
-/// Told when work enters a phase, for timing.
+/// Measures the time of each phase.
 class PhaseClock {
  public:
   virtual ~PhaseClock() = default;
@@ -44,7 +36,6 @@ struct Context {
   bool training = false;           // false: no dropout
   bool accumulate = true;          // false: backward overwrites gradients (first micro-batch of an update)
   std::uint64_t dropout_seed = 0;  // differs for each update
-  StepObserver* observer = nullptr;
   PhaseClock* clock = nullptr;
   PackedWeights* packed_weights = nullptr;        // prepacked weights for forward matmuls; inference only
   const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection share a table
@@ -54,9 +45,6 @@ struct Context {
   /// `site`: unique number of the dropout layer within the model.
   DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
     return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
-  }
-  void observe(std::string_view layer, Phase phase, std::string_view role, ConstTensor tensor) const {
-    if (observer != nullptr) observer->tensor(layer, phase, role, tensor);
   }
   void ready(const Parameter* parameter) const {
     if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);

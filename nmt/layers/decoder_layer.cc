@@ -24,11 +24,9 @@ Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& t
   x = cross_block_.forward(context, x, row, saved.cross_block, [&](ConstTensor h) {
     return cross_.forward(context, h, target, memory, source, saved.cross, kv);
   });
-  Tensor y = feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
+  return feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
     return feed_forward_.forward(context, h, row, saved.feed_forward);
   });
-  context.observe(name_, Phase::forward, "output", y);
-  return y;
 }
 
 void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory, Tensor dkv) const {
@@ -41,7 +39,6 @@ void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tens
   });
   self_block_.backward(context, d, saved.self_block,
                        [&](ConstTensor dy, Tensor dx, bool add) { self_.backward(context, dy, saved.self, dx, add); });
-  context.observe(name_, Phase::backward, "input_gradient", d);
 }
 
 Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor memory) const {

@@ -19,11 +19,9 @@ Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& s
   x = attention_block_.forward(context, x, row, saved.attention_block, [&](ConstTensor h) {
     return attention_.forward(context, h, sequences, saved.attention);
   });
-  Tensor y = feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
+  return feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
     return feed_forward_.forward(context, h, row, saved.feed_forward);
   });
-  context.observe(name_, Phase::forward, "output", y);
-  return y;
 }
 
 void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) const {
@@ -34,7 +32,6 @@ void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) cons
   attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx, bool add) {
     attention_.backward(context, dy, saved.attention, dx, add);
   });
-  context.observe(name_, Phase::backward, "input_gradient", d);
 }
 
 }  // namespace babelring

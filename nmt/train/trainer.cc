@@ -35,7 +35,7 @@ Trainer::Trainer(const TrainerParts& parts)
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       schedule_(parts.config.optimizer.schedule),
       arenas_(parts.backend),
-      runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, arenas_, parts.observer),
+      runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, arenas_),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
       divergence_(parts.config) {
   state_.corpus_digest = parts.corpus.digest();

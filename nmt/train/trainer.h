@@ -30,10 +30,9 @@ struct TrainerParts {
   RecordSink& records;
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
-  StepObserver* observer = nullptr;
-  GpuMeter* gpu_meter = nullptr;      // null: no GPU, or its figures cannot be read
-  int threads = 1;                    // the backend's, for the busy fraction
-  std::int64_t model_vocabulary = 0;  // pieces in the model's vocabulary
+  GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
+  int threads = 1;                                  // the backend's, for the busy fraction
+  std::int64_t model_vocabulary = 0;                // pieces in the model's vocabulary
 };
 
 /// Trains until the configured end, a stop request or a Failure. Every rank makes the same calls.

@@ -18,7 +18,7 @@ std::int64_t bucket_bytes(const TrainConfig& config, const Transformer& model, c
 
 UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam,
                            const ParameterSharding& ownership, Backend& backend, Communicator& communicator,
-                           ActivationArenas& arenas, StepObserver* observer)
+                           ActivationArenas& arenas)
     : config_(config),
       model_(model),
       adam_(adam),
@@ -26,11 +26,10 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       backend_(backend),
       communicator_(communicator),
       arenas_(arenas),
-      observer_(observer),
       gradients_(
           ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator), model.shared_table())),
       clock_(backend.make_marks()),
-      repeats_(config.training.cuda_graphs && !backend.host_memory() && observer == nullptr) {}
+      repeats_(config.training.cuda_graphs && !backend.host_memory()) {}
 
 /// A pass padded to a size that comes again, so that the device may repeat it as a whole. Gradients are ready when all
 /// of it is given: in the middle of a recording nothing can leave for other ranks.
@@ -68,7 +67,6 @@ std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& ba
     context.accumulate = i > 0;
     context.dropout_seed =
         derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
-    context.observer = observer_;
     context.clock = &clock_;
     if (i + 1 == batches.micro_batches.size()) {
       context.embedding_rows = rows;

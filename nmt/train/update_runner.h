@@ -36,7 +36,7 @@ class UpdateRunner {
  public:
   /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.
   UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ParameterSharding& ownership,
-               Backend& backend, Communicator& communicator, ActivationArenas& arenas, StepObserver* observer);
+               Backend& backend, Communicator& communicator, ActivationArenas& arenas);
 
   /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
   /// `batches`. `votes` and `minutes` are this rank's contribution to the result.
@@ -56,7 +56,6 @@ class UpdateRunner {
   Backend& backend_;
   Communicator& communicator_;
   ActivationArenas& arenas_;
-  StepObserver* observer_;
   std::unique_ptr<GradientReducer> gradients_;
   StepClock clock_;
   bool repeats_;  // gives passes to Backend::repeat()

@@ -82,7 +82,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       arenas_(*device_.backend),
-      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, arenas_, nullptr),
+      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, arenas_),
       meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
       gpu_meter_(options.gpu_meter ? make_gpu_meter(device_.gpu) : nullptr),
       data_(make_data(options)) {
