@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds files and functions against the size limits of the house: 400 lines a file (600 for tests and CUDA sources),
-60 lines a function. Functions of C++ are found by universal-ctags and skipped, saying so, where it is absent.
-Prints one line a violation and exits 1 when there is any.
+"""Checks the size limits: 400 lines per file (600 for tests and CUDA sources), 60 lines per function of C++, Python,
+TypeScript and JavaScript. C++ functions are found by universal-ctags; without it they are skipped with a message. Functions of
+TypeScript are found by the indentation that Prettier gives them. Prints one line per violation and exits 1 if there is any.
 
   scripts/check_sizes.py [ROOT]
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -19,12 +20,20 @@ from collections.abc import Iterator
 from lib import check
 
 FOLDERS = ("base", "nmt", "client", "cli", "worker", "server", "tests", "scripts", "cmake")
-SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".cmake"}
+SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake"}
 CPP = {".h", ".cc", ".cu", ".cuh"}
+TYPESCRIPT = {".ts", ".mjs"}
 GENERATED = ".d.ts"
 MAX_FILE_LINES = 400
 MAX_LONG_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
+#: A named function, an arrow function with a name, or a method, on the line where its parameters begin.
+_TS_FUNCTION = re.compile(
+    r"^(?P<indent> *)(?:export )?(?:default )?(?:(?:public|private|protected|static|override|async|get|set) )*"
+    r"(?:function\*? *(?P<function>\w+)"
+    r"|(?:const|let) (?P<arrow>\w+)(?:: [^=]+)? = (?:async )?(?:<.*>)?(?:\w+|\([^()]*\)(?:: [^=]+)?) =>"
+    r"|(?:const|let) (?P<long_arrow>\w+) = (?:async )?\($"
+    r"|(?P<method>(?!if\b|for\b|while\b|switch\b|catch\b|return\b)[#\w]+)(?:<.*>)?\([^()]*\)(?:: .+)? \{$)")
 
 
 def file_limit(path: pathlib.PurePath) -> int:
@@ -50,10 +59,32 @@ def cpp_functions(paths: list[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str
             yield pathlib.Path(tag["path"]), tag["name"], tag["line"], tag["end"]
 
 
+def typescript_functions(path: pathlib.Path) -> Iterator[tuple[str, int, int]]:
+    """Every named function of a file that Prettier has formatted: it ends before the next line that is indented no deeper,
+    apart from lines that close its parameters or its body."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for first, line in enumerate(lines):
+        start = _TS_FUNCTION.match(line)
+        if start is None:
+            continue
+        indent, last = len(start["indent"]), first
+        for at in range(first + 1, len(lines)):
+            text = lines[at].lstrip()
+            depth = len(lines[at]) - len(text)
+            if text and (depth < indent or depth == indent and text[0] not in ")]}"):
+                break
+            last = at if text else last
+            if depth == indent and text and not text.endswith("{"):
+                break
+        yield start["function"] or start["arrow"] or start["long_arrow"] or start["method"], first + 1, last + 1
+
+
 def functions(paths: list[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str, int, int]]:
     for path in paths:
         if path.suffix == ".py":
             yield from ((path, *function) for function in python_functions(path))
+        elif path.suffix in TYPESCRIPT:
+            yield from ((path, *function) for function in typescript_functions(path))
     cpp = [path for path in paths if path.suffix in CPP]
     if cpp and shutil.which("ctags"):
         yield from cpp_functions(cpp)

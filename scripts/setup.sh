@@ -29,7 +29,7 @@ BUILD_PACKAGES=(
 RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates)
 TEST_PACKAGES=(
   libgtest-dev libgmock-dev
-  clang-format clang-tidy shellcheck universal-ctags iproute2 libarchive-tools openssl
+  clang-format clang-tidy black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod fish zsh
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB beside what clang-tidy brings
 )
@@ -81,7 +81,7 @@ Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   Open MPI 4.1 with mpirun and an ssh client; oneDNN 2.6; SentencePiece 0.1.97; ICU
   SQLite 3.40, OpenSSL 3, zlib, zstd 1.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
-  tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 14, shellcheck, ctags, ip, openssl;
+  tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 14, black, shfmt, shellcheck, ctags, ip, openssl;
     Node 20.19 with npm and Chromium for those of the dashboard
   for GPUs only: NVIDIA's CUDA toolkit 13.0 or newer (nvcc, cuBLASLt)
 On Debian this script's --list (and --list --test) prints the package names.

@@ -89,6 +89,16 @@ class Sizes(Tree):
         self.write("scripts/x.py", "def f():\n" + "    pass\n" * 60)
         self.assertEqual(check_sizes.violations(self.root), ["scripts/x.py:1: f has 61 lines, at most 60"])
 
+    def test_long_typescript_functions_are_found(self) -> None:
+        body = "  work();\n" * 59
+        self.write("server/dashboard/src/x.ts", f"function fits() {{\n{body[10:]}}}\n\n"
+                   f"export async function named(a: number): Promise<void> {{\n{body}}}\n\n"
+                   f"export const arrow = (\n  a: number,\n): void => {{\n{body}}};\n\n"
+                   "class C {\n" + "".join(f"  {line}\n" for line in f"method(a: number): void {{\n{body}}}".splitlines()) + "}\n")
+        self.assertEqual(check_sizes.violations(self.root), [
+            f"server/dashboard/src/x.ts:{line}: {name} has {lines} lines, at most 60"
+            for name, line, lines in (("named", 62, 61), ("arrow", 124, 63), ("method", 189, 61))])
+
 
 class Words(Tree):
     GLOSSARY = "| word | meaning | never |\n| --- | --- | --- |\n| max | a bound | `top_`, `odd word` |\n| x | y | |\n"
