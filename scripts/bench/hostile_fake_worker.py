@@ -18,17 +18,22 @@ def value(name: str) -> str:
     return sys.argv[sys.argv.index(name) + 1]
 
 
-def main() -> int:
-    if "--check-config" in sys.argv:
-        with open(value("--config"), encoding="utf-8") as file:
-            print(json.dumps({"config": file.read(), "name": "fake", "max_updates": 0, "data_folder": "", "start_from": "", "errors": []}))
-        return 0
-    rank, attempt = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(value("--attempt"))
-    common = {"attempt": attempt, "rank": rank, "host": "fake"}
-    sequence = update = 0
+def print_checked_config() -> None:
+    with open(value("--config"), encoding="utf-8") as file:
+        print(json.dumps({"config": file.read(), "name": "fake", "max_updates": 0, "data_folder": "", "start_from": "", "errors": []}))
 
-    def post(last: str, body: dict[str, object]) -> int:
-        request = urllib.request.Request(f"{value('--server')}/api/v1/runs/{value('--run-id')}/{last}", json.dumps(common | body).encode(),
+
+class Rank:
+    """Sends what a rank of a real worker sends."""
+
+    def __init__(self) -> None:
+        self.rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+        self.common = {"attempt": int(value("--attempt")), "rank": self.rank, "host": "fake"}
+        self.sequence = self.update = 0
+
+    def post(self, last: str, body: dict[str, object]) -> int:
+        """The status of the server's answer, 0 without an answer."""
+        request = urllib.request.Request(f"{value('--server')}/api/v1/runs/{value('--run-id')}/{last}", json.dumps(self.common | body).encode(),
                                          {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ['BABELRING_TOKEN']}"})
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -38,22 +43,32 @@ def main() -> int:
         except OSError:
             return 0
 
-    def record(kind: str, **members: object) -> dict[str, object]:
-        nonlocal sequence
-        sequence += 1
-        return {"sequence": sequence, "kind": kind, "time_ms": int(time.time() * 1000), **members}
+    def record(self, kind: str, **members: object) -> dict[str, object]:
+        self.sequence += 1
+        return {"sequence": self.sequence, "kind": kind, "time_ms": int(time.time() * 1000), **members}
 
-    events = [record("lifecycle", event="started", name="fake", config="", version="1", world_size=2, parameters=1, max_updates=0,
-                     device="cpu")] if rank == 0 else []
-    waiting = [*events, record("lifecycle", event="rank_up", pid=os.getpid(), device="cpu")]
+    def step(self) -> dict[str, object]:
+        self.update += 1
+        return self.record("step", update=self.update, loss=2.0, step_ms=500.0, target_tokens=100)
+
+    def first_records(self) -> list[dict[str, object]]:
+        started = [self.record("lifecycle", event="started", name="fake", config="", version="1", world_size=2, parameters=1, max_updates=0,
+                               device="cpu")] if self.rank == 0 else []
+        return [*started, self.record("lifecycle", event="rank_up", pid=os.getpid(), device="cpu")]
+
+
+def main() -> int:
+    if "--check-config" in sys.argv:
+        print_checked_config()
+        return 0
+    rank = Rank()
+    waiting = rank.first_records()
     while True:
         began = time.monotonic()
-        if post("heartbeat", {"pid": os.getpid(), "update": update, "since_update_s": 0.5}) == STALE:
+        if rank.post("heartbeat", {"pid": os.getpid(), "update": rank.update, "since_update_s": 0.5}) == STALE:
             return 1
-        for _ in range(2):
-            update += 1
-            waiting.append(record("step", update=update, loss=2.0, step_ms=500.0, target_tokens=100))
-        if post("records", {"records": waiting[:1000]}) == 200:
+        waiting += [rank.step(), rank.step()]
+        if rank.post("records", {"records": waiting[:1000]}) == 200:
             del waiting[:1000]
         time.sleep(max(0.0, began + 1 - time.monotonic()))
 

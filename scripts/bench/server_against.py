@@ -9,6 +9,7 @@ import tempfile
 import time
 
 import figures
+import load_target
 import server_load
 from runs import program
 
@@ -24,22 +25,22 @@ def bars(server: pathlib.Path, load: pathlib.Path, options: argparse.Namespace) 
     with tempfile.TemporaryDirectory(prefix="babelring-bench-") as name:
         folder = pathlib.Path(name).resolve()
         (folder / "www" / "update-00000001").mkdir(parents=True)
-        ours = server_load.start_server(server, folder)
+        ours = load_target.start_server(server, folder)
         try:
             return loaded(ours, load, folder, options)
         finally:
             ours.end()
 
 
-def loaded(ours: server_load.Target, load: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
+def loaded(ours: load_target.Target, load: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
     pid = ours.process.pid
     time.sleep(2)
-    found = {"idle_mb": server_load.resident_bytes(pid) / 1e6}
-    before = server_load.cpu_seconds(pid)
+    found = {"idle_mb": load_target.resident_bytes(pid) / 1e6}
+    before = load_target.cpu_seconds(pid)
     ingest = server_load.load(load, ours, server_load.RUN, "ingest", "--updates", options.updates, "--batch", options.batch)
     found |= {"ingest_sent_per_second": ingest["sent_per_second"], "ack_p99_ms": ingest["ack_p99_ms"],
-              "ingest_cpu_us_a_record": (server_load.cpu_seconds(pid) - before) / ingest["records"] * 1e6}
-    status = server_load.wrk(ours, f"/api/v1/runs/{server_load.RUN}", options.seconds)
+              "ingest_cpu_us_a_record": (load_target.cpu_seconds(pid) - before) / ingest["records"] * 1e6}
+    status = load_target.wrk(ours, f"/api/v1/runs/{server_load.RUN}", options.seconds)
     found |= {"status_per_second": status["per_second"], "status_cpu_us": status["cpu_us"], "status_p99_ms": status["p99_ms"]}
     file = folder / "www" / "update-00000001" / "weights.safetensors"
     (file.parent / "state.json").write_text("{}", encoding="utf-8")
@@ -47,13 +48,13 @@ def loaded(ours: server_load.Target, load: pathlib.Path, folder: pathlib.Path, o
         for _ in range(options.file_mb):
             weights.write(os.urandom(1 << 20))
     path, _ = server_load.offer(ours, file)
-    downloads = [server_load.download(ours, path, file.stat().st_size) for _ in range(3)]
+    downloads = [load_target.download(ours, path, file.stat().st_size) for _ in range(3)]
     for key in ("gb_per_second", "cpu_s_per_gib"):
         found[f"download_{key}"] = figures.spread([one[key] for one in downloads])["median"]
     listening, each = server_load.listen(ours, load, folder, options)
     found |= {"bytes_a_stream": each, "log_p99_ms": listening["log"]["p99_ms"], "metrics_p99_ms": listening["metrics"]["p99_ms"]}  # type: ignore[index]
     time.sleep(server_load.SETTLE_S)
-    return found | {"left_mb": server_load.resident_bytes(pid) / 1e6 - found["idle_mb"]}
+    return found | {"left_mb": load_target.resident_bytes(pid) / 1e6 - found["idle_mb"]}
 
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import http.client
 import json
 import os
 import pathlib
-import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,19 +16,12 @@ import time
 from collections.abc import Callable
 
 import figures
+from load_target import Target, cpu_seconds, download, resident_bytes, start_nginx, start_server, wrk
 from runs import program
 
 RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
 LISTEN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F"
 SETTLE_S = 60
-NGINX = """
-daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
-events {{ worker_connections 1024; }}
-http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/json;
-  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4;
-  scgi_temp_path {folder}/t5;
-  server {{ listen 127.0.0.1:{port}; root {folder}/www; }} }}
-"""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -44,136 +34,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against-build", type=pathlib.Path, metavar="FOLDER",
                         help="in turns with the server in that folder, such as an older commit's, instead of nginx")
     parser.add_argument("--file-mb", type=int, default=512, help="of the checkpoint that is downloaded")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads, to the nanosecond: a download of half a second is too short for ticks."""
-    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
-
-
-def resident_bytes(pid: int) -> int:
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-class Target:
-    """A server under load: its process, port and what a request must carry."""
-
-    def __init__(self, name: str, process: subprocess.Popen[str], port: int, token: str = "") -> None:
-        self.name, self.process, self.port, self.token = name, process, port, token
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
-
-    def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        kind = {"Content-Type": "application/json"} if body is not None else {}
-        connection.request(method, path, None if body is None else json.dumps(body), self.headers | kind)
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
-        return answer.status, data
-
-    def end(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
-    known = subprocess.run([program(programs, "server"), "--help"], capture_output=True, text=True, check=True).stdout
-    # The bars are the server's; how often one client may ask is not among them.
-    options = ["--request-rate", "0"] if "--request-rate" in known else []
-    process = subprocess.Popen([str(programs / "server"), "--listen", "127.0.0.1:0", "--data", str(folder / "data"),
-                                "--checkpoint-root", str(folder / "www"), "--log-level", "error", *options],
-                               stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if "listening on" not in line:
-        sys.exit(f"bench: server said {line!r}")
-    process.stdout.close()
-    time.sleep(0.5)
-    secret = folder / "data" / "admin.token"
-    token = secret.read_text(encoding="utf-8").strip() if secret.exists() else ""
-    return Target("server", process, int(line.strip().rstrip("/").rsplit(":", 1)[1]), token)
-
-
-def start_nginx(folder: pathlib.Path) -> Target | None:
-    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if program is None:
-        return None
-    port = free_port()
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port), encoding="utf-8")
-    process = subprocess.Popen([program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g",
-                                "user root;" if os.geteuid() == 0 else ""], text=True, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return Target("nginx", process, port)
-        time.sleep(0.05)
-    process.kill()
-    return None
-
-
-def wrk(target: Target, path: str, seconds: float) -> dict[str, float]:
-    command = ["wrk", "-t1", "-c64", f"-d{seconds:g}s", "--latency"]
-    for name, value in target.headers.items():
-        command += ["-H", f"{name}: {value}"]
-    before = cpu_seconds(target.process.pid)
-    text = subprocess.run([*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True, check=True).stdout
-    spent = cpu_seconds(target.process.pid) - before
-    if "Non-2xx" in text:
-        sys.exit(f"bench: {target.name} {path}: {text}")
-    requests = int(re.search(r"(\d+) requests in", text).group(1))  # type: ignore[union-attr]
-    unit = {"us": 1e-3, "ms": 1.0, "s": 1e3}
-    value, name = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))  # type: ignore[union-attr]
-    return {"per_second": rate, "p99_ms": float(value) * unit[name], "cpu_us": spent / requests * 1e6}
-
-
-def keep_to(pid: int, processor: int | None) -> None:
-    """Moves a process with its threads to one processor, or gives it back all."""
-    allowed = os.sched_getaffinity(os.getpid()) if processor is None else {processor}
-    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), allowed)
-
-
-def download(target: Target, path: str, size: int, digest: str = "") -> dict[str, float]:
-    """The server on one processor, curl on another: on one and the same, much of the server's work for TCP is done in
-    the client's calls and counted as its time, so that figures would depend on where the kernel puts the two.
-
-    A client that checks the `digest` is slower than the server and has always something to do. One that throws the bytes
-    away sleeps as often as it happens to be quicker, and to wake it is the greater part of what the server then does."""
-    first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
-    client = ["taskset", "-c", str(last)]
-    command = [*client, "curl", "-s", "-o", "-" if digest else "/dev/null", "-w", "%{stderr}%{http_code} %{size_download}"]
-    for name, value in target.headers.items():
-        command += ["-H", f"{name}: {value}"]
-    keep_to(target.process.pid, first)
-    before, began = cpu_seconds(target.process.pid), time.monotonic()
-    with subprocess.Popen([*command, f"http://127.0.0.1:{target.port}{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as curl:
-        assert curl.stderr is not None
-        if digest:
-            found = subprocess.run([*client, "sha256sum"], stdin=curl.stdout, capture_output=True, text=True, check=True).stdout
-            if found.split()[0] != digest:
-                sys.exit(f"bench: download from {target.name}: the bytes have the digest {found.split()[0]}, not {digest}")
-        code, got = curl.stderr.read().decode().split()
-    seconds = time.monotonic() - began
-    keep_to(target.process.pid, None)
-    if (code, int(got)) != ("200", size):
-        sys.exit(f"bench: download from {target.name}: status {code}, {got} of {size} bytes")
-    return {"gb_per_second": size / seconds / 1e9, "cpu_s_per_gib": (cpu_seconds(target.process.pid) - before) / size * 2**30}
 
 
 def in_turns(rounds: int, sides: dict[str, Callable[[], dict[str, float]]]) -> dict[str, dict[str, list[float]]]:

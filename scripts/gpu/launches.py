@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from speed import WARM_UP, cases, step_words, threads
+from op_speed import threads
+from speed import WARM_UP, cases, step_words
 from stage import Failed, Figures, Missing, Stage
 
 
@@ -16,30 +17,38 @@ def small_models(stage: Stage) -> list[tuple[str, str, int]]:
     return found
 
 
-def graphs(stage: Stage) -> tuple[str, Figures]:
-    """Updates as CUDA graphs and without. Of one shape, with dropout, again and again: the same losses to the last bit. Of text, which
-    graphs pad: the time alone."""
-    figures: Figures = {"rows": []}
-    different: list[str] = []
-    for preset, sentences in (("tiny", 16),) if stage.setting.quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
+def with_and_without(stage: Stage, words: list[object]) -> tuple[Figures, Figures]:
+    """An update's figures with CUDA graphs and without."""
+    words = [*words, "--observed", 0, "--peak-seconds", 0.01, "--device", stage.setting.device]
+    return stage.run(*words, "--cuda-graphs").json(), stage.run(*words).json()
+
+
+def one_shape(stage: Stage, figures: Figures) -> list[str]:
+    """Repeats updates of one shape, with dropout. Returns a line per case whose losses are not bit-equal."""
+    quick, different = stage.setting.quick, []
+    for preset, sentences in (("tiny", 16),) if quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
         words = [stage.setting.program("bench_train_step"), "--preset", preset, "--sentences", sentences, "--dropout", 0.1,
-                 "--attention-dropout", 0.1, "--updates", 2 if stage.setting.quick else 40, "--warmup", 1 if stage.setting.quick else 8, "--observed", 0,
-                 "--peak-seconds", 0.01, "--device", stage.setting.device, "--threads", threads(stage)]
-        words += ["--products", stage.folder / f"{preset}-{sentences}.jsonl"]  # the same algorithms, so the same bits
-        on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
+                 "--attention-dropout", 0.1, "--updates", 2 if quick else 40, "--warmup", 1 if quick else 8, "--threads", threads(stage),
+                 "--products", stage.folder / f"{preset}-{sentences}.jsonl"]  # the same algorithms, so the same bits
+        on, off = with_and_without(stage, words)
         same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
         figures["rows"].append({"preset": preset, "of": "one shape", "target_tokens": sentences * 32, "with_ms": on["step_ms"],
                                 "without_ms": off["step_ms"], "same_losses": same})
         stage.keep(figures)
         if not same:
             different.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
+    return different
+
+
+def graphs(stage: Stage) -> tuple[str, Figures]:
+    """Updates with CUDA graphs and without: of one shape, whose losses must be bit-equal, and of text, which graphs pad."""
+    figures: Figures = {"rows": []}
+    different = one_shape(stage, figures)
     if different:
         raise Failed("; ".join(different), figures)
     for preset, text, tokens in small_models(stage):
         before = WARM_UP if stage.setting.quick else 60  # most sizes have come twice by then
-        words = [*step_words(stage, preset, text, tokens, before), "--observed", 0, "--peak-seconds", 0.01, "--device",
-                 stage.setting.device]
-        on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
+        on, off = with_and_without(stage, step_words(stage, preset, text, tokens, before))
         figures["rows"].append({"preset": preset, "of": text, "target_tokens": tokens, "with_ms": on["step_ms"],
                                 "without_ms": off["step_ms"]})
         stage.keep(figures)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import launches
 import machine
 import report
+import op_speed
 import speed
 import tests
 import training
@@ -49,8 +50,8 @@ FIRST = (
     Part("start", tests.start, 30),
     Part("test_ops", tests.suites_of_ops, 60, 15),
     Part("updates", speed.updates, 60, 20),
-    Part("products", speed.products, 30, 8),
-    Part("hot_ops", speed.hot_ops, 30, 10),
+    Part("products", op_speed.products, 30, 8),
+    Part("hot_ops", op_speed.hot_ops, 30, 10),
     Part("torch_base", speed.torch_base, 90, 40),
 )
 PARTS = (
@@ -66,10 +67,10 @@ PARTS = (
     Part("tatoeba", training.tatoeba, 110, 50),
     Part("multi30k", training.multi30k, 130, 60),
     Part("torch", speed.torch, 120, 30),
-    Part("ops", speed.ops, 150, 25),
+    Part("ops", op_speed.ops, 150, 25),
     Part("decode", speed.decode, 60, 20),
     Part("sanitizer", tests.sanitizer, 130),
-    Part("all_reduce", speed.all_reduce, 60),
+    Part("all_reduce", op_speed.all_reduce, 60),
     Part("ranks", training.ranks, 60, 15),
 )
 

@@ -16,6 +16,13 @@ function note(name, value, unit) {
   console.log(`load_test: ${name.replaceAll('_', ' ')}: ${value} ${unit}`);
 }
 
+function stepOf(update, startMs, count, spikeAt) {
+  const loss = update === spikeAt ? 20 : 2.2 + 7 * Math.exp(-update / (count / 8)) + 0.4 * Math.sin(update * 12.9898);
+  return { kind: 'step', time_ms: startMs + update * 100, update, epoch: update / 5000, loss: Number(loss.toFixed(4)), nll: Number((loss * 0.9).toFixed(4)),
+    gradient_norm: 1, learning_rate: 0.001, target_tokens: 2000, update_target_tokens: 2000, step_ms: 100, data_ms: 1, forward_ms: 30, backward_ms: 60,
+    exposed_communication_ms: 5, optimizer_ms: 3, other_ms: 1 };
+}
+
 /// One rank's records of `count` updates in the largest batches that the server takes; one loss sticks out.
 async function postMillion(server, id, count, spikeAt) {
   const headers = { 'Content-Type': 'application/json', ...(server.token ? { Authorization: `Bearer ${server.token}` } : {}) };
@@ -31,10 +38,7 @@ async function postMillion(server, id, count, spikeAt) {
   for (let first = 1; first <= count; first += BATCH) {
     const records = [];
     for (let update = first; update < first + BATCH && update <= count; update += 1) {
-      const loss = update === spikeAt ? 20 : 2.2 + 7 * Math.exp(-update / (count / 8)) + 0.4 * Math.sin(update * 12.9898);
-      records.push({ sequence: ++sequence, kind: 'step', time_ms: startMs + update * 100, update, epoch: update / 5000, loss: Number(loss.toFixed(4)), nll: Number((loss * 0.9).toFixed(4)),
-        gradient_norm: 1, learning_rate: 0.001, target_tokens: 2000, update_target_tokens: 2000, step_ms: 100, data_ms: 1, forward_ms: 30, backward_ms: 60,
-        exposed_communication_ms: 5, optimizer_ms: 3, other_ms: 1 });
+      records.push({ sequence: ++sequence, ...stepOf(update, startMs, count, spikeAt) });
     }
     await post(records);
   }

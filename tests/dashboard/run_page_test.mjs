@@ -1,27 +1,20 @@
 // What a reader does with the page of a run, in Chromium against a real server that gets a made-up run.
 //   node run_page_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
-import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DetailedRun } from './detailed_run.mjs';
 import { checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, until, watchProblems } from './harness.mjs';
+import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
 const SPIKE = 777;
 const NAN = 901;
 const MANY_KEYS = 300;
 
-const chart = (page, id) => page.locator(`[data-chart="${id}"]`);
 const noteOf = (page, id) => chart(page, id).locator('.chart-note').innerText();
 const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
 const values = async (page, id) => Object.fromEntries(await chart(page, id).locator('.legend-item')
   .evaluateAll((items) => items.map((item) => [item.querySelector(':scope > span:not(.swatch)').textContent, item.querySelector('output').textContent])));
-
-async function open(page, address, run, hash = '') {
-  await page.goto('about:blank');
-  await page.goto(`${address}/#/runs/${run.id}${hash}`);
-  await page.waitForSelector('[data-chart="loss"] canvas');
-}
 
 /// Is it going, how far, is it learning: without scrolling.
 async function checkSummary(page) {
@@ -310,51 +303,6 @@ async function checkOnePoint(page, address, first) {
 }
 
 /// On paper there is every chart, at the width of a sheet and in light colours, and what is below them.
-async function checkPrint(page, address, run, options) {
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await open(page, address, run);
-  const plots = page.locator('[aria-label="Charts"] .chart canvas');
-  const frames = await page.locator('[aria-label="Charts"] .chart').count();
-  assert.ok(await plots.count() < frames, 'not all are in sight');
-  await page.evaluate(() => { window.print = () => { window.dispatchEvent(new Event('beforeprint')); window.printed = true; }; });
-  await page.keyboard.press('Control+p');
-  await page.waitForFunction(() => window.printed === true);
-  assert.equal(await plots.count(), frames);
-  const notes = await page.locator('[aria-label="Charts"] .chart-note').allInnerTexts();
-  assert.ok(notes.every((text) => !/loading|no data/.test(text)), String(notes));
-  const widths = await plots.evaluateAll((all) => all.map((canvas) => canvas.getBoundingClientRect().width));
-  assert.ok(widths.every((width) => width > 250 && width < 350), String(widths));
-  for (const name of ['Ranks', 'Evaluations', 'Log']) await page.getByRole('heading', { name, exact: true }).waitFor();
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'light');
-  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
-  await until('the page is as before', async () => (await plots.count()) < frames);
-  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), undefined);
-  assert.ok(await plots.first().evaluate((canvas) => canvas.getBoundingClientRect().width) > 350);
-  if (options.screenshots) await page.pdf({ path: `${options.screenshots}/run.pdf`, format: 'A4' });
-  await page.emulateMedia({ colorScheme: 'light' });
-}
-
-async function checkDownloads(page, address, run, headers) {
-  await open(page, address, run);
-  const save = async (id, name) => {
-    const waiting = page.waitForEvent('download');
-    await chart(page, id).getByRole('button', { name }).click();
-    const file = await waiting;
-    return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) };
-  };
-  const stored = await (await fetch(`${address}/api/v1/runs/${run.id}/metrics/gradient_norm?agg=raw&format=csv`, { headers })).text();
-  const rows = (text) => text.split('\n').slice(1, 1000).map((row) => row.trim());
-  const gradient = await save('gradient', /CSV/);
-  assert.equal(gradient.name, 'wmt16-base-gradient.csv');
-  assert.deepEqual(rows(String(gradient.bytes)), rows(stored), 'the CSV has the stored digits');
-  const [heads, ...loss] = String((await save('loss', /CSV/)).bytes).split('\n');
-  assert.equal(heads, 'step,time_ms,loss,eval:loss@newstest2015');
-  assert.match(loss.find((row) => row.startsWith('800,')), /^800,\d+,\d[\d.]*,\d[\d.]*$/);
-  const picture = await save('gradient', /PNG/);
-  assert.equal(picture.name, 'wmt16-base-gradient.png');
-  assert.equal(picture.bytes.subarray(0, 8).toString('hex'), '89504e470d0a1a0a');
-}
-
 async function checkSteering(page) {
   await page.evaluate(() => scrollTo(0, 0));
   await page.getByRole('button', { name: 'Stop …' }).click();
@@ -383,8 +331,8 @@ async function checkLooks(page, address, run, options) {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-/// All of it. `token`: what the server wants, or null; the page must be logged in already.
-export async function testRunPage({ page, address, token = null, options }) {
+/// The runs that the checks look at, with their records sent.
+async function makeRuns(address, token) {
   const make = (more) => new DetailedRun(address, { startMs: Date.now() - UPDATES * 310, maxUpdates: 4 * UPDATES, spikeAt: SPIKE, nanAt: NAN, token: token ?? '', ...more });
   const run = make({});
   const other = make({ name: 'wmt16-faster-rate', rate: 0.001 });
@@ -411,6 +359,12 @@ export async function testRunPage({ page, address, token = null, options }) {
   }
   failed.finish('failed', 'rank 2 on birch: CUDA out of memory');
   await Promise.all([failed.flush(), scored.flush()]);
+  return { run, other, wide, first, ended, failed, scored };
+}
+
+/// All of it. `token`: what the server wants, or null; the page must be logged in already.
+export async function testRunPage({ page, address, token = null, options }) {
+  const { run, other, wide, first, ended, failed, scored } = await makeRuns(address, token);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const stop = { now: false };
   const living = run.live(3600, stop);

@@ -174,20 +174,26 @@ class RunsTest(SystemTest):
         self.assertIn("no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1))
         self.assertIn("--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2))
 
-    def test_https_with_certificates_that_are_trusted(self) -> None:
+    def make_certificate(self, name: str) -> None:
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
+                        "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.pem"],
+                       check=True, capture_output=True)
+
+    def start_with_certificate(self, name: str) -> str:
+        """The port of a server that listens with the certificate."""
+        process = subprocess.Popen([BIN / "server", "--listen", "127.0.0.1:0", "--data", self.folder / f"of-{name}", "--tls-cert",
+                                    self.folder / f"{name}.pem", "--tls-key", self.folder / f"{name}.key", "--log-level", "error"],
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        return re.search(r":(\d+)", process.stdout.readline())[1]
+
+    def test_https_with_trusted_certificates(self) -> None:
         for name in ("localhost", "elsewhere"):
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
-                            "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.pem"],
-                           check=True, capture_output=True)
-        for name in ("localhost", "elsewhere"):
-            process = subprocess.Popen([BIN / "server", "--listen", "127.0.0.1:0", "--data", self.folder / f"of-{name}", "--tls-cert",
-                                        self.folder / f"{name}.pem", "--tls-key", self.folder / f"{name}.key", "--log-level", "error"],
-                                       stdout=subprocess.PIPE, text=True)
-            self.addCleanup(process.stdout.close)
-            self.addCleanup(process.wait)
-            self.addCleanup(process.terminate)
-            port = re.search(r":(\d+)", process.stdout.readline())[1]
+            self.make_certificate(name)
+            port = self.start_with_certificate(name)
             token = ["--token-file", str(self.folder / f"of-{name}" / "admin.token"), "--server", f"https://localhost:{port}"]
             authority = ["--ca-file", str(self.folder / f"{name}.pem")]
             self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, code=1))

@@ -12,28 +12,10 @@ from control import ControlServer, ControlTest
 from system import BIN, held_port, wait_for
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "salloc", "squeue", "scancel", "sinfo"]
-
-
-class Slurm:
-    """munged, slurmctld and a slurmd for each node, in a folder. All nodes are this machine."""
-
-    def __init__(self, folder: Path, nodes: int = 1) -> None:
-        self.folder = folder
-        self.holders: list[socket.socket] = []
-        folder.mkdir()
-        for part in ("munge", "state", "spool"):
-            (folder / part).mkdir(mode=0o755 if part == "munge" else 0o700)
-        (folder / "munge.key").write_bytes(os.urandom(128))
-        (folder / "munge.key").chmod(0o600)
-        self.conf = folder / "slurm.conf"
-        name = socket.gethostname().split(".")[0]
-        names = [f"n{number + 1}" for number in range(nodes)]
-        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={self.port()} CPUs=8 State=UNKNOWN"
-                              for node in names)
-        self.conf.write_text(f"""
+CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={name}(127.0.0.1)
-SlurmctldPort={self.port()}
+SlurmctldPort={port}
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
@@ -52,9 +34,28 @@ KillWait=5
 MailProg=/bin/true
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-{described}
+{nodes}
 PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-""", encoding="utf-8")
+"""
+
+
+class Slurm:
+    """munged, slurmctld and a slurmd for each node, in a folder. All nodes are this machine."""
+
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
+        self.folder = folder
+        self.holders: list[socket.socket] = []
+        folder.mkdir()
+        for part in ("munge", "state", "spool"):
+            (folder / part).mkdir(mode=0o755 if part == "munge" else 0o700)
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o600)
+        self.conf = folder / "slurm.conf"
+        name = socket.gethostname().split(".")[0]
+        names = [f"n{number + 1}" for number in range(nodes)]
+        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={self.port()} CPUs=8 State=UNKNOWN"
+                              for node in names)
+        self.conf.write_text(CONFIGURATION.format(name=name, port=self.port(), folder=folder, nodes=described), encoding="utf-8")
         self.env = dict(os.environ, SLURM_CONF=str(self.conf))
         self.processes: list[subprocess.Popen] = []
         self.start("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={folder}/munge.key",

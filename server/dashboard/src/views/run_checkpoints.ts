@@ -14,6 +14,10 @@ const archiveOf = (id: string): string => `${BASE}/checkpoints/${id}/archive.tar
 export const downloadCommand = (server: string, run: string, checkpoint: string): string =>
   `nmt run download ${run} --checkpoint ${checkpoint} --server ${server}`;
 
+const fileList = (row: Checkpoint): HTMLElement => h('details', {}, h('summary', {}, `${row.files.length} files`),
+  h('ul', { class: 'files' }, row.files.map((file) => h('li', {}, h('a', { href: fileOf(row.id, file.name), download: file.name }, file.name),
+    ` ${formatBytes(file.size)} `, h('code', { title: file.sha256 }, file.sha256.slice(0, 12))))));
+
 /// The run's checkpoints with downloads and digests. A pinned checkpoint is never removed.
 export class Checkpoints {
   readonly element: HTMLElement;
@@ -34,9 +38,7 @@ export class Checkpoints {
     return [[formatCount(row.update), row === this.data.bestCheckpoint ? badge('best') : null, row.pinned ? badge('pinned') : null],
       formatFixed(row.sacrebleu, 2), formatLoss(row.loss), formatTime(row.created_at), formatBytes(row.bytes),
       [h('a', { href: archiveOf(row.id), download: `${row.name}.tar` }, 'archive.tar'), ' ', h('a', { href: sumsOf(row.id), download: 'SHA256SUMS' }, 'SHA256SUMS')],
-      h('details', {}, h('summary', {}, `${row.files.length} files`), h('ul', { class: 'files' }, row.files.map((file) => h('li', {},
-        h('a', { href: fileOf(row.id, file.name), download: file.name }, file.name), ` ${formatBytes(file.size)} `,
-        h('code', { title: file.sha256 }, file.sha256.slice(0, 12)))))),
+      fileList(row),
       h('span', { class: 'group' }, may('operate') ? h('button', { type: 'button', class: 'chip', 'aria-pressed': String(row.pinned),
         'aria-label': `Pin the checkpoint of update ${row.update}`, onclick: () => void this.pin(row) }, row.pinned ? 'unpin' : 'pin') : null,
       h('button', { type: 'button', class: 'chip', title: 'Copy the command that downloads and verifies this checkpoint',

@@ -12,13 +12,13 @@ import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
 import type { ViewState } from '../lib/run_view';
 import { hashOfRun } from '../lib/routes';
-import { xValue } from '../lib/x_axis';
 import type { Page, Status } from './page';
 import { followPrinting, type Printable } from './printing';
 import { RunActions } from './run_actions';
 import { ChartGrid, type ChartActions } from './run_charts';
 import { runTiles, runTitle } from './run_header';
 import { healthBand } from './run_health';
+import { aboveZero, fullRange } from './run_range';
 import type { RunSections } from './run_sections';
 import { Toolbar } from './run_toolbar';
 import { verdictBox } from './run_verdict';
@@ -233,8 +233,8 @@ export class RunPage implements Page {
 
   private drawChartsNow(now = false): void {
     if (this.closed || !this.data.run) return;
-    const full = this.fullRange();
-    const shown = this.view.logX ? this.aboveZero(this.view.range ?? full) : this.view.range ?? full;
+    const full = fullRange(this.data, this.view);
+    const shown = this.view.logX ? aboveZero(this.data, this.view.range ?? full) : this.view.range ?? full;
     for (const grid of this.grids()) grid.draw(this.view, shown, full, now);
   }
 
@@ -253,24 +253,6 @@ export class RunPage implements Page {
     return CHARTS.filter(({ when }) => !when || when(this.data));
   }
 
-  private fullRange(): [number, number] {
-    const { data, view } = this;
-    const { step, timeMs } = data.get('loss');
-    const at = (row: number): number => xValue(data.axis, step.at(row) ?? 0, timeMs.at(row) ?? 0);
-    const last = view.range && data.run ? xValue(data.axis, data.run.update, Date.parse(data.run.updated_at)) : at(-1);
-    const from = view.x !== 'wall' ? 0 : view.range ? data.startMs / 1000 : at(0);
-    return last > from ? [from, last] : [from, from + 1];
-  }
-
-  /// A logarithmic axis has no zero, so it begins at the first positive value.
-  private aboveZero([from, to]: [number, number]): [number, number] {
-    const { step, timeMs } = this.data.get('loss');
-    const row = step.findIndex((each, at) => xValue(this.data.axis, each, timeMs[at] ?? 0) > 0);
-    const first = row < 0 ? 1 : xValue(this.data.axis, step[row]!, timeMs[row]!);
-    const low = from > 0 ? from : first;
-    return [low, Math.max(to, low * 1.01)];
-  }
-
   private zoom(range: [number, number] | null): void {
     this.view.range = range;
     this.viewChanged();
@@ -278,7 +260,7 @@ export class RunPage implements Page {
   }
 
   private scale(factor: number): void {
-    const full = this.fullRange();
+    const full = fullRange(this.data, this.view);
     const range = this.view.range ?? full;
     this.zoom(zoomed(range, (range[0] + range[1]) / 2, factor, full));
   }

@@ -57,3 +57,17 @@ export function compareLines(runs: readonly ComparedRun[], key: string, view: Vi
   });
   return { lines, marks, note: [...notes].join(' · ') + (view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : '') };
 }
+
+/// The x values of all runs.
+export function fullRange(runs: readonly ComparedRun[], view: ViewState): [number, number] {
+  let from = Infinity;
+  let to = -Infinity;
+  for (const run of runs) {
+    for (const { x } of compareLines([run], 'loss', { ...view, smoothing: 0 }).lines) {
+      from = Math.min(from, x[0] ?? Infinity);
+      to = Math.max(to, x.at(-1) ?? -Infinity);
+    }
+  }
+  if (view.x !== 'wall') from = 0;
+  return to > from ? [from, to] : [0, 1];
+}

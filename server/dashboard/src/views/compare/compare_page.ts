@@ -4,24 +4,24 @@ import type { Run } from '../../api/types';
 import { Chart } from '../../charts/chart';
 import { zoomed } from '../../charts/chart_data';
 import { onThemeChange } from '../../charts/theme';
-import { h, oncePerFrame, replaceChildren, setText, Slot, type Child } from '../../lib/dom';
+import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
 import { addShortcuts } from '../../lib/keys';
 import { saveBlob } from '../../lib/save';
-import { hashOf, hashOfRun } from '../../lib/routes';
+import { hashOf } from '../../lib/routes';
 import { MAX_COMPARED } from '../../lib/run_view';
 import { Slices } from '../../lib/slices';
 import { tickOf } from '../../lib/ticks';
 import type { Page, Status } from '../page';
 import { followPrinting } from '../printing';
 import { Toolbar } from '../run_toolbar';
-import { colorOf, compareLines, titleOf } from './compare_lines';
+import { compareLines, fullRange, titleOf } from './compare_lines';
 import { comparisonCsv } from './compare_csv';
-import { compareQuery, cutText, parseCompare, type CompareState } from './compare_state';
-import { bestTable, configTable, shortFigure } from './compare_tables';
+import { legend, offered, tableBox } from './compare_legend';
+import { compareQuery, parseCompare, type CompareState } from './compare_state';
+import { bestTable, configTable } from './compare_tables';
 import { ComparedRun, isEval } from './compared_run';
 
 const LIVE_MS = 3000;
-const OFFERED = 5;
 const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy'];
 
 /// Compares runs: curves, best values and differences between their configurations. The address reproduces the view.
@@ -88,19 +88,12 @@ export class ComparePage implements Page {
   }
 
   private mount(): void {
-    const box = (label: string, slot: Slot): HTMLElement => {
-      slot.element.className = 'table-box';
-      slot.element.tabIndex = 0;
-      slot.element.role = 'region';
-      slot.element.ariaLabel = label;
-      return slot.element;
-    };
     const same = h('input', { type: 'checkbox', onchange: () => { this.state = { ...this.state, same: same.checked }; this.changed(); } });
     same.checked = this.state.same;
     replaceChildren(this.body, h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.grid),
-      h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), box('Best values', this.slots.best)),
+      h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), tableBox('Best values', this.slots.best)),
       h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
-        h('label', { class: 'tick' }, same, ' include equal keys')), box('Configuration', this.slots.config)));
+        h('label', { class: 'tick' }, same, ' include equal keys')), tableBox('Configuration', this.slots.config)));
     replaceChildren(this.root, h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
       h('section', { class: 'card section', 'aria-label': 'Compared runs' }, this.slots.legend.element, this.offer.element, h('div', { class: 'filters' },
         h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions, this.keyFields)), this.body);
@@ -187,36 +180,16 @@ export class ComparePage implements Page {
   private drawNow(): void {
     if (this.closed) return;
     const ready = this.runs.filter(({ run }) => run !== null);
-    this.slots.legend.show([this.revision], () => this.legend());
-    this.offer.show([this.known, this.state.runs], () => this.offered());
+    this.slots.legend.show([this.revision], () => legend(this.runs, this.state, (ids) => this.setRuns(ids)));
+    this.offer.show([this.known, this.state.runs], () => offered(this.known, this.state.runs, (ids) => this.setRuns(ids)));
     this.slots.best.show([this.revision], () => bestTable(ready, this.state.keys));
     this.slots.config.show([this.revision], () => configTable(ready, this.state.same));
     this.keyOptions.replaceChildren(...this.offeredKeys().map((value) => h('option', { value })));
     const { view } = this.state;
-    const full = this.fullRange(ready);
+    const full = fullRange(ready, this.state.view);
     for (const [key, chart] of this.charts) {
       this.slices.add(chart, () => chart.update(compareLines(this.runs, key, view), { waiting: this.runs.some(({ run }) => run === null), x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) }));
     }
-  }
-
-  private legend(): HTMLElement {
-    if (this.runs.length === 0) return h('p', {}, 'Choose the runs to compare: tick them in the ', h('a', { href: '#/runs' }, 'list'), ', or add them here.');
-    return h('div', {}, cutText(this.state.asked) ? h('p', { class: 'problem' }, cutText(this.state.asked)) : null, h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
-      h('a', { href: hashOfRun(run.id) }, run.name), at === 0 ? h('span', { class: 'best' }, 'baseline')
-        : h('button', { type: 'button', class: 'chip', onclick: () => this.setRuns([run.id, ...this.without(run.id)]) }, 'make baseline'),
-      h('span', { class: 'muted' }, shortFigure(run)),
-      h('button', { type: 'button', class: 'chip', 'aria-label': `Remove ${run.name}`, onclick: () => this.setRuns(this.without(run.id)) }, '×')))));
-  }
-
-  /// Suggests the newest runs until there are two to compare.
-  private offered(): Child {
-    const free = this.runs.length < 2 ? this.known.filter(({ id }) => !this.state.runs.includes(id)).slice(0, OFFERED) : [];
-    return free.length === 0 ? null : h('p', { class: 'filters' }, h('span', { class: 'muted' }, 'newest'), free.map((run) =>
-      h('button', { type: 'button', class: 'chip', title: run.id, onclick: () => this.setRuns([...this.state.runs, run.id]) }, `+ ${run.name || run.id}`)));
-  }
-
-  private without(id: string): string[] {
-    return this.state.runs.filter((each) => each !== id);
   }
 
   private offeredKeys(): string[] {
@@ -224,21 +197,8 @@ export class ComparePage implements Page {
     return [...all].filter((key) => !this.state.keys.includes(key)).sort();
   }
 
-  private fullRange(runs: readonly ComparedRun[]): [number, number] {
-    let from = Infinity;
-    let to = -Infinity;
-    for (const run of runs) {
-      for (const { x } of compareLines([run], 'loss', { ...this.state.view, smoothing: 0 }).lines) {
-        from = Math.min(from, x[0] ?? Infinity);
-        to = Math.max(to, x.at(-1) ?? -Infinity);
-      }
-    }
-    if (this.state.view.x !== 'wall') from = 0;
-    return to > from ? [from, to] : [0, 1];
-  }
-
   private scale(factor: number): void {
-    const full = this.fullRange(this.runs);
+    const full = fullRange(this.runs, this.state.view);
     const range = this.state.view.range ?? full;
     this.zoom(zoomed(range, (range[0] + range[1]) / 2, factor, full));
   }

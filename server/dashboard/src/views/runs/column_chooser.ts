@@ -26,6 +26,29 @@ export function narrow(all: readonly Offer[], text: string, chosen: readonly str
   return [...first.filter(({ title }) => words.every((word) => title.toLowerCase().includes(word))), ...rest];
 }
 
+function chooserDialog(search: HTMLElement, list: HTMLElement, reset: () => void): HTMLDialogElement {
+  const dialog = h('dialog', { class: 'chooser', 'aria-labelledby': 'columns-title' }, h('div', { class: 'dialog-head' },
+    h('h2', { id: 'columns-title' }, 'Columns'), h('button', { type: 'button', class: 'chip', onclick: reset }, 'default'),
+    h('button', { type: 'button', class: 'chip', onclick: () => dialog.close() }, 'close')),
+  h('label', { for: 'column-search', class: 'visually-hidden' }, 'Find a column'), search, list);
+  dialog.addEventListener('close', () => dialog.remove());
+  return dialog;
+}
+
+/// `id` one place further to the front.
+function movedUp(columns: readonly string[], id: string): string[] {
+  const order = columns.filter((each) => each !== id);
+  order.splice(Math.max(0, columns.indexOf(id) - 1), 0, id);
+  return order;
+}
+
+function choice({ id, title }: Offer, now: readonly string[], set: (columns: string[]) => void, move: (id: string) => void): HTMLElement {
+  const box = h('input', { type: 'checkbox', onchange: () => set(box.checked ? [...now, id] : now.filter((each) => each !== id)) });
+  box.checked = now.includes(id);
+  return h('li', {}, h('label', {}, box, ` ${title}`), now.indexOf(id) > 0
+    ? h('button', { type: 'button', class: 'chip', 'data-move': id, 'aria-label': `Move ${title} to the left`, onclick: () => move(id) }, '←') : null);
+}
+
 /// A dialog to search, choose and reorder columns.
 export function chooseColumns(all: readonly Offer[], chosen: readonly string[], onChange: (columns: readonly string[]) => void): void {
   let now = [...chosen];
@@ -37,30 +60,17 @@ export function chooseColumns(all: readonly Offer[], chosen: readonly string[], 
     draw();
   };
   const move = (id: string): void => {
-    const at = now.indexOf(id);
-    const order = now.filter((each) => each !== id);
-    order.splice(Math.max(0, at - 1), 0, id);
-    set(order);
+    set(movedUp(now, id));
     list.querySelector<HTMLElement>(`[data-move="${CSS.escape(id)}"]`)?.focus();
-  };
-  const item = ({ id, title }: Offer): HTMLElement => {
-    const box = h('input', { type: 'checkbox', onchange: () => set(box.checked ? [...now, id] : now.filter((each) => each !== id)) });
-    box.checked = now.includes(id);
-    return h('li', {}, h('label', {}, box, ` ${title}`), now.indexOf(id) > 0
-      ? h('button', { type: 'button', class: 'chip', 'data-move': id, 'aria-label': `Move ${title} to the left`, onclick: () => move(id) }, '←') : null);
   };
   const draw = (): void => {
     const found = narrow(all, search.value, now);
     const focused = document.activeElement?.closest('li')?.textContent;
-    replaceChildren(list, found.slice(0, MAX_OFFERED).map(item), found.length > MAX_OFFERED
+    replaceChildren(list, found.slice(0, MAX_OFFERED).map((offer) => choice(offer, now, set, move)), found.length > MAX_OFFERED
       ? h('li', { class: 'muted' }, `and ${found.length - MAX_OFFERED} more: narrow the search`) : null);
     if (focused) [...list.children].find((child) => child.textContent === focused)?.querySelector('input')?.focus();
   };
-  const dialog = h('dialog', { class: 'chooser', 'aria-labelledby': 'columns-title' }, h('div', { class: 'dialog-head' },
-    h('h2', { id: 'columns-title' }, 'Columns'), h('button', { type: 'button', class: 'chip', onclick: () => set([...DEFAULT_COLUMNS]) }, 'default'),
-    h('button', { type: 'button', class: 'chip', onclick: () => dialog.close() }, 'close')),
-  h('label', { for: 'column-search', class: 'visually-hidden' }, 'Find a column'), search, list);
-  dialog.addEventListener('close', () => dialog.remove());
+  const dialog = chooserDialog(search, list, () => set([...DEFAULT_COLUMNS]));
   draw();
   document.body.append(dialog);
   dialog.showModal();

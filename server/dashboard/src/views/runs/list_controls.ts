@@ -39,12 +39,7 @@ export class ListControls {
     this.label = h('input', { type: 'search', id: 'label', list: 'labels', placeholder: 'label=value', class: 'narrow',
       oninput: () => actions.change({ label: this.label.value.trim() }) });
     this.archived = h('input', { type: 'checkbox', id: 'archived', onchange: () => actions.change({ archived: this.archived.checked }) });
-    this.states.addEventListener('click', (event) => {
-      const { state: name } = (event.target as HTMLElement).dataset;
-      if (!name) return;
-      const on = this.state.states.includes(name);
-      actions.change({ states: on ? this.state.states.filter((each) => each !== name) : [...this.state.states, name] });
-    });
+    this.states.addEventListener('click', (event) => this.toggleState(event, actions));
     this.changers = [h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(true) }, 'archive'),
       h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(false) }, 'unarchive')];
     this.selection = h('div', { class: 'selection', role: 'group', 'aria-label': 'Ticked runs' }, this.selectedText,
@@ -59,6 +54,13 @@ export class ListControls {
     this.search.value = state.text;
     this.label.value = state.label;
     this.archived.checked = state.archived;
+  }
+
+  private toggleState(event: Event, actions: ControlActions): void {
+    const { state: name } = (event.target as HTMLElement).dataset;
+    if (!name) return;
+    const on = this.state.states.includes(name);
+    actions.change({ states: on ? this.state.states.filter((each) => each !== name) : [...this.state.states, name] });
   }
 
   focusSearch(): void {

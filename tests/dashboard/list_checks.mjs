@@ -1,0 +1,92 @@
+// Checks of the list of runs in a browser: search, sort, columns, keys, notifications. browser_test.mjs calls them.
+import { strict as assert } from 'node:assert';
+import { checkAxe, titled } from './harness.mjs';
+
+const names = (page) => page.locator('.runs tbody a').allInnerTexts();
+const heads = (page) => page.locator('.runs thead th').allInnerTexts();
+
+async function cell(page, name, head) {
+  const at = (await heads(page)).indexOf(head);
+  return page.locator('.runs tbody tr', { has: page.getByText(name, { exact: true }) }).locator('th, td:not(.tools)').nth(at).innerText();
+}
+
+export async function checkList(page, server) {
+  await page.goto(`${server.address}/#/runs`);
+  await page.waitForSelector('tbody a');
+  await page.waitForFunction(() => document.querySelectorAll('.runs tbody tr').length === 3);
+  assert.equal(await cell(page, 'wmt16-base', 'Hosts'), 'alder, birch');
+  const rate = await cell(page, 'wmt16-base', 'Tokens/s');
+  assert.ok(parseFloat(rate) > 20, `four ranks are shown with ${rate} tokens/s`);
+  await page.keyboard.press('/');
+  await page.keyboard.type('base high');
+  await page.waitForFunction(() => document.querySelectorAll('.runs tbody tr').length === 1);
+  assert.deepEqual(await names(page), ['base-high-rate']);
+  assert.match(page.url(), /q=base\+high/);
+  await page.fill('#search', '');
+  await page.getByRole('button', { name: 'succeeded', exact: true }).click();
+  await page.waitForFunction(() => document.querySelectorAll('.runs tbody tr').length === 1);
+  await page.getByRole('button', { name: 'succeeded', exact: true }).click();
+  await page.getByRole('button', { name: 'Best sacreBLEU' }).click();
+  const sorted = await page.locator('.runs thead th[aria-sort]').getAttribute('aria-sort');
+  assert.equal(sorted, 'descending');
+}
+
+/// A column with the min loss and its update, a pinned run, and differences to it; the link shows the same view.
+export async function checkColumns(page, context) {
+  await page.getByRole('button', { name: 'columns' }).click();
+  await page.fill('#column-search', 'loss: min');
+  await page.locator('.choices label', { hasText: /^\s*loss: min/ }).locator('input').check();
+  await page.fill('#column-search', 'learning_rate');
+  await page.locator('.choices label', { hasText: 'configuration: optimizer.learning_rate' }).locator('input').check();
+  await checkAxe(page, 'choice of columns');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => [...document.querySelectorAll('.runs td small.at')].length === 3);
+  assert.equal(await cell(page, 'base-high-rate', 'optimizer.learning_rate'), '0.002');
+  assert.match(await cell(page, 'wmt16-base', 'loss min'), /^\d\.\d+ @[\d,]+$/);
+  await page.locator('.runs tbody tr', { hasText: 'wmt16-base' }).getByRole('button', { name: /^Pin/ }).click();
+  await page.waitForSelector('.off.good, .off.bad');
+  assert.equal((await names(page))[0], 'wmt16-base');
+  const again = await context.newPage();
+  await again.addInitScript(() => localStorage.removeItem('babelring.list'));
+  await again.goto(page.url());
+  await again.waitForSelector('.off.good, .off.bad');
+  assert.deepEqual([await heads(again), await names(again)], [await heads(page), await names(page)]);
+  await again.close();
+}
+
+export async function checkKeys(page) {
+  await page.keyboard.press('?');
+  await page.waitForSelector('dialog.help[open]');
+  await checkAxe(page, 'help');
+  await page.keyboard.press('Escape');
+  await page.locator('h1').click();
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  await page.keyboard.press('x');
+  assert.equal(await page.evaluate(() => document.activeElement.closest('tr').rowIndex), 2);
+  await page.keyboard.press('k');
+  await page.keyboard.press('x');
+  assert.equal(await page.locator('.selection').innerText().then((text) => text.split('\n')[0].trim()), '2 ticked');
+  await page.keyboard.press('c');
+  await page.waitForURL(/#\/compare\?runs=/);
+  await titled(page, 'Compare');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main', 'what had the focus is gone, so the new page has it');
+}
+
+/// The choice to be notified of failures is kept across reloads.
+export async function checkNotify(page, context) {
+  const button = page.locator('button.chip[title^="Browser notification"]');
+  const becomes = (pressed) => page.locator(`button.chip[title^="Browser notification"][aria-pressed="${pressed}"]`).waitFor();
+  await context.grantPermissions(['notifications']);
+  await becomes(false);
+  await button.click();
+  await becomes(true);
+  await page.locator('#notice', { hasText: 'You will be notified' }).waitFor();
+  await page.reload();
+  await becomes(true);
+  await button.click();
+  await becomes(false);
+  await page.reload();
+  await becomes(false);
+  await page.waitForSelector('tbody tr');
+}
