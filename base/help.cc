@@ -101,4 +101,13 @@ void set_help_form(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help and exit");
 }
 
+void add_word_option(CLI::App& app, const std::string& name, const std::vector<std::string>& words,
+                     const std::string& default_word, const std::function<void(std::size_t index)>& set,
+                     const std::string& help) {
+  const auto set_word = [words, set](const std::string& word) {
+    set(static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin()));
+  };
+  app.add_option_function<std::string>(name, set_word, help)->check(CLI::IsMember(words))->default_str(default_word);
+}
+
 }  // namespace babelring

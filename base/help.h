@@ -1,10 +1,14 @@
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/choices.h"
 
 namespace CLI {
 class App;
-class FormatterBase;
 }  // namespace CLI
 
 namespace babelring {
@@ -12,5 +16,19 @@ namespace babelring {
 /// Sets the project's --help format for a program and its subcommands: `--beam N`, then the description, the range and
 /// the default; allowed words in place of a type name. Call before adding options or subcommands.
 void set_help_form(CLI::App& app);
+
+/// Adds an option that accepts one of `words` and passes its index to `set`.
+void add_word_option(CLI::App& app, const std::string& name, const std::vector<std::string>& words,
+                     const std::string& default_word, const std::function<void(std::size_t index)>& set,
+                     const std::string& help);
+
+/// Adds an option for an enum, which keeps its value as default. `member` must outlive `app`.
+template <class Enum>
+void add_choice(CLI::App& app, const std::string& name, Enum& member,
+                const Choices<std::type_identity_t<Enum>>& choices, const std::string& help) {
+  add_word_option(
+      app, name, words_of(choices), word_of(choices, member),
+      [&member, choices](std::size_t index) { member = choices[index].second; }, help);
+}
 
 }  // namespace babelring

@@ -54,7 +54,20 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return items;
 }
 
+std::string place_and_detail(const std::string& file, int line, int column, const std::string& detail) {
+  if (line > 0) return fmt::format("{}:{}:{}: {}", file, line, column, detail);
+  return file.empty() ? detail : fmt::format("{}: {}", file, detail);
+}
+
 }  // namespace
+
+ConfigError::ConfigError(std::string of_key, std::string what, std::string in_file, int at_line, int at_column)
+    : UsageFailure(place_and_detail(in_file, at_line, at_column, what)),
+      file(std::move(in_file)),
+      line(at_line),
+      column(at_column),
+      key(std::move(of_key)),
+      detail(std::move(what)) {}
 
 void OptionBinder::add(OptionField field) {
   field.key = prefix_ + field.key;
@@ -145,14 +158,22 @@ void OptionBinder::text(const char* key, std::string& member, const char* help) 
 }
 
 void OptionBinder::choice(const char* key, std::string& member, std::vector<std::string> allowed, const char* help) {
-  const std::string words = fmt::format("{}", fmt::join(allowed, "|"));
-  const auto set = [&member, allowed = std::move(allowed), words](const std::string& text) {
-    if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-      throw UsageFailure(fmt::format("expected {}, found '{}'{}", words, printable(text), did_you_mean(text, allowed)));
+  add_choice(
+      key, allowed, [&member] { return member; }, [&member, allowed](std::size_t index) { member = allowed[index]; },
+      help);
+}
+
+void OptionBinder::add_choice(const char* key, std::vector<std::string> words, std::function<std::string()> get,
+                              std::function<void(std::size_t index)> set, const char* help) {
+  const std::string type = fmt::format("{}", fmt::join(words, "|"));
+  const auto set_word = [words = std::move(words), type, set = std::move(set)](const std::string& text) {
+    const auto at = std::find(words.begin(), words.end(), text);
+    if (at == words.end()) {
+      throw UsageFailure(fmt::format("expected {}, found '{}'{}", type, printable(text), did_you_mean(text, words)));
     }
-    member = text;
+    set(static_cast<std::size_t>(at - words.begin()));
   };
-  add({.key = key, .help = help, .type = words, .get = [&member] { return member; }, .set = set});
+  add({.key = key, .help = help, .type = type, .get = std::move(get), .set = set_word});
 }
 
 void OptionBinder::list(const char* key, std::vector<std::string>& member, const char* help) {
@@ -184,18 +205,18 @@ std::vector<std::string> OptionBinder::keys() const {
 void apply_override(const OptionBinder& binder, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) {
-    throw UsageFailure(fmt::format("override '{}': expected key=value", printable(assignment)));
+    throw ConfigError("", fmt::format("override '{}': expected key=value", printable(assignment)));
   }
   const std::string_view key = assignment.substr(0, equals);
   const OptionField* field = binder.find(key);
   if (field == nullptr) {
-    throw UsageFailure(
-        fmt::format("override: unknown key '{}'{}", printable(key), did_you_mean_key(key, binder.keys())));
+    throw ConfigError(printable(key), fmt::format("override: unknown key '{}'{}", printable(key),
+                                                  did_you_mean_key(key, binder.keys())));
   }
   try {
     field->set(std::string(assignment.substr(equals + 1)));
   } catch (const UsageFailure& failure) {
-    throw UsageFailure(fmt::format("override {}: {}", key, failure.what()));
+    throw ConfigError(field->key, fmt::format("override {}: {}", key, failure.what()));
   }
 }
 

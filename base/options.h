@@ -4,11 +4,24 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/failure.h"
+#include "base/result.h"
 
 namespace babelring {
+
+/// An invalid configuration. what() is "FILE:LINE:COLUMN: DETAIL", or DETAIL if the place is unknown.
+struct ConfigError : UsageFailure {
+  ConfigError(std::string of_key, std::string what, std::string in_file = {}, int at_line = 0, int at_column = 0);
+
+  std::string file;          // empty if unknown
+  int line = 0, column = 0;  // from 1; 0 if unknown
+  std::string key;           // dotted; empty if the error concerns no single key
+  std::string detail;        // one line that names the key
+};
 
 /// A configuration key bound to a member of an option struct.
 struct OptionField {
@@ -48,6 +61,25 @@ class OptionBinder {
   void text(const char* key, std::string& member, const char* help);
   /// One of the words in `allowed`.
   void choice(const char* key, std::string& member, std::vector<std::string> allowed, const char* help);
+  /// The value of one of the words: b.choice("norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "…").
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void choice(const char* key, Enum& member, const Choices<std::type_identity_t<Enum>>& choices, const char* help) {
+    add_choice(
+        key, words_of(choices), [&member, choices] { return word_of(choices, member); },
+        [&member, choices](std::size_t index) { member = choices[index].second; }, help);
+  }
+  /// A value with a text form, such as Interval: `static Result<T> parse(std::string_view)` and `std::string text()`.
+  /// parse(text()) must give the same value.
+  template <class T>
+  void parsed(const char* key, T& member, const char* help) {
+    const auto set = [&member](const std::string& text) {
+      Result<T> value = T::parse(text);
+      if (!value) throw UsageFailure(value.error());
+      member = std::move(value).value();
+    };
+    add({.key = key, .help = help, .type = "text", .get = [&member] { return member.text(); }, .set = set});
+  }
   /// A YAML sequence of scalars, or a comma-separated override.
   void list(const char* key, std::vector<std::string>& member, const char* help);
 
@@ -67,16 +99,18 @@ class OptionBinder {
 
  private:
   void add(OptionField field);
+  void add_choice(const char* key, std::vector<std::string> words, std::function<std::string()> get,
+                  std::function<void(std::size_t index)> set, const char* help);
+
   std::string prefix_;
   std::vector<OptionField> fields_;
 };
 
-/// Loads YAML text into the bound members. Throws UsageFailure with `file:line:column` on unknown keys (naming the
-/// nearest known key), wrong types, values out of range, duplicate keys, invalid UTF-8, texts over 1 MiB and nesting
-/// deeper than 16.
+/// Loads YAML text into the bound members. Throws ConfigError on unknown keys (naming the nearest known key), wrong
+/// types, values out of range, duplicate keys, invalid UTF-8, texts over 1 MiB and nesting deeper than 16.
 void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name);
 
-/// Applies an override `key=value`. Throws UsageFailure naming the key, and the nearest known key if it is unknown.
+/// Applies an override `key=value`. Throws ConfigError naming the key, and the nearest known key if it is unknown.
 void apply_override(const OptionBinder& binder, std::string_view assignment);
 
 /// Formats all fields as YAML, in order of declaration, nested by dotted key. load_yaml() reads back equal values.

@@ -79,8 +79,8 @@ class OptionReader : public YAML::EventHandler {
   }
 
  private:
-  [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& what) const {
-    throw UsageFailure(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, what));
+  [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& detail) const {
+    throw ConfigError(printable(key_.value_or("")), detail, file_, mark.line + 1, mark.column + 1);
   }
 
   void begin_key(const YAML::Mark& mark, const std::string& name) {
@@ -157,20 +157,20 @@ std::string yaml_value(const OptionField& field) {
 
 void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name) {
   if (yaml.size() > max_yaml_bytes) {
-    throw UsageFailure(fmt::format("{}: {} bytes, expected at most {}", file_name, yaml.size(), max_yaml_bytes));
+    throw ConfigError("", fmt::format("{} bytes, expected at most {}", yaml.size(), max_yaml_bytes),
+                      std::string(file_name));
   }
   if (yaml.find('\0') != std::string_view::npos || !is_utf8(yaml)) {
-    throw UsageFailure(fmt::format("{}: not UTF-8 YAML", file_name));
+    throw ConfigError("", "not UTF-8 YAML", std::string(file_name));
   }
   std::istringstream stream{std::string(yaml)};
   OptionReader reader(binder, file_name);
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(reader);
-    if (parser) throw UsageFailure(fmt::format("{}: expected one YAML document, found more", file_name));
+    if (parser) throw ConfigError("", "expected one YAML document, found more", std::string(file_name));
   } catch (const YAML::Exception& error) {
-    throw UsageFailure(
-        fmt::format("{}:{}:{}: {}", file_name, error.mark.line + 1, error.mark.column + 1, printable(error.msg)));
+    throw ConfigError("", printable(error.msg), std::string(file_name), error.mark.line + 1, error.mark.column + 1);
   }
 }
 

@@ -113,7 +113,7 @@ Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loade
                           {"chrf", chrf.corpus(hypotheses, {set.references})},
                           {"chrf_signature", chrf.signature()},
                           {"beam", arguments.model.translate.beam.beam},
-                          {"precision", arguments.model.precision},
+                          {"precision", name_of(arguments.model.precision)},
                           {"seconds", seconds},
                           {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
   return {std::move(figures), std::move(hypotheses)};

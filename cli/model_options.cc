@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/help.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/ops/precision.h"
-#include "nmt/parallel/device.h"
 
 namespace babelring {
 
@@ -13,11 +13,8 @@ void ModelOptions::declare(CLI::App& command) {
   command
       .add_option("--checkpoint", checkpoint, "checkpoint, or a run's folder to use its best or else newest checkpoint")
       ->required();
-  command
-      .add_option("--precision", precision,
-                  "precision of matmuls: f32, or bf16, which is faster if the hardware supports it")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
+  add_choice(command, "--precision", precision, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+             "precision of matmuls: f32, or bf16, which is faster if the hardware supports it");
   command
       .add_option("--threads", threads,
                   "compute threads; 0: OMP_NUM_THREADS, or one per processor that affinity and CPU quota allow")
@@ -30,9 +27,9 @@ void ModelOptions::declare(CLI::App& command) {
 }
 
 void ModelOptions::declare_device(CLI::App& command) {
-  command.add_option("--device", device, "compute device; auto uses a CUDA GPU if available, otherwise the CPU")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
+  using enum DeviceChoice;
+  add_choice(command, "--device", device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
+             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
 }
 
 void ModelOptions::declare_search(CLI::App& command) {
@@ -44,15 +41,9 @@ void ModelOptions::declare_search(CLI::App& command) {
       .add_option("--length-penalty", beam.length_penalty, "exponent; larger values favor longer translations; 0: none")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
-  command
-      .add_option_function<std::string>(
-          "--length-formula",
-          [&beam](const std::string& name) {
-            beam.length_formula = name == "gnmt" ? LengthFormula::gnmt : LengthFormula::power;
-          },
-          "divide the log-probability of n tokens by n^penalty (power) or ((5+n)/6)^penalty (gnmt)")
-      ->check(CLI::IsMember({"power", "gnmt"}))
-      ->default_str("power");
+  add_choice(command, "--length-formula", beam.length_formula,
+             {{"power", LengthFormula::power}, {"gnmt", LengthFormula::gnmt}},
+             "divide the log-probability of n tokens by n^penalty (power) or ((5+n)/6)^penalty (gnmt)");
   command
       .add_option("--max-length-factor", beam.max_length_factor,
                   "max tokens of a translation, as a multiple of the source tokens")
@@ -84,9 +75,8 @@ std::unique_ptr<Backend> ModelOptions::make_backend() const {
 
 LoadedModel ModelOptions::load(Backend& backend) const {
   translate.check();
-  const DType type = precision == "bf16" ? DType::bf16 : DType::f32;
-  require_products(backend, type, "--precision f32");
-  return load_model(find_checkpoint(checkpoint), backend, type);
+  require_products(backend, precision, "--precision f32");
+  return load_model(find_checkpoint(checkpoint), backend, precision);
 }
 
 }  // namespace babelring

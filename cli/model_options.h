@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nmt/decode/translator.h"
+#include "nmt/parallel/device.h"
 #include "nmt/train/checkpointing/model_loader.h"
 
 namespace CLI {
@@ -15,8 +16,8 @@ namespace babelring {
 /// Options of all subcommands that run a model.
 struct ModelOptions {
   std::string checkpoint;
-  std::string precision = "f32";
-  std::string device = "auto";
+  DType precision = DType::f32;
+  DeviceChoice device = DeviceChoice::automatic;
   int threads = 0;
   TranslateOptions translate;
 

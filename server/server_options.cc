@@ -98,7 +98,7 @@ bool is_from_file(const CLI::App& app, const std::vector<std::string>& arguments
 struct RawOptions {
   std::string listen = "127.0.0.1:8080";
   std::vector<std::string> hosts, origins;
-  std::string log_format = "text", access_log = "refused";
+  std::string log_format = "text";
   std::int64_t slow_request_ms = 1000, access_log_mb = 64;
   bool insecure = false, without_tokens = false;
 };
@@ -143,10 +143,10 @@ void declare_logs(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                  "format of the log on standard error: text, or json for one object per line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.add_option("--access-log", raw.access_log,
-                 "requests written to the access log: refused (includes slow requests), all or none")
-      ->check(CLI::IsMember({"refused", "all", "none"}))
-      ->capture_default_str();
+  using Which = http::AccessLog::Which;
+  add_choice(app, "--access-log", options.access_log.which,
+             {{"refused", Which::refused}, {"all", Which::all}, {"none", Which::none}},
+             "requests written to the access log: refused (includes slow requests), all or none");
   app.add_option("--access-log-file", options.access_log.file,
                  "access log file, JSON lines; -: standard error; default: DATA/access.log");
   app.add_option("--access-log-mb", raw.access_log_mb,
@@ -168,11 +168,7 @@ void declare_audit(CLI::App& app, ServerOptions& options) {
 }
 
 void convert_logs(ServerOptions& options, const RawOptions& raw) {
-  using Which = http::AccessLog::Which;
   options.json_log = raw.log_format == "json";
-  options.access_log.which = raw.access_log == "all"    ? Which::all
-                             : raw.access_log == "none" ? Which::none
-                                                        : Which::refused;
   options.access_log.slow = std::chrono::milliseconds(raw.slow_request_ms);
   options.access_log.max_file_bytes = raw.access_log_mb << 20;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -16,26 +15,15 @@
 namespace babelring {
 namespace {
 
-/// Removes "12:" from the front of `text` and returns 12; returns 0 if `text` does not begin with a number and ':'.
-std::int64_t take_number(std::string_view& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end == text.data() + text.size() || *end != ':') return 0;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
-  return number;
-}
-
-/// Finds the key in a message: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' appears twice".
-std::string key_in(std::string_view detail) {
-  for (const std::string_view words : {"unknown key '", "key '"}) {
-    if (!detail.starts_with(words)) continue;
-    detail.remove_prefix(words.size());
-    return std::string(detail.substr(0, detail.find('\'')));
-  }
-  const std::string_view key = detail.substr(0, detail.find(':'));
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_.";
-  const bool formed = key.size() < detail.size() && !key.empty() && key.find_first_not_of(letters) == key.npos;
-  return formed ? std::string(key) : "";
+json::object fault_of(const ConfigError& error) {
+  json::object fault;
+  if (error.line > 0) fault["line"] = error.line;
+  if (error.column > 0) fault["column"] = error.column;
+  std::string pointer = error.key.empty() ? "" : "/" + error.key;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  fault["pointer"] = pointer;
+  fault["detail"] = error.detail;
+  return fault;
 }
 
 json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
@@ -56,8 +44,8 @@ json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
 }
 
 json::object check_result(const TrainConfig& config, std::int64_t ranks) {
-  const Duration end = parse_duration("training.stop_after", config.training.stop_after);
-  const bool by_updates = end.unit() == Duration::Unit::updates;
+  const Interval& end = config.training.stop_after;
+  const bool by_updates = end.unit() == Interval::Unit::updates;
   json::array unknown;
   json::value memory;
   try {
@@ -84,23 +72,6 @@ void check_sets(const Manifest& manifest, const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
-json::object config_fault(std::string_view message, std::string_view file) {
-  json::object fault;
-  std::string_view rest = message;
-  if (rest.starts_with(file) && rest.substr(file.size()).starts_with(':')) {
-    rest.remove_prefix(file.size() + 1);
-    const std::int64_t line = take_number(rest), column = line > 0 ? take_number(rest) : 0;
-    if (line > 0) fault["line"] = line;
-    if (column > 0) fault["column"] = column;
-    while (rest.starts_with(' ')) rest.remove_prefix(1);
-  }
-  std::string pointer = key_in(rest);
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  fault["pointer"] = pointer.empty() ? "" : "/" + pointer;
-  fault["detail"] = rest;
-  return fault;
-}
-
 int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
                        std::int64_t ranks) {
   json::object result;
@@ -113,8 +84,10 @@ int print_config_check(const std::string& file, const std::vector<std::string>& 
       result["errors"] = {
           json::object{{"pointer", "/data/folder"}, {"detail", fmt::format("data.folder: {}", failure.what())}}};
     }
+  } catch (const ConfigError& error) {
+    result["errors"] = {fault_of(error)};
   } catch (const Failure& failure) {
-    result["errors"] = {config_fault(failure.what(), file)};
+    result["errors"] = {json::object{{"pointer", ""}, {"detail", failure.what()}}};
   }
   std::cout << to_text(result) << std::endl;
   return result.contains("errors") ? 2 : 0;

@@ -24,7 +24,7 @@ std::string time_left(const StepRecord& step) {
 }  // namespace
 
 Console::Console(const TrainConfig& config, bool terminal)
-    : terminal_(terminal), log_every_(parse_duration("training.log_every", config.training.log_every)) {}
+    : terminal_(terminal), log_every_(config.training.log_every) {}
 
 Console::~Console() {
   if (terminal_) fmt::print(stderr, "\x1b[K");

@@ -38,7 +38,7 @@ class Console : public RecordSink {
 
   bool terminal_;
   std::optional<SteadyClock::time_point> last_drawn_;
-  Duration log_every_;
+  Interval log_every_;
   Progress progress_;
   Window window_;
 };

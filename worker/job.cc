@@ -170,7 +170,8 @@ ReporterOptions reporter_options(const JobOptions& options, const std::filesyste
 /// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
 ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& communicator) {
   ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
-  if (config.training.precision == "bf16") require_products(*chosen.backend, DType::bf16, "training.precision=f32");
+  if (config.training.precision == DType::bf16)
+    require_products(*chosen.backend, DType::bf16, "training.precision=f32");
   return chosen;
 }
 
@@ -204,7 +205,7 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
   return {{"vocabulary", manifest.vocabulary.sha256, same_data},
           {"training set", digest_of(config.data.train_set), same_data},
           {"validation set", digest_of(config.data.valid_set), same_data},
-          {"precision", config.training.precision, "every rank needs the same"},
+          {"precision", std::string(name_of(config.training.precision)), "every rank needs the same"},
           {"kernels", kernels, same_kernels},
           {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
@@ -234,7 +235,7 @@ void tune_products(const TrainConfig& config, const std::filesystem::path& folde
 
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer,
                         const ProgressMeter& progress) {
-  const Duration end = parse_duration("training.stop_after", config.training.stop_after);
+  const Interval& end = config.training.stop_after;
   return {.event = "started",
           .detail = trainer.state().progress.update > 0
                         ? fmt::format("resumed after update {}", trainer.state().progress.update)
@@ -246,7 +247,7 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .world_size = communicator.size(),
           .pid = getpid(),
           .parameters = trainer.model().parameters().count(),
-          .max_updates = end.unit() == Duration::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0,
+          .max_updates = end.unit() == Interval::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0,
           .end = progress.end(),
           .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty()};
 }
@@ -277,10 +278,6 @@ GradientComm transport_for(const TrainConfig& config, const Vocabulary& vocabula
 
 std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config) {
   return options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
-}
-
-ProgressMeter progress_meter(const TrainingConfig& training) {
-  return {parse_duration("training.stop_after", training.stop_after), training.max_minutes};
 }
 
 /// The folder for TensorBoard event files; empty if none are written.
@@ -349,7 +346,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
-  ProgressMeter progress = progress_meter(config.training);
+  ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
   RecordFanout records(progress, console.get(), reporter, heartbeat.get());
 
   Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,

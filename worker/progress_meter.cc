@@ -7,13 +7,13 @@
 namespace babelring {
 namespace {
 
-std::string_view unit_of(Duration::Unit unit) {
+std::string_view unit_of(Interval::Unit unit) {
   switch (unit) {
-    case Duration::Unit::updates:
+    case Interval::Unit::updates:
       return "update";
-    case Duration::Unit::epochs:
+    case Interval::Unit::epochs:
       return "epoch";
-    case Duration::Unit::target_tokens:
+    case Interval::Unit::target_tokens:
       break;
   }
   return "target token";

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "nmt/optim/duration.h"
+#include "nmt/optim/interval.h"
 
 namespace babelring {
 
@@ -12,7 +12,8 @@ namespace babelring {
 class ProgressMeter {
  public:
   /// Training ends after `stop_after` or `max_minutes`, whichever is reached first. 0 minutes: no time limit.
-  ProgressMeter(Duration stop_after, double max_minutes) : stop_after_(stop_after), max_minutes_(max_minutes) {}
+  ProgressMeter(Interval stop_after, double max_minutes)
+      : stop_after_(std::move(stop_after)), max_minutes_(max_minutes) {}
 
   /// Starts measuring. For a resumed run, `progress` and `minutes` are its progress and training time so far.
   void begin(const Progress& progress, double minutes);
@@ -26,7 +27,7 @@ class ProgressMeter {
   /// From 0 to 1, by the limit that is reached first.
   double fraction_done() const;
 
-  Duration stop_after_;
+  Interval stop_after_;
   double max_minutes_;
   Stopwatch watch_;
   Progress progress_;

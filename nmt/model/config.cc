@@ -13,9 +13,10 @@ void ModelConfig::bind(OptionBinder& b) {
   b.number("dropout", dropout, 0, 0.99, "dropout probability on embeddings and sub-layer outputs");
   b.number("attention_dropout", attention_dropout, 0, 0.99, "dropout probability on attention weights");
   b.number("activation_dropout", activation_dropout, 0, 0.99, "dropout probability after the feed-forward ReLU");
-  b.choice("norm", norm, {"pre", "post"},
+  b.choice("norm", norm, {{"pre", NormPlace::pre}, {"post", NormPlace::post}},
            "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
-  b.choice("tied_embeddings", tied_embeddings, {"all", "decoder", "none"},
+  b.choice("tied_embeddings", tied_embeddings,
+           {{"all", TiedEmbeddings::all}, {"decoder", TiedEmbeddings::decoder}, {"none", TiedEmbeddings::none}},
            "embeddings that share one table; all: source, target and output; decoder: target and output; none: three "
            "tables");
   b.flag("attention_bias", attention_bias, "add biases to the attention projections (Vaswani et al. 2017 use none)");
@@ -23,8 +24,9 @@ void ModelConfig::bind(OptionBinder& b) {
 
 void ModelConfig::check() const {
   if (width % heads != 0)
-    throw UsageFailure(fmt::format("model.heads: {} does not divide model.width {}", heads, width));
-  if (width % 2 != 0) throw UsageFailure(fmt::format("model.width: {} is odd; sinusoidal positions need pairs", width));
+    throw ConfigError("model.heads", fmt::format("model.heads: {} does not divide model.width {}", heads, width));
+  if (width % 2 != 0)
+    throw ConfigError("model.width", fmt::format("model.width: {} is odd; sinusoidal positions need pairs", width));
 }
 
 ModelConfig model_preset(const std::string& name) {
@@ -46,8 +48,8 @@ ModelConfig model_preset(const std::string& name) {
     return config;
   }
   const std::vector<std::string> known = {"transformer-tiny", "transformer-base", "transformer-big"};
-  throw UsageFailure(
-      fmt::format("preset: '{}' is unknown; known are {}{}", name, fmt::join(known, ", "), did_you_mean(name, known)));
+  throw ConfigError("preset", fmt::format("preset: '{}' is unknown; known are {}{}", name, fmt::join(known, ", "),
+                                          did_you_mean(name, known)));
 }
 
 }  // namespace babelring

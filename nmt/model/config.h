@@ -4,8 +4,16 @@
 #include <string>
 
 #include "base/options.h"
+#include "nmt/layers/residual_block.h"
 
 namespace babelring {
+
+/// Embeddings that share one table.
+enum class TiedEmbeddings {
+  all,      // source, target and output
+  decoder,  // target and output
+  none,     // three tables
+};
 
 /// Architecture of an encoder-decoder Transformer. bind() documents each member.
 struct ModelConfig {
@@ -17,12 +25,12 @@ struct ModelConfig {
   double dropout = 0.1;
   double attention_dropout = 0;
   double activation_dropout = 0;
-  std::string norm = "pre";
-  std::string tied_embeddings = "all";
+  NormPlace norm = NormPlace::pre;
+  TiedEmbeddings tied_embeddings = TiedEmbeddings::all;
   bool attention_bias = false;
 
   void bind(OptionBinder& binder);
-  /// Throws UsageFailure if width is odd or not a multiple of heads.
+  /// Throws ConfigError if width is odd or not a multiple of heads.
   void check() const;
 };
 

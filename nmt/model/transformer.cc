@@ -14,7 +14,7 @@ LayerOptions layer_options(const ModelConfig& config) {
                         .dropout = static_cast<float>(config.attention_dropout),
                         .bias = config.attention_bias},
           .inner = config.inner,
-          .norm = config.norm == "pre" ? NormPlace::pre : NormPlace::post,
+          .norm = config.norm,
           .dropout = static_cast<float>(config.dropout),
           .activation_dropout = static_cast<float>(config.activation_dropout)};
 }
@@ -45,8 +45,8 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   const LayerOptions options = layer_options(config);
   const auto dropout = static_cast<float>(config.dropout);
 
-  target_table_ = table(config.tied_embeddings == "all" ? "embedding" : "decoder.embedding");
-  source_table_ = config.tied_embeddings == "all" ? target_table_ : table("encoder.embedding");
+  target_table_ = table(config.tied_embeddings == TiedEmbeddings::all ? "embedding" : "decoder.embedding");
+  source_table_ = config.tied_embeddings == TiedEmbeddings::all ? target_table_ : table("encoder.embedding");
   source_embedding_.emplace(*source_table_, dropout, source_embedding_site);
   for (int i = 0; i < config.encoder_layers; ++i) {
     encoder_.emplace_back(store_, "encoder." + std::to_string(i), options,
@@ -63,7 +63,7 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
   key_values_.emplace(std::move(key_values));
   if (options.norm == NormPlace::pre) decoder_norm_.emplace(store_, "decoder.norm", config.width);
-  output_table_ = config.tied_embeddings == "none" ? table("output") : target_table_;
+  output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : target_table_;
   loss_.emplace(*output_table_, label_smoothing);
 
   store_.allocate(memory, compute);
@@ -187,7 +187,8 @@ void Transformer::clear_embedding_gradients(Context& context) const {
 
 /// After the loss: reports the output table if no embedding gradient is added to it later.
 void Transformer::projection_ready(Context& context) const {
-  if (config_.tied_embeddings == "none" || context.embedding_rows != nullptr) context.ready(output_table_);
+  if (config_.tied_embeddings == TiedEmbeddings::none || context.embedding_rows != nullptr)
+    context.ready(output_table_);
 }
 
 /// After backward: reports the embedding tables.

@@ -1,18 +1,18 @@
 #pragma once
 
-#include <string>
-
 #include "base/options.h"
-#include "nmt/optim/duration.h"
+#include "nmt/optim/interval.h"
 
 namespace babelring {
 
+enum class Decay { inverse_sqrt, linear, constant };
+
 /// Options of Schedule. bind() documents each member.
 struct ScheduleOptions {
-  std::string schedule = "inverse-sqrt";
+  Decay schedule = Decay::inverse_sqrt;
   double learning_rate = 0.0007;
-  std::string warm_up = "4000u";
-  std::string decay = "100000u";
+  Interval warm_up = "4000u";
+  Interval decay = "100000u";
   double final_fraction = 0;
 
   void bind(OptionBinder& binder);
@@ -24,20 +24,14 @@ struct ScheduleOptions {
 ///   constant
 class Schedule {
  public:
-  /// Throws UsageFailure that names the key if a duration cannot be parsed, or if the units of warm_up and decay differ
-  /// in a linear schedule.
+  /// Throws ConfigError if the units of warm_up and decay differ in a linear schedule.
   explicit Schedule(const ScheduleOptions& options);
 
   /// Learning rate of an update. `progress` includes that update, so the first call has progress.update == 1.
   double learning_rate(const Progress& progress) const;
 
  private:
-  std::string kind_;
-  double peak_, final_fraction_;
-  Duration warm_up_, decay_;
+  ScheduleOptions options_;
 };
-
-/// Parses the duration configured under `key`. Throws UsageFailure: "optimizer.warm_up: expected …, found '…'".
-Duration parse_duration(const std::string& key, const std::string& text);
 
 }  // namespace babelring

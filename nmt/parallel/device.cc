@@ -35,8 +35,8 @@ std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::ve
   return "";
 }
 
-ChosenBackend choose_backend(const std::string& device, int threads, Communicator& communicator) {
-  if (device == "cpu") return {make_cpu_backend(threads), "", ""};
+ChosenBackend choose_backend(DeviceChoice device, int threads, Communicator& communicator) {
+  if (device == DeviceChoice::cpu) return {make_cpu_backend(threads), "", ""};
   const DeviceReport own = report_device(communicator.local_rank());
   std::vector<DeviceReport> reports;
   for (const std::string& text : communicator.all_gather((own.identity.empty() ? "-" + own.why : "+" + own.identity))) {
@@ -44,7 +44,7 @@ ChosenBackend choose_backend(const std::string& device, int threads, Communicato
   }
   const std::string why = why_not_cuda(reports, communicator.hosts());
   if (why.empty()) return {make_cuda_backend(own.device), "", own.identity};
-  if (device == "cuda") throw UsageFailure(fmt::format("device cuda: {}; use auto or cpu", why));
+  if (device == DeviceChoice::cuda) throw UsageFailure(fmt::format("device cuda: {}; use auto or cpu", why));
   return {make_cpu_backend(threads), why, ""};
 }
 

@@ -23,6 +23,8 @@ DeviceReport report_device(int local_rank);
 /// `reports` and `hosts` (host names) are indexed by rank.
 std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::vector<std::string>& hosts);
 
+enum class DeviceChoice { automatic, cpu, cuda };
+
 /// The result of choose_backend().
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;
@@ -30,9 +32,9 @@ struct ChosenBackend {
   std::string gpu;      // UUID of the GPU; empty on the CPU
 };
 
-/// Creates the backend for `device`: auto, cpu or cuda. All ranks get the same kind: auto chooses CUDA if every rank
+/// Creates the backend for `device`. All ranks get the same kind: automatic chooses CUDA if every rank
 /// has its own GPU, otherwise the CPU with `threads` threads. Collective: every rank calls it. Throws UsageFailure if
 /// `device` is cuda and a rank has no GPU of its own.
-ChosenBackend choose_backend(const std::string& device, int threads, Communicator& communicator);
+ChosenBackend choose_backend(DeviceChoice device, int threads, Communicator& communicator);
 
 }  // namespace babelring

@@ -1,13 +1,36 @@
 #include "nmt/train/config.h"
 
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "base/name_fault.h"
 #include "nmt/parallel/bucket_size.h"
 
 namespace babelring {
+namespace {
+
+const Choices<GradientPath>& gradient_paths() {
+  using enum GradientPath;
+  static const Choices<GradientPath> paths = {{"auto", automatic}, {"shared_memory", shared_memory},
+                                              {"ring", ring},      {"mpi", mpi},
+                                              {"nccl", nccl},      {"nccl_ring", nccl_ring}};
+  return paths;
+}
+
+AllReduceAlgorithm host_algorithm(GradientPath path) {
+  switch (path) {
+    case GradientPath::shared_memory:
+      return AllReduceAlgorithm::shared_memory;
+    case GradientPath::ring:
+      return AllReduceAlgorithm::ring;
+    case GradientPath::mpi:
+      return AllReduceAlgorithm::mpi;
+    default:
+      return AllReduceAlgorithm::automatic;
+  }
+}
+
+}  // namespace
 
 void DataConfig::bind(OptionBinder& b) {
   b.text("folder", folder, "folder written by `nmt prepare`");
@@ -31,20 +54,22 @@ void OptimizerConfig::bind(OptionBinder& b) {
 }
 
 void DivergenceConfig::bind(OptionBinder& b) {
-  b.text("after", after,
-         "end training as diverged after N consecutive updates with a non-finite gradient (20u), or after a validation "
-         "with a non-finite loss; 0u: never");
+  b.parsed(
+      "after", after,
+      "end training as diverged after N consecutive updates with a non-finite gradient (20u), or after a validation "
+      "with a non-finite loss; 0u: never");
   b.integer("rewind", rewind, 0, 1000,
             "max number of times a diverged run returns to its newest good checkpoint instead of ending; each time "
             "halves the learning rate");
 }
 
 void TrainingConfig::bind(OptionBinder& b) {
-  b.text("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
+  b.parsed("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
   b.number("max_minutes", max_minutes, 0, 1e7, "max training time in minutes, including earlier attempts; 0: no limit");
-  b.choice("precision", precision, {"bf16", "f32"},
+  b.choice("precision", precision, {{"bf16", DType::bf16}, {"f32", DType::f32}},
            "data type of activations and matmuls; master weights and Adam moments are always f32");
-  b.choice("device", device, {"auto", "cpu", "cuda"},
+  b.choice("device", device,
+           {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
            "compute device; auto: CUDA if every rank has its own GPU, otherwise the CPU");
   b.flag("cuda_graphs", cuda_graphs,
          "GPU only: pad batches of similar size to one size and replay forward and backward as a CUDA graph; faster "
@@ -59,18 +84,18 @@ void TrainingConfig::bind(OptionBinder& b) {
          "checkpoint folder whose weights a new run starts from; the vocabulary must be the same; optimizer, schedule "
          "and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
-  b.text("log_every", log_every,
-         "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
-         "the previous line");
-  b.text("digest_every", digest_every,
-         "interval at which the step record contains a SHA-256 of the weights, in u, e or t; 0: never");
+  b.parsed("log_every", log_every,
+           "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
+           "the previous line");
+  b.parsed("digest_every", digest_every,
+           "interval at which the step record contains a SHA-256 of the weights, in u, e or t; 0: never");
   b.group("divergence", divergence);
 }
 
 void ValidationConfig::bind(OptionBinder& b) {
-  b.text("every", every,
-         "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
-  b.text("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
+  b.parsed("every", every,
+           "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.parsed("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
   b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40,
             "max number of sentences translated for BLEU; 0: all");
   b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
@@ -82,18 +107,18 @@ void ValidationConfig::bind(OptionBinder& b) {
 }
 
 void CheckpointConfig::bind(OptionBinder& b) {
-  b.text("every", every,
-         "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.parsed("every", every,
+           "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
   b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
   b.flag("keep_best", keep_best, "also keep the best checkpoint");
 }
 
 void CommConfig::bind(OptionBinder& b) {
-  b.choice("all_reduce", all_reduce, {"auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
+  b.choice("all_reduce", all_reduce, gradient_paths(),
            "gradient all-reduce: shared_memory (one host), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
            "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
            "shared memory on one host, otherwise the ring");
-  b.choice("gradient_wire", gradient_wire, {"f32", "bf16"},
+  b.choice("gradient_wire", gradient_wire, {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}},
            "data type in which the ring and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
            "bits; shared memory always uses f32");
   b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
@@ -102,13 +127,13 @@ void CommConfig::bind(OptionBinder& b) {
            "seconds until a stalled collective fails with an error that names the peer");
 }
 
+std::string CommConfig::all_reduce_word() const {
+  return word_of(gradient_paths(), all_reduce);
+}
+
 CommOptions CommConfig::options() const {
-  const std::map<std::string, AllReduceAlgorithm> algorithms = {
-      {"auto", AllReduceAlgorithm::automatic}, {"shared_memory", AllReduceAlgorithm::shared_memory},
-      {"nccl", AllReduceAlgorithm::automatic}, {"nccl_ring", AllReduceAlgorithm::automatic},
-      {"ring", AllReduceAlgorithm::ring},      {"mpi", AllReduceAlgorithm::mpi}};
-  return {.algorithm = algorithms.at(all_reduce),
-          .wire = gradient_wire == "bf16" ? GradientWire::bf16 : GradientWire::f32,
+  return {.algorithm = host_algorithm(all_reduce),
+          .wire = gradient_wire,
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
 }
 
@@ -136,24 +161,20 @@ void TrainConfig::bind(OptionBinder& b) {
 }
 
 void TrainConfig::check() const {
-  if (const auto fault = name_fault(name)) throw UsageFailure("name: " + *fault);
+  const auto refuse = [](const std::string& key, const std::string& detail) {
+    throw ConfigError(key, key + ": " + detail);
+  };
+  if (const auto fault = name_fault(name)) refuse("name", *fault);
   model.check();
   static_cast<void>(Schedule(optimizer.schedule));
-  parse_duration("training.stop_after", training.stop_after);
-  parse_duration("training.log_every", training.log_every);
-  parse_duration("training.digest_every", training.digest_every);
-  if (const Duration after = parse_duration("training.divergence.after", training.divergence.after);
-      after.unit() != Duration::Unit::updates || after.value() != std::floor(after.value())) {
-    throw UsageFailure(fmt::format("training.divergence.after: expected a number of updates (20u), found '{}'",
-                                   training.divergence.after));
+  if (const Interval& after = training.divergence.after;
+      after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
+    refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));
   }
-  parse_duration("validation.every", validation.every);
-  parse_duration("validation.bleu_every", validation.bleu_every);
-  parse_duration("checkpoint.every", checkpoint.every);
-  if (communication.all_reduce == "mpi" && communication.gradient_wire == "bf16") {
-    throw UsageFailure("communication.gradient_wire: bf16 needs all_reduce ring, nccl or auto, found mpi");
+  if (communication.all_reduce == GradientPath::mpi && communication.gradient_wire == GradientWire::bf16) {
+    refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
-  if (data.folder.empty()) throw UsageFailure("data.folder: missing; expected a folder written by `nmt prepare`");
+  if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
 }
 
 namespace {

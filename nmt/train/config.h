@@ -9,6 +9,7 @@
 #include "nmt/model/config.h"
 #include "nmt/optim/adam.h"
 #include "nmt/optim/schedule.h"
+#include "nmt/parallel/device.h"
 
 namespace babelring {
 
@@ -35,33 +36,33 @@ struct OptimizerConfig {
 };
 
 struct DivergenceConfig {
-  std::string after = "20u";
+  Interval after = "20u";
   int rewind = 0;
 
   void bind(OptionBinder& binder);
 };
 
 struct TrainingConfig {
-  std::string stop_after = "100000u";
+  Interval stop_after = "100000u";
   double max_minutes = 0;
-  std::string precision = "bf16";
-  std::string device = "auto";
+  DType precision = DType::bf16;
+  DeviceChoice device = DeviceChoice::automatic;
   bool cuda_graphs = false;
   bool tune_products = true;
   int threads = 0;
   std::int64_t seed = 1;
   std::string start_from;
   std::string freeze;
-  std::string log_every = "50u";
-  std::string digest_every = "100u";
+  Interval log_every = "50u";
+  Interval digest_every = "100u";
   DivergenceConfig divergence;
 
   void bind(OptionBinder& binder);
 };
 
 struct ValidationConfig {
-  std::string every = "1e";
-  std::string bleu_every = "1e";
+  Interval every = "1e";
+  Interval bleu_every = "1e";
   std::int64_t max_sentences = 0;
   int beam = 4;
   double length_penalty = 1.0;
@@ -72,22 +73,27 @@ struct ValidationConfig {
 };
 
 struct CheckpointConfig {
-  std::string every = "1e";
+  Interval every = "1e";
   int keep_last = 5;
   bool keep_best = true;
 
   void bind(OptionBinder& binder);
 };
 
+/// How gradients are summed over the ranks: by the host (AllReduceAlgorithm) or by NCCL.
+enum class GradientPath { automatic, shared_memory, ring, mpi, nccl, nccl_ring };
+
 struct CommConfig {
   static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
 
-  std::string all_reduce = "auto";
-  std::string gradient_wire = "f32";
+  GradientPath all_reduce = GradientPath::automatic;
+  GradientWire gradient_wire = GradientWire::f32;
   double bucket_mb = automatic;
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
+  /// The configured word of all_reduce.
+  std::string all_reduce_word() const;
   /// Options for make_mpi_communicator(). NCCL is layered on top of it, so `nccl` and `nccl_ring` become `automatic`.
   CommOptions options() const;
   /// Bucket size in bytes for a model with `gradient_bytes` of gradients. `by_nccl`: NCCL reduces them between GPUs.
@@ -108,12 +114,12 @@ struct TrainConfig {
   bool tensorboard = false;
 
   void bind(OptionBinder& binder);
-  /// Checks values that depend on each other. Throws UsageFailure naming the key.
+  /// Checks values that depend on each other. Throws ConfigError.
   void check() const;
 };
 
 /// Reads YAML text, then applies `key=value` overrides. `preset` sets the defaults of model.* wherever it appears, so
-/// explicit model.* keys always win. Throws UsageFailure with file, line and column, or with the override.
+/// explicit model.* keys always win. Throws ConfigError.
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides);
 

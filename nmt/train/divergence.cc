@@ -8,9 +8,7 @@
 namespace babelring {
 
 DivergenceWatch::DivergenceWatch(const TrainConfig& config)
-    : config_(&config),
-      after_(static_cast<std::int64_t>(
-          parse_duration("training.divergence.after", config.training.divergence.after).value())) {}
+    : config_(&config), after_(static_cast<std::int64_t>(config.training.divergence.after.value())) {}
 
 void DivergenceWatch::note(const StepRecord& step) {
   if (!step.skipped) {
@@ -45,7 +43,7 @@ std::string DivergenceWatch::description() const {
   return fmt::format(
       "{}{}: {}; {}; try a lower optimizer.learning_rate (now {:g}), a longer "
       "optimizer.warm_up (now {}) or optimizer.clip_norm (now {})",
-      diverged_prefix, update_, cause_, finite, optimizer.schedule.learning_rate, optimizer.schedule.warm_up,
+      diverged_prefix, update_, cause_, finite, optimizer.schedule.learning_rate, optimizer.schedule.warm_up.text(),
       optimizer.adam.clip_norm > 0 ? fmt::format("{:g}", optimizer.adam.clip_norm) : "off");
 }
 

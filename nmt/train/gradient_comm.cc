@@ -32,9 +32,11 @@ OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, B
   const Tensor trial = memory.view({elements}, DType::f32);
   backend.upload(ones.data(), trial);
   const CommOptions common = config.options();
-  OpenedNccl opened = open_nccl(
-      library, communicator, std::move(stream),
-      {.wire = common.wire, .ring = config.all_reduce == "nccl_ring", .deadline = common.deadline, .trial = trial});
+  OpenedNccl opened = open_nccl(library, communicator, std::move(stream),
+                                {.wire = common.wire,
+                                 .ring = config.all_reduce == GradientPath::nccl_ring,
+                                 .deadline = common.deadline,
+                                 .trial = trial});
   if (opened.communicator != nullptr && !summed_everywhere(backend, communicator, trial)) {
     opened = {.communicator = nullptr, .why = "a test all-reduce by NCCL gave a wrong sum"};
   }
@@ -46,17 +48,18 @@ OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, B
 GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
                                   Communicator& communicator, const std::function<NcclLibrary()>& find) {
   if (communicator.size() == 1) return {};
-  const bool required = config.all_reduce == "nccl" || config.all_reduce == "nccl_ring";
+  const bool required = config.all_reduce == GradientPath::nccl || config.all_reduce == GradientPath::nccl_ring;
   const auto refuse = [&](const std::string& why) {
-    throw UsageFailure(fmt::format("communication.all_reduce {}: {}; use auto", config.all_reduce, why));
+    throw UsageFailure(fmt::format("communication.all_reduce {}: {}; use auto", config.all_reduce_word(), why));
   };
   if (backend.host_memory()) {
     if (required) refuse("the gradients are in host memory");
     return {};
   }
-  if (!required && config.all_reduce != "auto") {
+  if (!required && config.all_reduce != GradientPath::automatic) {
     return {.nccl = nullptr,
-            .line = fmt::format("through host memory, as required by communication.all_reduce={}", config.all_reduce)};
+            .line = fmt::format("through host memory, as required by communication.all_reduce={}",
+                                config.all_reduce_word())};
   }
   OpenedNccl opened = open_and_try(config, gradient_bytes, backend, communicator, find());
   if (opened.communicator != nullptr) {

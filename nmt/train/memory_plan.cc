@@ -142,8 +142,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
     fail("a micro-batch of {} tokens is larger than {}; lower data.tokens_per_update or data.micro_batch_tokens",
          larger, max_estimated_tokens);
   }
-  const std::unique_ptr<Backend> backend = config.training.device == "cuda" ? make_dry_device() : make_dry_backend();
-  const DType dtype = config.training.precision == "bf16" ? DType::bf16 : DType::f32;
+  const std::unique_ptr<Backend> backend =
+      config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
+  const DType dtype = config.training.precision;
   const Transformer model(config.model, vocabulary, 0, *backend, dtype);
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   constexpr std::int64_t f32_bytes = size_of(DType::f32);

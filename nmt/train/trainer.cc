@@ -13,10 +13,6 @@ namespace babelring {
 
 namespace {
 
-DType compute_dtype(const TrainConfig& config) {
-  return config.training.precision == "bf16" ? DType::bf16 : DType::f32;
-}
-
 PlanOptions plan_options(const TrainConfig& config) {
   return {.tokens_per_update = config.data.tokens_per_update,
           .max_length = config.data.max_length,
@@ -30,7 +26,7 @@ Trainer::Trainer(const TrainerParts& parts)
       plan_(parts.corpus, plan_options(parts.config)),
       ownership_(parts.backend, parts.communicator),
       model_(parts.config.model, parts.model_vocabulary, static_cast<float>(parts.config.optimizer.label_smoothing),
-             ownership_.parameter_memory(), compute_dtype(parts.config)),
+             ownership_.parameter_memory(), parts.config.training.precision),
       adam_(model_.parameters(), parts.config.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       schedule_(parts.config.optimizer.schedule),
@@ -125,7 +121,7 @@ std::string Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
   }
   parts_.backend.synchronize();  // errors of the last update's queued work must fail this run
   if (!last.votes.stop && state_.progress.update > 0) {
-    evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
+    evaluate(parts_.config.validation.bleu_every.value() > 0);
   }
   return reason;
 }
@@ -170,8 +166,8 @@ std::int64_t Trainer::prepare_memory() {
 std::string Trainer::reason_to_end(const UpdateResult& last) const {
   const TrainConfig& config = parts_.config;
   if (last.votes.stop) return "stopped on request";
-  if (parse_duration("training.stop_after", config.training.stop_after).fraction(state_.progress) >= 1) {
-    return "finished: " + config.training.stop_after + " of training";
+  if (config.training.stop_after.fraction(state_.progress) >= 1) {
+    return "finished: " + config.training.stop_after.text() + " of training";
   }
   if (config.training.max_minutes > 0 && last.elapsed_minutes >= config.training.max_minutes) {
     return fmt::format("finished: {} of training", counted(config.training.max_minutes, "minute"));
@@ -216,9 +212,8 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   return result;
 }
 
-bool Trainer::due(const std::string& every, const Progress& before) const {
-  const Duration duration = parse_duration("every", every);
-  return duration.times(state_.progress) > duration.times(before);
+bool Trainer::due(const Interval& every, const Progress& before) const {
+  return every.times(state_.progress) > every.times(before);
 }
 
 void Trainer::evaluate_if_due(const Progress& before) {
@@ -233,7 +228,7 @@ void Trainer::evaluate(bool translate) {
   evaluated_update_ = update;
   if (translate) translated_update_ = update;
 
-  const bool by_bleu = parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0;
+  const bool by_bleu = parts_.config.validation.bleu_every.value() > 0;
   if (translate || !by_bleu) {
     const double score = by_bleu ? record.sacrebleu : -record.loss;
     record.best = std::isfinite(record.loss) && score > state_.best_score;

@@ -69,7 +69,7 @@ class Trainer {
   std::string write_checkpoint();
   void save_meanwhile();
   void save_last();
-  bool due(const std::string& every, const Progress& before) const;
+  bool due(const Interval& every, const Progress& before) const;
   std::int64_t prepare_memory();
   /// Each rewind halved the learning rate.
   double learning_rate_factor() const { return std::ldexp(1.0, -static_cast<int>(state_.rewinds)); }

@@ -9,12 +9,28 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+enum class Curve { inverse, linear, constant };
+
+/// A value with a text form: a number of kilometres.
+struct Distance {
+  static Result<Distance> parse(std::string_view text) {
+    if (!text.ends_with("km")) return Error{fmt::format("expected kilometres (5km), found '{}'", text)};
+    return Distance{std::string(text)};
+  }
+  std::string text() const { return written; }
+  std::string written = "1km";
+};
+
 struct Inner {
   double rate = 0.1;
-  std::string schedule = "inverse";
+  Curve schedule = Curve::inverse;
+  Distance warm_up;
   void bind(OptionBinder& b) {
     b.number("rate", rate, 0, 1, "peak learning rate");
-    b.choice("schedule", schedule, {"inverse", "linear", "constant"}, "how the rate moves");
+    b.choice("schedule", schedule,
+             {{"inverse", Curve::inverse}, {"linear", Curve::linear}, {"constant", Curve::constant}},
+             "how the rate moves");
+    b.parsed("warm_up", warm_up, "before the peak");
   }
 };
 
@@ -51,7 +67,8 @@ TEST_F(OptionsTest, LoadsEveryTypeAndKeepsOtherDefaults) {
   EXPECT_FALSE(outer_.shuffle);
   EXPECT_EQ(outer_.sets, (std::vector<std::string>{"a", "b,c", "no"}));
   EXPECT_EQ(outer_.optimizer.rate, 5e-4);
-  EXPECT_EQ(outer_.optimizer.schedule, "linear");
+  EXPECT_EQ(outer_.optimizer.schedule, Curve::linear);
+  EXPECT_EQ(outer_.optimizer.warm_up.text(), "1km");
   EXPECT_EQ(outer_.language, "no");
   EXPECT_EQ(outer_.seed, 1);
   EXPECT_EQ(outer_.name, "first run");
@@ -131,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadYaml{"shuffle: yes\n", "run.yaml:1:10: shuffle: expected true or false, found 'yes'"},
         BadYaml{"optimizer: {schedule: liner}\n",
                 "optimizer.schedule: expected inverse|linear|constant, found 'liner'; did you mean 'linear'?"},
+        BadYaml{"optimizer: {warm_up: 5}\n", "run.yaml:1:22: optimizer.warm_up: expected kilometres (5km), found '5'"},
         BadYaml{"layers:\n", "layers: expected integer, found nothing"},
         BadYaml{"optimizer:\n", "optimizer: expected keys below it, found nothing"},
         BadYaml{"optimizer: 3\n", "run.yaml:1:12: optimizer: expected keys below it, found '3'"},
@@ -146,6 +164,43 @@ INSTANTIATE_TEST_SUITE_P(
         BadYaml{"a: b: c\n", "run.yaml:1:"},
         BadYaml{"layers: 4\n---\nlayers: 5\n", "run.yaml: expected one YAML document, found more"},
         BadYaml{"? [a]\n: 1\n", "found a list"}, BadYaml{"? {a: 1}\n: 1\n", "expected a key, found keys"}));
+
+/// The error of `action`, which must be a ConfigError.
+template <class Action>
+ConfigError config_error(Action&& action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error;
+  }
+  return {"", "no error"};
+}
+
+TEST_F(OptionsTest, ErrorsKeepTheirParts) {
+  const ConfigError value = config_error([&] { load("layers: 4\noptimizer: {rate: 2}\n"); });
+  EXPECT_EQ(value.file, "run.yaml");
+  EXPECT_EQ(value.line, 2);
+  EXPECT_EQ(value.column, 19);
+  EXPECT_EQ(value.key, "optimizer.rate");
+  EXPECT_EQ(value.detail, "optimizer.rate: expected a number from 0 to 1, found '2'");
+  EXPECT_EQ(value.what(), "run.yaml:2:19: " + value.detail);
+
+  const ConfigError key = config_error([&] { load("optimizer: {rte: 1}\n"); });
+  EXPECT_EQ(key.key, "optimizer.rte");
+  EXPECT_EQ(key.detail, "unknown key 'optimizer.rte'; did you mean 'optimizer.rate'?");
+
+  const ConfigError file = config_error([&] { load(std::string("l\0a\0", 4)); });
+  EXPECT_EQ(file.file, "run.yaml");
+  EXPECT_EQ(file.line, 0);
+  EXPECT_EQ(file.key, "");
+  EXPECT_EQ(file.detail, "not UTF-8 YAML");
+
+  const ConfigError given = config_error([&] { apply_override(binder_, "optimizer.warm_up=soon"); });
+  EXPECT_EQ(given.file, "");
+  EXPECT_EQ(given.key, "optimizer.warm_up");
+  EXPECT_EQ(given.what(), given.detail);
+  EXPECT_EQ(config_error([&] { apply_override(binder_, "layer=1"); }).key, "layer");
+}
 
 TEST_F(OptionsTest, SizeAndNestingAreBounded) {
   EXPECT_THAT([&] { load(std::string((1U << 20) + 1, '#')); },
@@ -182,6 +237,8 @@ TEST_F(OptionsTest, DumpReadsBackEqual) {
     outer_.sets = {name, "two"};
     outer_.optimizer.rate = 1.0 / 3;
     outer_.seed = INT64_MAX;
+    outer_.optimizer.schedule = Curve::constant;
+    outer_.optimizer.warm_up = {"2.50km"};
     Outer copy;
     copy.sets.clear();
     OptionBinder binder;
@@ -192,6 +249,8 @@ TEST_F(OptionsTest, DumpReadsBackEqual) {
     EXPECT_EQ(copy.sets, outer_.sets);
     EXPECT_EQ(copy.optimizer.rate, 1.0 / 3);
     EXPECT_EQ(copy.seed, INT64_MAX);
+    EXPECT_EQ(copy.optimizer.schedule, Curve::constant);
+    EXPECT_EQ(copy.optimizer.warm_up.text(), "2.50km");
     EXPECT_EQ(dump_yaml(binder), yaml);
   }
 }
@@ -199,14 +258,15 @@ TEST_F(OptionsTest, DumpReadsBackEqual) {
 TEST_F(OptionsTest, DumpIsNestedInOrderOfDeclaration) {
   EXPECT_EQ(dump_yaml(binder_),
             "layers: 6\nseed: 1\nshuffle: true\nname: \"first run\"\nsets: [valid]\n"
-            "optimizer:\n  rate: 0.1\n  schedule: inverse\nlanguage: no\n");
+            "optimizer:\n  rate: 0.1\n  schedule: inverse\n  warm_up: 1km\nlanguage: no\n");
 }
 
 TEST_F(OptionsTest, DescribesEveryKey) {
   const std::string table = describe(binder_);
   EXPECT_THAT(table, HasSubstr("optimizer.rate      number                   0.1        peak learning rate\n"));
   EXPECT_THAT(table, HasSubstr("optimizer.schedule  inverse|linear|constant  inverse    how the rate moves\n"));
-  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 9);
+  EXPECT_THAT(table, HasSubstr("optimizer.warm_up   text                     1km        before the peak\n"));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 10);
 }
 
 TEST(OptionBinder, RefusesTheSameKeyTwice) {

@@ -30,14 +30,14 @@ class AllReduceTest : public testing::Test {
   ~AllReduceTest() override { FakeNccl::reset(); }
 
   /// What rank 0 of two finds, by NCCL or by way of the host.
-  static Measured measure(bool nccl, const std::string& wire = "f32") {
+  static Measured measure(bool nccl, GradientWire wire = GradientWire::f32) {
     ThreadGroup group(2);
     Measured found;
     const auto one_rank = [&](int rank) {
       const auto own = group.rank(rank);
       const auto backend = make_closed_backend();
       GradientComm transport;
-      const CommConfig config{.all_reduce = "nccl", .gradient_wire = wire, .bucket_mb = 0.01};
+      const CommConfig config{.all_reduce = GradientPath::nccl, .gradient_wire = wire, .bucket_mb = 0.01};
       if (nccl) {
         transport = choose_gradient_comm(config, three_buckets.payload_bytes, *backend, *own,
                                          [] { return FakeNccl::library(); });
@@ -68,7 +68,7 @@ TEST_F(AllReduceTest, NcclSumsInTheMemoryOfTheDevice) {
 }
 
 TEST_F(AllReduceTest, Bf16OnTheWireIsAsFarOffAsItRounds) {
-  const Measured found = measure(true, "bf16");
+  const Measured found = measure(true, GradientWire::bf16);
   EXPECT_GT(found.times.error, 1e-4);
   EXPECT_LT(found.times.error, 2 * 2 / 256.0);
   EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);

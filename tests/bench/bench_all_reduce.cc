@@ -23,10 +23,14 @@ namespace {
 
 /// What `worker` would be told.
 const std::map<std::string, CommConfig>& known_algorithms() {
+  using enum GradientPath;
   static const std::map<std::string, CommConfig> known = {
-      {"shared", {.all_reduce = "auto"}}, {"ring", {.all_reduce = "ring"}},
-      {"mpi", {.all_reduce = "mpi"}},     {"ring-bf16", {.all_reduce = "ring", .gradient_wire = "bf16"}},
-      {"nccl", {.all_reduce = "nccl"}},   {"nccl-bf16", {.all_reduce = "nccl", .gradient_wire = "bf16"}}};
+      {"shared", {.all_reduce = automatic}},
+      {"ring", {.all_reduce = ring}},
+      {"ring-bf16", {.all_reduce = ring, .gradient_wire = GradientWire::bf16}},
+      {"mpi", {.all_reduce = mpi}},
+      {"nccl", {.all_reduce = nccl}},
+      {"nccl-bf16", {.all_reduce = nccl, .gradient_wire = GradientWire::bf16}}};
   return known;
 }
 
@@ -85,7 +89,7 @@ json::array run_algorithm(const std::string& algorithm, Backend& backend, Commun
   GradientComm transport;
   // What NCCL chose is told of its first communicator in a process alone.
   const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
-  if (config.all_reduce == "nccl") transport = choose_gradient_comm(config, bytes, backend, own);
+  if (config.all_reduce == GradientPath::nccl) transport = choose_gradient_comm(config, bytes, backend, own);
   Communicator& communicator = transport.nccl != nullptr ? *transport.nccl : own;
   MeasuredGradient gradient(backend, communicator, bytes);
   if (communicator.rank() == 0) {
@@ -112,7 +116,8 @@ int work(const Options& options) {
   auto communicator = make_communicator({}, options);
   const int rank = communicator->rank(), ranks = communicator->size();
   try {
-    const auto backend = choose_backend(options.device, 1, *communicator).backend;
+    const auto backend =
+        choose_backend(options.device == "cuda" ? DeviceChoice::cuda : DeviceChoice::cpu, 1, *communicator).backend;
     if (ranks == 1) throw UsageFailure("found 1 rank, expected 2 or more: mpirun -np 2 bench_all_reduce …");
     json::array rows;
     for (const std::string& algorithm : algorithms_of(options)) {

@@ -40,7 +40,7 @@ DType precision_of(const Options& options) {
 std::unique_ptr<Transformer> make_model(const Options& options, Backend& backend) {
   if (!options.checkpoint.empty()) return load_model(options.checkpoint, backend, precision_of(options)).transformer;
   ModelConfig config = model_preset("transformer-" + options.preset);
-  config.norm = options.norm;
+  config.norm = options.norm == "pre" ? NormPlace::pre : NormPlace::post;
   auto model = std::make_unique<Transformer>(config, load_manifest(options.data).vocabulary_size, 0.0f, backend,
                                              precision_of(options));
   model->initialize(backend, 1);

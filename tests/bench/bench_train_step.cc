@@ -38,7 +38,7 @@ json::object describe(const Options& options, TrainingCase& training, const Comm
                          {"communicator", communicator.description()},
                          {"preset", what.preset},
                          {"precision", what.precision},
-                         {"norm", model.norm},
+                         {"norm", what.norm},
                          {"dropout", model.dropout},
                          {"attention_dropout", model.attention_dropout},
                          {"activation_dropout", model.activation_dropout},

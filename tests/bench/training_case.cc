@@ -28,21 +28,25 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.name = "bench";
   config.preset = "transformer-" + options.preset;
   config.model = model_preset(config.preset);
-  config.model.norm = options.norm;
+  OptionBinder keys;
+  config.bind(keys);
+  for (const auto& [key, word] : {std::pair("model.norm", options.norm),
+                                  {"model.tied_embeddings", options.tied_embeddings},
+                                  {"training.precision", options.precision},
+                                  {"training.device", options.device},
+                                  {"communication.all_reduce", options.all_reduce}}) {
+    apply_override(keys, fmt::format("{}={}", key, word));
+  }
   if (options.dropout >= 0) config.model.dropout = options.dropout;
   config.model.attention_dropout = options.attention_dropout;
   config.model.activation_dropout = options.activation_dropout;
   config.model.attention_bias = options.attention_bias;
-  config.model.tied_embeddings = options.tied_embeddings;
   config.data.folder = options.data_folder.empty() ? "random" : options.data_folder;
   config.data.train_set = options.data_set;
   config.data.tokens_per_update = options.tokens_per_update;
   config.data.micro_batch_tokens = options.micro_batch_tokens;
-  config.training.precision = options.precision;
   config.training.threads = options.threads;
-  config.training.device = options.device;
   config.training.cuda_graphs = options.cuda_graphs;
-  config.communication.all_reduce = options.all_reduce;
   config.communication.bucket_mb = options.bucket_mb;
   config.check();
   return config;
@@ -75,10 +79,10 @@ void write_batches(const TrainingCaseOptions& options, int updates, const std::s
 TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& communicator)
     : config_(train_config(options)),
       communicator_(communicator),
-      device_(choose_backend(options.device, options.threads, communicator)),
+      device_(choose_backend(config_.training.device, options.threads, communicator)),
       ownership_(*device_.backend, communicator),
       model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing),
-             ownership_.parameter_memory(), options.precision == "bf16" ? DType::bf16 : DType::f32),
+             ownership_.parameter_memory(), config_.training.precision),
       adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       arenas_(*device_.backend),

@@ -15,20 +15,20 @@ StepRecord measured(ProgressMeter& meter, std::int64_t update, double epoch, std
 }
 
 TEST(ProgressMeter, ComputesTheFractionDoneForEachKindOfLimit) {
-  ProgressMeter updates(Duration(200, Duration::Unit::updates), 0);
+  ProgressMeter updates("200u", 0);
   updates.begin({}, 0);
   EXPECT_DOUBLE_EQ(measured(updates, 50, 9, 1000).fraction_done, 0.25);
 
-  ProgressMeter epochs(Duration(20, Duration::Unit::epochs), 0);
+  ProgressMeter epochs("20e", 0);
   epochs.begin({}, 0);
   EXPECT_DOUBLE_EQ(measured(epochs, 50, 15, 1000).fraction_done, 0.75);
 
-  ProgressMeter tokens(Duration(4000, Duration::Unit::target_tokens), 0);
+  ProgressMeter tokens("4000t", 0);
   tokens.begin({.update = 7, .epoch = 1, .target_tokens = 1000}, 3);
   measured(tokens, 8, 1, 500);
   EXPECT_DOUBLE_EQ(measured(tokens, 9, 1, 500).fraction_done, 0.5);
 
-  ProgressMeter minutes(Duration(60, Duration::Unit::epochs), 20);
+  ProgressMeter minutes("60e", 20);
   minutes.begin({.update = 10, .epoch = 3, .target_tokens = 5}, 15);
   const StepRecord step = measured(minutes, 11, 3.5, 1);
   EXPECT_GE(step.fraction_done, 0.75);  // 15 of 20 minutes, though only 3.5 of 60 epochs
@@ -36,7 +36,7 @@ TEST(ProgressMeter, ComputesTheFractionDoneForEachKindOfLimit) {
 }
 
 TEST(ProgressMeter, ExtrapolatesFromThePaceSinceBegin) {
-  ProgressMeter meter(Duration(100, Duration::Unit::updates), 0);
+  ProgressMeter meter("100u", 0);
   meter.begin({.update = 20, .epoch = 0, .target_tokens = 0}, 500);  // what came before was maybe another machine
   StepRecord step{.update = 20};
   meter.measure(step);
@@ -47,12 +47,11 @@ TEST(ProgressMeter, ExtrapolatesFromThePaceSinceBegin) {
 }
 
 TEST(ProgressMeter, DescribesTheLimitsOfTheTraining) {
-  using Unit = Duration::Unit;
-  EXPECT_EQ(ProgressMeter(Duration(100000, Unit::updates), 0).end(), "100,000 updates");
-  EXPECT_EQ(ProgressMeter(Duration(1, Unit::epochs), 0).end(), "1 epoch");
-  EXPECT_EQ(ProgressMeter(Duration(2.5, Unit::epochs), 0).end(), "2.5 epochs");
-  EXPECT_EQ(ProgressMeter(Duration(5e7, Unit::target_tokens), 0).end(), "50,000,000 target tokens");
-  EXPECT_EQ(ProgressMeter(Duration(60, Unit::epochs), 55).end(), "60 epochs or 55 minutes");
+  EXPECT_EQ(ProgressMeter("100000u", 0).end(), "100,000 updates");
+  EXPECT_EQ(ProgressMeter("1e", 0).end(), "1 epoch");
+  EXPECT_EQ(ProgressMeter("2.5e", 0).end(), "2.5 epochs");
+  EXPECT_EQ(ProgressMeter("50Mt", 0).end(), "50,000,000 target tokens");
+  EXPECT_EQ(ProgressMeter("60e", 55).end(), "60 epochs or 55 minutes");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "nmt/data/batch_plan.h"
-#include "nmt/optim/duration.h"
+#include "nmt/optim/interval.h"
 
 namespace babelring {
 

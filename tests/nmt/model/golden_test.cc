@@ -36,8 +36,11 @@ ModelConfig config_of(const json::object& golden) {
   config.width = golden.at("width").to_number<std::int64_t>();
   config.heads = golden.at("heads").to_number<int>();
   config.inner = golden.at("inner").to_number<std::int64_t>();
-  config.norm = std::string(golden.at("norm").as_string());
-  config.tied_embeddings = std::string(golden.at("tied_embeddings").as_string());
+  OptionBinder keys;
+  config.bind(keys);
+  for (const char* key : {"norm", "tied_embeddings"}) {
+    apply_override(keys, fmt::format("{}={}", key, std::string_view(golden.at(key).as_string())));
+  }
   config.attention_bias = golden.at("attention_bias").as_bool();
   config.dropout = 0;
   return config;

@@ -45,7 +45,7 @@ inline std::vector<Pair> test_pairs() {
       {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
 }
 
-inline ModelConfig small_config(const std::string& norm, const std::string& tied, double dropout) {
+inline ModelConfig small_config(NormPlace norm, TiedEmbeddings tied, double dropout) {
   return {.encoder_layers = 2,
           .decoder_layers = 2,
           .width = 8,
@@ -56,7 +56,7 @@ inline ModelConfig small_config(const std::string& norm, const std::string& tied
           .activation_dropout = dropout,
           .norm = norm,
           .tied_embeddings = tied,
-          .attention_bias = tied == "none"};
+          .attention_bias = tied == TiedEmbeddings::none};
 }
 
 /// A Transformer with its backend and arenas.

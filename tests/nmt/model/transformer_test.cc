@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <limits>
 #include <map>
 
@@ -13,7 +14,9 @@ namespace {
 constexpr std::int64_t vocabulary = 11;
 
 struct Case {
-  std::string backend, norm, tied;
+  std::string backend;
+  NormPlace norm;
+  TiedEmbeddings tied;
   double dropout;
 };
 
@@ -28,8 +31,8 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const std::string& backend : available_backends()) {
     if (backend == "closed" || backend == "emulated") continue;  // the golden models go through as much of the code
-    for (const char* norm : {"pre", "post"}) {
-      for (const char* tied : {"all", "decoder", "none"}) {
+    for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
+      for (const TiedEmbeddings tied : {TiedEmbeddings::all, TiedEmbeddings::decoder, TiedEmbeddings::none}) {
         for (const double dropout : {0.0, 0.25}) cases.push_back({backend, norm, tied, dropout});
       }
     }
@@ -37,10 +40,14 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransformerCase, testing::ValuesIn(all_cases()), [](const auto& parameter) {
-  const Case& c = parameter.param;
-  return c.backend + "_" + c.norm + "_" + c.tied + (c.dropout > 0 ? "_dropout" : "");
-});
+std::string name_of(const Case& c) {
+  constexpr std::array tied = {"all", "decoder", "none"};
+  return c.backend + (c.norm == NormPlace::pre ? "_pre_" : "_post_") + tied.at(static_cast<std::size_t>(c.tied)) +
+         (c.dropout > 0 ? "_dropout" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TransformerCase, testing::ValuesIn(all_cases()),
+                         [](const auto& parameter) { return name_of(parameter.param); });
 
 /// Mean token loss of a training pass with dropout.
 double loss_of(ModelRun& run, const PackedBatch& batch) {
@@ -164,7 +171,7 @@ class ProductCount final : public OpObserver {
 /// layer. Both compute weight gradients per layer.
 TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
   const auto products_on = [](const std::string& backend) {
-    ModelConfig config = small_config("pre", "all", 0);
+    ModelConfig config = small_config(NormPlace::pre, TiedEmbeddings::all, 0);
     config.decoder_layers = 5;
     ModelRun run(backend, config, vocabulary);
     ProductCount count;
@@ -186,7 +193,7 @@ TEST(Transformer, HasTheParametersOfPublishedModels) {
 }
 
 TEST(Transformer, GradientDescentReducesTheLoss) {
-  ModelRun run("cpu", small_config("pre", "all", 0), vocabulary);
+  ModelRun run("cpu", small_config(NormPlace::pre, TiedEmbeddings::all, 0), vocabulary);
   const PackedBatch batch = pack(test_pairs());
   const double before = run.evaluate(batch).loss;
   for (int step = 0; step < 30; ++step) {
@@ -206,8 +213,8 @@ TEST(Transformer, Bf16IsNearF32) {
   constexpr double loss_tolerance = 0.005, gradient_tolerance = 0.06;
   for (const std::string& backend : available_backends()) {
     if (backend == "closed" || backend == "emulated") continue;  // the golden models go through as much of the code
-    for (const char* norm : {"pre", "post"}) {
-      ModelConfig config = small_config(norm, "all", 0.1);
+    for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
+      ModelConfig config = small_config(norm, TiedEmbeddings::all, 0.1);
       config.width = 64;
       config.inner = 128;
       ModelRun exact(backend, config, vocabulary), rounded(backend, config, vocabulary, DType::bf16);
@@ -217,9 +224,9 @@ TEST(Transformer, Bf16IsNearF32) {
       rounded.zero_gradients();
       const LossSums expected = exact.accumulate(batch, scale);
       const LossSums found = rounded.accumulate(batch, scale);
-      EXPECT_NEAR(found.loss / expected.loss, 1, loss_tolerance) << backend << " " << norm;
+      EXPECT_NEAR(found.loss / expected.loss, 1, loss_tolerance) << backend << " " << static_cast<int>(norm);
       EXPECT_LT(relative_distance(rounded.gradients(), exact.gradients()), gradient_tolerance)
-          << backend << " " << norm;
+          << backend << " " << static_cast<int>(norm);
     }
   }
 }

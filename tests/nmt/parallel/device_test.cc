@@ -33,7 +33,7 @@ TEST(WhyNotCuda, NamesRanksThatWouldShareAGpu) {
 }
 
 TEST(ChooseBackend, UsesTheCpuOnRequest) {
-  const ChosenBackend chosen = choose_backend("cpu", 1, *make_single_communicator());
+  const ChosenBackend chosen = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator());
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
   EXPECT_EQ(chosen.why_cpu, "");
 }
@@ -41,11 +41,11 @@ TEST(ChooseBackend, UsesTheCpuOnRequest) {
 TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
   const auto communicator = make_single_communicator();
   if (find_cuda().devices > 0) GTEST_SKIP() << "this machine has a GPU";
-  const ChosenBackend chosen = choose_backend("auto", 1, *communicator);
+  const ChosenBackend chosen = choose_backend(DeviceChoice::automatic, 1, *communicator);
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
   EXPECT_EQ(chosen.why_cpu, find_cuda().why);
   try {
-    choose_backend("cuda", 1, *communicator);
+    choose_backend(DeviceChoice::cuda, 1, *communicator);
     FAIL() << "a GPU that is not there";
   } catch (const UsageFailure& failure) {
     EXPECT_EQ(failure.what(), "device cuda: " + find_cuda().why + "; use auto or cpu");
@@ -54,7 +54,7 @@ TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
 
 TEST(ChooseBackend, UsesTheGpuIfAvailable) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  for (const char* device : {"auto", "cuda"}) {
+  for (const DeviceChoice device : {DeviceChoice::automatic, DeviceChoice::cuda}) {
     EXPECT_THAT(choose_backend(device, 1, *make_single_communicator()).backend->description(),
                 HasSubstr("cuda (device 0"));
   }

@@ -79,6 +79,58 @@ TEST(TrainConfig, ResolvedYamlRoundTrips) {
   EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
 }
 
+/// Every word and interval as an older version stored it, and as it was written.
+TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
+  const std::vector<std::vector<std::string>> of_key = {
+      {"model.norm", "pre", "post"},
+      {"model.tied_embeddings", "all", "decoder", "none"},
+      {"optimizer.schedule", "inverse-sqrt", "linear", "constant"},
+      {"training.precision", "bf16", "f32"},
+      {"training.device", "auto", "cpu", "cuda"},
+      {"communication.all_reduce", "auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
+      {"communication.gradient_wire", "f32", "bf16"},
+      {"optimizer.warm_up", "4000", "0u", "1.50kt"},
+      {"optimizer.decay", "100000u", "2e"},
+      {"training.stop_after", "20e", "500Mt", "7"},
+      {"training.log_every", "50u", "0"},
+      {"training.digest_every", "0u", "1e"},
+      {"training.divergence.after", "20u", "0"},
+      {"validation.every", "1e", "0.5e"},
+      {"validation.bleu_every", "0", "2e"},
+      {"checkpoint.every", "1e", "3Gt"}};
+  for (const std::vector<std::string>& words : of_key) {
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::string assignment = words[0] + "=" + words[i];
+      const std::string yaml = config_yaml(read_config("data:\n  folder: d\n", "test.yaml", {assignment}));
+      TrainConfig stored = read_stored_config(yaml, "stored.yaml");
+      OptionBinder keys;
+      stored.bind(keys);
+      EXPECT_EQ(keys.find(words[0])->get(), words[i]) << assignment;
+      EXPECT_EQ(config_yaml(stored), yaml) << assignment;
+    }
+    EXPECT_NE(message_of("data:\n  folder: d\n", {words[0] + "=wrong"}).find("override " + words[0] + ": expected "),
+              std::string::npos)
+        << words[0];
+  }
+}
+
+TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
+  const auto key_of = [](const std::vector<std::string>& overrides) {
+    try {
+      read_config("data: {folder: d}\n", "test.yaml", overrides);
+    } catch (const ConfigError& error) {
+      return error.key;
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(key_of({"data.folder="}), "data.folder");
+  EXPECT_EQ(key_of({"model.heads=7"}), "model.heads");
+  EXPECT_EQ(key_of({"training.divergence.after=2e"}), "training.divergence.after");
+  EXPECT_EQ(key_of({"optimizer.schedule=linear", "optimizer.decay=2e"}), "optimizer.decay");
+  EXPECT_EQ(key_of({"communication.all_reduce=mpi", "communication.gradient_wire=bf16"}),
+            "communication.gradient_wire");
+}
+
 TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
   const auto options = [](const std::vector<std::string>& overrides) {
     return read_config("data:\n  folder: d\n", "test.yaml", overrides).communication.options();
@@ -97,9 +149,9 @@ TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
 TEST(TrainConfig, DivergenceAcceptsOnlyUpdates) {
   const std::string data = "data:\n  folder: d\n";
   const TrainConfig config = read_config(data + "training:\n  divergence: {after: 7u, rewind: 2}\n", "test.yaml", {});
-  EXPECT_EQ(config.training.divergence.after, "7u");
+  EXPECT_EQ(config.training.divergence.after.text(), "7u");
   EXPECT_EQ(config.training.divergence.rewind, 2);
-  EXPECT_EQ(read_config(data, "test.yaml", {}).training.divergence.after, "20u");
+  EXPECT_EQ(read_config(data, "test.yaml", {}).training.divergence.after.text(), "20u");
   for (const char* wrong : {"2e", "1.5u", "5t"}) {
     EXPECT_EQ(message_of(data, {std::string("training.divergence.after=") + wrong}),
               fmt::format("training.divergence.after: expected a number of updates (20u), found '{}'", wrong));
@@ -110,7 +162,11 @@ TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("test.yaml:2:"), std::string::npos);
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("folder"), std::string::npos);
   EXPECT_NE(message_of("data:\n  folder: d\n", {"optimizer.warmup=3"}).find("optimizer.warm_up"), std::string::npos);
-  EXPECT_NE(message_of("data:\n  folder: d\n", {"training.stop_after=later"}).find("found 'later'"), std::string::npos);
+  EXPECT_EQ(message_of("data:\n  folder: d\ntraining:\n  stop_after: later\n"),
+            "test.yaml:4:15: training.stop_after: expected a number of updates (4000u), epochs (2e) or target tokens "
+            "(50Mt), found 'later'");
+  EXPECT_EQ(message_of("model: {norm: pst}\n"),
+            "test.yaml:1:15: model.norm: expected pre|post, found 'pst'; did you mean 'post'?");
   EXPECT_NE(message_of("data:\n  folder: d\nmodel:\n  heads: 7\n").find("7 does not divide"), std::string::npos);
   EXPECT_NE(message_of("name: x\n").find("data.folder"), std::string::npos);
 }

@@ -56,7 +56,7 @@ class GradientTransportTest : public testing::Test {
 
 TEST_F(GradientTransportTest, GpusUseNcclIfAvailable) {
   EXPECT_THAT(choice("closed"), StartsWith("nccl: NCCL 2.28.9 over 2 ranks, f32 on the wire"));
-  config_.gradient_wire = "bf16";
+  config_.gradient_wire = GradientWire::bf16;
   EXPECT_THAT(choice("closed"), HasSubstr("bf16 on the wire"));
   EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);
 }
@@ -83,13 +83,13 @@ TEST_F(GradientTransportTest, LineGivesTheReasonAgainstNccl) {
 }
 
 TEST_F(GradientTransportTest, ExplicitChoiceSucceedsOrFails) {
-  config_.all_reduce = "nccl";
+  config_.all_reduce = GradientPath::nccl;
   EXPECT_THAT(choice("closed"), StartsWith("nccl: "));
   FakeNccl::plan() = {.rank = 1, .join_result = 1};
   EXPECT_EQ(choice("closed"),
             "communication.all_reduce nccl: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error; use auto");
   EXPECT_EQ(choice("cpu"), "communication.all_reduce nccl: the gradients are in host memory; use auto");
-  config_.all_reduce = "ring";
+  config_.all_reduce = GradientPath::ring;
   EXPECT_EQ(choice("closed"), "through host memory, as required by communication.all_reduce=ring");
 }
 

@@ -32,7 +32,7 @@ class MemorySink : public RecordSink {
   double early = 0, late = 0;
 };
 
-class MemoryGrowth : public testing::TestWithParam<const char*> {};
+class MemoryGrowth : public testing::TestWithParam<DType> {};
 
 /// Every update has a different number of tokens. Memory must not accumulate per size.
 TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
@@ -47,7 +47,7 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
       make_synthetic({.task = SyntheticTask::copy, .sentences = 4000, .vocabulary_size = pieces, .max_length = 100});
   const auto communicator = make_single_communicator();
   const auto backend = make_cpu_backend(1);
-  if (config.training.precision == "bf16") {
+  if (config.training.precision == DType::bf16) {
     try {
       require_products(*backend, DType::bf16, "f32");
     } catch (const Failure& failure) {
@@ -69,7 +69,7 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   EXPECT_LT(records.late - records.early, 60 * megabyte) << "after update 20: " << records.early / megabyte << " MB";
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, MemoryGrowth, testing::Values("f32", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Precisions, MemoryGrowth, testing::Values(DType::f32, DType::bf16));
 
 }  // namespace
 }  // namespace babelring

@@ -38,12 +38,12 @@ PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::in
 
 /// A dry run gives exactly the memory of a real pass.
 TEST(DryRun, EqualsTheMemoryOfARealPass) {
-  for (const char* norm : {"pre", "post"}) {
+  for (const NormPlace norm : {NormPlace::pre, NormPlace::post}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       ModelConfig config = small_config().model;
       config.norm = norm;
       // The GPU's code also saves ReLU masks.
-      const bool masks = norm == std::string("pre") && dtype == DType::bf16;
+      const bool masks = norm == NormPlace::pre && dtype == DType::bf16;
       const auto backend = make_test_backend(masks ? "emulated" : "closed");
       Transformer model(config, pieces, 0.1f, *backend, dtype);
       model.initialize(*backend, 1);
@@ -53,9 +53,9 @@ TEST(DryRun, EqualsTheMemoryOfARealPass) {
       const PackedBatch batch = batch_of(7, 130, 200);
       model.add_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
       const ArenaBytes need = dry_run(model, *backend, 130, 200);
-      EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << norm;
-      EXPECT_EQ(need.saved > dry_run(model, *make_dry_backend(), 130, 200).saved, masks) << norm;
-      EXPECT_EQ(need.scratch, arenas.scratch().peak_bytes()) << norm;
+      EXPECT_EQ(need.saved, arenas.saved().peak_bytes()) << static_cast<int>(norm);
+      EXPECT_EQ(need.saved > dry_run(model, *make_dry_backend(), 130, 200).saved, masks) << static_cast<int>(norm);
+      EXPECT_EQ(need.scratch, arenas.scratch().peak_bytes()) << static_cast<int>(norm);
     }
   }
 }
@@ -120,15 +120,14 @@ TEST(DryRun, OfAnEvaluationIsAnUpperBound) {
 /// The estimate for a run equals the memory of an update.
 TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
   constexpr std::int64_t ranks = 2, source = 130, target = 200;
-  for (const char* precision : {"f32", "bf16"}) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
     TrainConfig config = small_config();
-    config.training.precision = precision;
+    config.training.precision = dtype;
     config.data.tokens_per_update = ranks * target;
     const MemoryEstimate estimate = estimate_memory(config, pieces, ranks, static_cast<double>(source) / target);
     EXPECT_EQ(estimate.source_tokens, source);
     EXPECT_EQ(estimate.target_tokens, target);
 
-    const DType dtype = precision == std::string("bf16") ? DType::bf16 : DType::f32;
     const auto backend = make_cpu_backend(1);
     Transformer model(config.model, pieces, 0.1f, *backend, dtype);
     model.initialize(*backend, 1);
@@ -152,8 +151,8 @@ TEST(EstimateMemory, EqualsTheMemoryOfAnUpdate) {
 TEST(EstimateMemory, AssumesALargeGpuIfItIsConfigured) {
   const auto device = make_test_backend("emulated"), memory = make_dry_backend();
   TrainConfig config = small_config();
-  config.training.device = "cuda";
-  config.training.precision = "bf16";
+  config.training.device = DeviceChoice::cuda;
+  config.training.precision = DType::bf16;
   config.data.tokens_per_update = 3000;
   config.model.activation_dropout = 0.1;  // no ReLU masks
   const MemoryEstimate estimate = estimate_memory(config, pieces, 1, 2);

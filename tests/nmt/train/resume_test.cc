@@ -19,7 +19,7 @@ namespace {
 class Resume : public testing::Test {
  protected:
   /// Trains one rank until `stop_after` with checkpoints in `folder_`. Stores the final weights in weights_.
-  std::vector<StepRecord> train(const std::string& stop_after, bool accept_changes = false, int threads = 1) {
+  std::vector<StepRecord> train(const char* stop_after, bool accept_changes = false, int threads = 1) {
     config_.training.stop_after = stop_after;
     Collector records;
     Checkpointer keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
@@ -221,9 +221,9 @@ TEST_F(Resume, FrozenParametersDoNotChange) {
   const auto before = weights_;
   config_.training.freeze = "encoder.*,embedding,*.norm.gain";
   config_.optimizer.adam.weight_decay = 0.1;
-  for (const char* precision : {"f32", "bf16"}) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
     config_.training.precision = precision;
-    train(precision == std::string("f32") ? "6u" : "9u");
+    train(precision == DType::f32 ? "6u" : "9u");
     int frozen = 0;
     for (const auto& [name, bytes] : weights_) {
       const bool kept = name.starts_with("encoder.") || name == "embedding" || name.ends_with(".norm.gain");

@@ -35,7 +35,7 @@ inline TrainConfig small_config() {
   config.data.tokens_per_update = 200;
   config.optimizer.schedule.learning_rate = 0.003;
   config.optimizer.schedule.warm_up = "20u";
-  config.training.precision = "f32";
+  config.training.precision = DType::f32;
   config.training.digest_every = "1u";
   config.communication.bucket_mb = 0.02;
   config.checkpoint.every = "0u";

@@ -21,7 +21,7 @@ double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask
   return sums.correct / sums.tokens;
 }
 
-class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, std::string>> {};
+class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, DType>> {};
 
 TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
   const auto [task, precision] = GetParam();
@@ -52,8 +52,8 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
-                         testing::Values(std::tuple(SyntheticTask::reverse, "f32"),
-                                         std::tuple(SyntheticTask::copy, "bf16")));
+                         testing::Values(std::tuple(SyntheticTask::reverse, DType::f32),
+                                         std::tuple(SyntheticTask::copy, DType::bf16)));
 
 }  // namespace
 }  // namespace babelring

@@ -95,7 +95,7 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
 
 /// Trains on a backend whose memory the host cannot access, with gradients reduced through host memory or by NCCL
 /// during backward. Covers validation, checkpoints, resuming, one rank, and two ranks that could share host memory.
-class TrainerOnDevice : public testing::TestWithParam<const char*> {};
+class TrainerOnDevice : public testing::TestWithParam<GradientPath> {};
 
 TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
   ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
@@ -103,7 +103,7 @@ TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
   for (const int ranks : {1, 2}) {
-    config.communication.all_reduce = "auto";
+    config.communication.all_reduce = GradientPath::automatic;
     config.training.stop_after = "6u";
     const std::vector<StepRecord> expected = train(config, ranks);
     const TemporaryFolder folder;
@@ -118,11 +118,11 @@ TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
       EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << ranks << " ranks, update " << i + 1;
     }
   }
-  const bool by_nccl = std::string(GetParam()) == "nccl";
+  const bool by_nccl = GetParam() == GradientPath::nccl;
   EXPECT_EQ(FakeNccl::calls(1).size() > 6 * 3, by_nccl) << "several buckets in each update";
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "nccl"));
+INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values(GradientPath::ring, GradientPath::nccl));
 
 /// For a table shared by embeddings and output projection, GPUs reduce the projection's gradient first and the rows in
 /// use last. All ranks get equal weights, which differ from those of a single all-reduce by rounding only.
@@ -136,9 +136,9 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
     config.data.tokens_per_update = tokens;  // 15: less than one sentence per rank
     config.data.micro_batch_tokens = micro_batch;
-    config.communication.all_reduce = "ring";
+    config.communication.all_reduce = GradientPath::ring;
     const std::vector<Collector> whole = train_all(config, ranks, {}, false, "closed", vocabulary);
-    config.communication.all_reduce = "nccl";
+    config.communication.all_reduce = GradientPath::nccl;
     FakeNccl::reset();
     const std::vector<Collector> apart = train_all(config, ranks, {}, false, "closed", vocabulary);
     const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
@@ -165,7 +165,7 @@ TEST(Trainer, GpusReduceAWholeTableIfItsRowsSaveNothing) {
   ::setenv("NCCL_DEBUG", "WARN", 1);
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
-  config.communication.all_reduce = "nccl";
+  config.communication.all_reduce = GradientPath::nccl;
   const auto tables_reduced = [&](const std::string& freeze, int vocabulary) {
     FakeNccl::reset();
     config.training.freeze = freeze;
@@ -215,7 +215,7 @@ TEST(Trainer, RanksWithASharedCopyGiveTheSameBits) {
   config.model.inner = 256;
   config.optimizer.adam.clip_norm = 0.5;
   for (const int ranks : {2, 4}) {
-    for (const char* precision : {"f32", "bf16"}) {
+    for (const DType precision : {DType::f32, DType::bf16}) {
       config.training.precision = precision;
       const std::vector<StepRecord> copies = train(config, ranks);
       const std::vector<StepRecord> shared = train(config, ranks, {}, true);
