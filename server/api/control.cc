@@ -53,8 +53,7 @@ void note_change(Service& service, const std::string& run) {
   announce_run(service, run);
   auto reader = service.store.reader();
   const auto found = store::find_run(*reader, run);
-  const auto state = found ? store::run_state_of(found->state) : std::nullopt;
-  if (state && store::is_terminal(*state)) service.tokens.remove_run_tokens(run);
+  if (found && store::is_terminal(found->state)) service.tokens.remove_run_tokens(run);
 }
 
 http::Response run_response(Service& service, const std::string& run, int status) {

@@ -70,7 +70,7 @@ http::Response take(Service& service, const http::Request& request) {
   if (order && beat.attempt > order->attempt) {
     // A run started by hand. Its records may arrive much later, after the previous attempt's spool.
     audited_write(service, request, 200, [&](store::Database& database) {
-      return store::note_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
+      return store::record_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
     announce_run(service, run);
     order = commands_for(service, run, beat);
@@ -86,11 +86,11 @@ http::Response take(Service& service, const http::Request& request) {
   if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
   json::array commands;
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {
-    commands.push_back({{"kind", "stop"}, {"mode", order->stop_wish}});
+    commands.push_back({{"kind", "stop"}, {"mode", name_of(order->stop_mode)}});
   }
   // Only rank 0 gets the command and passes it on, so that each request makes one checkpoint.
-  if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoint_wish > beat.checkpoint_done) {
-    commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoint_wish}});
+  if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoints_requested > beat.checkpoint_done) {
+    commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoints_requested}});
   }
   return json_response(json::object{{"commands", std::move(commands)}, {"interval_ms", 1000}});
 }

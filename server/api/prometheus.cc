@@ -245,10 +245,10 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
   auto reader = service.store.reader();
   MetricFamily& states = family(families, "babelring_runs", "Runs by state", MetricType::Gauge);
   for (const auto& [state, count] : store::count_runs(*reader)) {
-    gauge(states, {{"state", state}}, static_cast<double>(count));
+    gauge(states, {{"state", std::string(name_of(state))}}, static_cast<double>(count));
   }
   store::RunFilter filter;
-  filter.states = {"running"};
+  filter.states = {store::RunState::running};
   filter.limit = max_runs;
   for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, service, *reader, run);
   for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,

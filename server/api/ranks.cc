@@ -10,10 +10,9 @@ namespace {
 /// The rank's state. `age_s` is the age of its last heartbeat, if it sends any.
 const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, std::optional<double> age_s,
                           std::int64_t now_ms) {
-  const auto state = store::run_state_of(run.state);
-  if (state && !store::has_attempt(*state) && *state != store::RunState::lost) return "ended";
+  if (!store::has_attempt(run.state) && run.state != store::RunState::lost) return "ended";
   const bool silent = age_s ? *age_s > fresh_s : now_ms - rank.updated_ms > stale_after_ms;
-  if (silent || state == store::RunState::lost) return "silent";
+  if (silent || run.state == store::RunState::lost) return "silent";
   return rank.last_update == 0 ? "starting" : "training";
 }
 

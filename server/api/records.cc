@@ -217,7 +217,7 @@ void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const h
   const auto row = std::make_shared<AuditedRow>(service, *request, 200);
   store::Batch wish = parse_batch(*request, newer);
   wish.reporter = reporter_of(*request);
-  wish.besides = [row](store::Database& database) { row->append(database); };
+  wish.in_transaction = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
       std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
         if (result.status == store::IngestResult::Status::stored) {

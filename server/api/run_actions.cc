@@ -19,13 +19,13 @@ store::RunRow find(Service& service, const http::Request& request) {
 }
 
 [[noreturn]] void refuse_state(const store::RunRow& run, const char* what) {
-  throw http::Problem(409, "state_conflict", fmt::format("run {} is {}: it cannot be {}", run.id, run.state, what));
+  throw http::Problem(409, "state_conflict",
+                      fmt::format("run {} is {}: it cannot be {}", run.id, name_of(run.state), what));
 }
 
 /// A run that was started by hand receives commands only as responses to its heartbeats.
 void require_reachable(Service& service, const store::RunRow& run) {
-  const auto state = store::run_state_of(run.state);
-  if (run.profile != "external" || (state && store::is_terminal(*state))) return;
+  if (!run.is_external() || store::is_terminal(run.state)) return;
   launch::Heartbeats& heartbeats = control_of(service).heartbeats();
   const auto beats = heartbeats.of(run.id, run.attempt);
   const bool reachable =
@@ -46,8 +46,9 @@ http::Response changed(Service& service, const std::string& run) {
 http::Response stop(Service& service, const http::Request& request) {
   const store::RunRow run = find(service, request);
   Body body(request, true);
-  const std::string mode = body.text("mode", 20).value_or("checkpoint");
-  if (mode != "checkpoint" && mode != "now") Body::refuse("mode", "expected checkpoint or now");
+  store::StopMode mode = store::StopMode::checkpoint;
+  if (const auto name = body.text("mode", 20)) store::from_name(*name, mode);
+  if (mode == store::StopMode::none) Body::refuse("mode", "expected checkpoint or now");
   const std::int64_t grace_s = body.integer("grace_s", 0, 600).value_or(300);
   body.finish();
   require_reachable(service, run);
@@ -92,7 +93,7 @@ http::Response resume(Service& service, const http::Request& request) {
 http::Response checkpoint(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
-    if (run.state != "running") refuse_state(run, "asked for a checkpoint");
+    if (run.state != store::RunState::running) refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
     if (const auto verdict = service.checkpoint_requests.take(run.id, SteadyClock::now()); !verdict.allowed) {
       const http::Problem problem(429, "too_soon", "a checkpoint was requested within the last 10 s");
@@ -165,10 +166,9 @@ http::Response remove_run(Service& service, const http::Request& request) {
   if (checkpoints != "keep" && checkpoints != "delete") {
     throw http::Problem(400, "bad_parameter", "checkpoints: expected keep or delete");
   }
-  const auto state = store::run_state_of(run.state);
-  const bool stale = run.profile == "external" && wall_time_ms() - run.updated_ms > 60'000;
-  if (state && !store::is_terminal(*state) && *state != store::RunState::lost && !stale) {
-    throw http::Problem(409, "run_active", fmt::format("run {} is {}; stop it first", run.id, run.state));
+  const bool stale = run.is_external() && wall_time_ms() - run.updated_ms > 60'000;
+  if (!store::is_terminal(run.state) && run.state != store::RunState::lost && !stale) {
+    throw http::Problem(409, "run_active", fmt::format("run {} is {}; stop it first", run.id, name_of(run.state)));
   }
   audited_write(service, request, 200, [&](store::Database& database) {
     store::delete_run(database, run.id, checkpoints == "delete", wall_time_ms());

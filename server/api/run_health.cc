@@ -22,7 +22,7 @@ json::value null_if_empty(const std::string& text) {
 }
 
 bool trains(const store::RunRow& run) {
-  return run.state == "running" || run.state == "stopping";
+  return run.state == store::RunState::running || run.state == store::RunState::stopping;
 }
 
 verdict::Course course_of(store::Reader& reader, const store::RunRow& run) {
@@ -55,18 +55,18 @@ std::vector<verdict::RunAlert> alerts_of(const store::RunRow& run, const std::ve
 }
 
 verdict::HealthPart state_part(const store::RunRow& run, const std::string& last_error, std::int64_t now_ms) {
-  return verdict::judge_state({.state = run.state,
+  return verdict::judge_state({.state = std::string(name_of(run.state)),
                                .detail = run.detail,
                                .last_error = last_error,
                                .update = run.last.step,
                                .silent_since = is_stale(run, now_ms) ? format_rfc3339(run.updated_ms) : "",
-                               .resumable = run.profile != "external"});
+                               .resumable = !run.is_external()});
 }
 
 }  // namespace
 
 bool is_stale(const store::RunRow& run, std::int64_t now_ms) {
-  return run.state == "running" && now_ms - run.updated_ms > stale_after_ms;
+  return run.state == store::RunState::running && now_ms - run.updated_ms > stale_after_ms;
 }
 
 std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats) {
@@ -119,7 +119,8 @@ HealthCache::Entry HealthCache::find(store::Reader& reader, const store::RunRow&
     const verdict::HealthPart learning = verdict::judge_learning(course_of(reader, run));
     entry.parts.push_back(trains(run) ? learning : of_ended(learning));
   }
-  if (run.state == "failed" || run.state == "lost") entry.last_error = store::last_error(reader, run.number);
+  if (run.state == store::RunState::failed || run.state == store::RunState::lost)
+    entry.last_error = store::last_error(reader, run.number);
   if (trains(run)) {
     verdict::Input input = verdict_input(reader, run);
     input.hosts = host_loads(run, heartbeats);

@@ -40,7 +40,7 @@ class HealthCache {
  private:
   /// Cached parts of a run's health.
   struct Entry {
-    std::string state;
+    store::RunState state{};
     std::int64_t attempt = 0, updated_ms = 0;
     SteadyClock::time_point found_at;
     Milliseconds took{0};

@@ -28,7 +28,7 @@ Progress progress_of(const store::RunRow& run) {
     const double step_ms = run.last.value("step_ms");
     if (update > 0 && std::isfinite(step_ms)) progress.seconds_left = std::max(end - update, 0.0) * step_ms / 1000;
   }
-  if (run.state == "succeeded") progress.fraction = 1;
+  if (run.state == store::RunState::succeeded) progress.fraction = 1;
   return progress;
 }
 
@@ -41,7 +41,7 @@ std::string end_of(const store::RunRow& run) {
 
 json::object progress_item(const store::RunRow& run, bool stale) {
   const Progress progress = progress_of(run);
-  const bool trains = run.state == "running" && !stale;
+  const bool trains = run.state == store::RunState::running && !stale;
   json::value left = nullptr;
   if (trains && progress.seconds_left) left = static_cast<std::int64_t>(std::ceil(*progress.seconds_left));
   return {{"fraction", progress.fraction ? json::value(*progress.fraction) : json::value(nullptr)},

@@ -49,18 +49,19 @@ void read_label(const http::Request& request, store::RunFilter& filter) {
 }
 
 /// Parses a comma-separated list of states.
-std::vector<std::string> read_states(const http::Request& request) {
-  std::vector<std::string> states;
+std::vector<store::RunState> read_states(const http::Request& request) {
+  std::vector<store::RunState> states;
   std::istringstream text(request.query_value("state").value_or(""));
-  for (std::string state; std::getline(text, state, ',');) {
-    if (!store::run_state_of(state)) {
+  for (std::string name; std::getline(text, name, ',');) {
+    const auto state = store::run_state_of(name);
+    if (!state) {
       std::vector<std::string_view> names;
       for (const store::RunState known : store::all_run_states()) names.push_back(store::name_of(known));
-      throw http::Problem(400, "bad_parameter",
-                          fmt::format("state: expected one of {}, found '{}'", fmt::join(names, ", "),
-                                      printable(state.substr(0, 100))));
+      throw http::Problem(
+          400, "bad_parameter",
+          fmt::format("state: expected one of {}, found '{}'", fmt::join(names, ", "), printable(name.substr(0, 100))));
     }
-    states.push_back(std::move(state));
+    states.push_back(*state);
   }
   return states;
 }
@@ -170,7 +171,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
   json::object progress = progress_item(run, stale);
   json::object item = {{"id", run.id},
                        {"name", run.name},
-                       {"state", run.state},
+                       {"state", name_of(run.state)},
                        {"attempt", run.attempt},
                        {"created_at", format_rfc3339(run.created_ms)},
                        {"started_at", format_rfc3339(run.started_ms)},

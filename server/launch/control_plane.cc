@@ -125,7 +125,7 @@ void ControlPlane::ask_all_to_stop() {
   for (const store::LaunchRow& run : runs) {
     if (!store::has_attempt(run.state)) continue;
     store_.write([&](store::Database& database) {
-      store::request_stop(database, run.id, "checkpoint", 3600, "server shutdown", wall_time_ms());
+      store::request_stop(database, run.id, store::StopMode::checkpoint, 3600, "server shutdown", wall_time_ms());
     });
     const auto launcher = launchers_.find(run.launcher);
     if (launcher != launchers_.end()) launcher->second->ask_to_stop(run.handle);

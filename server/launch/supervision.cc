@@ -29,7 +29,7 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
 std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& sight, const std::optional<LostRank>& lost,
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
-  if (run.outcome == "failed" && !run.outcome_detail.empty()) return run.outcome_detail;
+  if (run.outcome == store::Outcome::failed && !run.outcome_detail.empty()) return run.outcome_detail;
   if (std::string line = last_error_line(log); !line.empty()) return line;
   if (!sight.detail.empty()) return sight.detail;
   if (sight.exit_code && *sight.exit_code > 128) {
@@ -127,7 +127,7 @@ bool Supervisor::find_launcher(store::LaunchRow& run, Watch& watch, Launcher& la
   run.handle = *handle;
   watch.started_here = false;
   parts_.store.write(
-      [&](store::Database& database) { store::note_launcher(database, run.number, run.attempt, *handle); });
+      [&](store::Database& database) { store::record_launcher(database, run.number, run.attempt, *handle); });
   return true;
 }
 
@@ -188,7 +188,7 @@ void Supervisor::watch_stopping(const store::LaunchRow& run, Launcher& launcher,
   if (!watch.stopping_since) watch.stopping_since = now_;
   const double waited = seconds_between(*watch.stopping_since, now_);
   const bool reached = !parts_.heartbeats.of(run.id, run.attempt).empty();
-  if (run.stop_wish == "now" || (!reached && waited > 3)) {
+  if (run.stop_mode == store::StopMode::now || (!reached && waited > 3)) {
     begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped immediately", ""});
   } else if (waited > static_cast<double>(run.stop_grace_s)) {
     begin_end(run, launcher, watch,
@@ -241,13 +241,13 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
 
 Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch,
                                      const ProcessStatus& sight) const {
-  if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
+  if (run.outcome == store::Outcome::finished) return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
   // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
   if (sight.kind == ProcessStatus::Kind::preempted && run.state != RunState::stopping) {
     return {now_, RunEvent::preempted, sight.detail, ""};
   }
-  if (run.state == RunState::stopping || run.outcome == "stopped") {
+  if (run.state == RunState::stopping || run.outcome == store::Outcome::stopped) {
     const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {now_, RunEvent::ended_on_request, how, ""};
   }
@@ -266,10 +266,10 @@ void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, c
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
   Ending end = judge(run, watch, sight);
-  const bool known = sight.exit_code || watch.ending || !run.outcome.empty() || watch.started_here;
+  const bool known = sight.exit_code || watch.ending || run.outcome != store::Outcome::none || watch.started_here;
   if (end.event == RunEvent::faulted) {
     cool_down_.strike(blamed(profile, end.host), std::chrono::duration<double>(profile.cool_down_s), now_);
-    const bool diverged = run.outcome == "failed" && run.outcome_detail.starts_with(diverged_prefix);
+    const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
     const bool hopeless = (sight.exit_code == usage_exit_code || diverged) && !watch.ending;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
   }

@@ -136,7 +136,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     write_file_atomically(launch_config_path(order.folder), run.config);
     const store::LauncherHandle handle = launcher.start(profile, order);
     parts_.store.write(
-        [&](store::Database& database) { store::note_launcher(database, run.number, order.attempt, handle); });
+        [&](store::Database& database) { store::record_launcher(database, run.number, order.attempt, handle); });
     watches_[run.id] = {.attempt = order.attempt, .started_here = true, .since = now_};
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);

@@ -53,10 +53,9 @@ std::optional<Refusal> Ingest::refuse(const Batch& batch, const std::optional<Co
 
 std::int64_t Ingest::newest_sequence(const RankKey& key) {
   const auto [run, attempt, rank] = key;
-  Statement newest =
-      database_.prepare("SELECT coalesce(max(last), 0) FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
-  newest.bind(run, attempt, rank);
-  return newest.step() ? newest.integer(0) : 0;
+  return database_.prepare("SELECT coalesce(max(last), 0) FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?")
+      .bind(run, attempt, rank)
+      .value<std::int64_t>();
 }
 
 Ingest::Admitted Ingest::admit(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms,
@@ -66,10 +65,8 @@ Ingest::Admitted Ingest::admit(const Batch& batch, const std::optional<CommandRo
     Statement insert = database_.prepare(
         "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms, begun_by) "
         "VALUES (?, 'running', 0, ?, ?, ?, ?) RETURNING run");
-    insert.bind(batch.run, now_ms, now_ms, started, batch.reporter.token);
-    insert.step();
-    const std::int64_t made = insert.integer(0);
-    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
+    const auto made = insert.bind(batch.run, now_ms, now_ms, started, batch.reporter.token).value<std::int64_t>();
+    record_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
     result.run_changed = true;
     return {.run = made, .current = true};
   }
@@ -78,7 +75,7 @@ Ingest::Admitted Ingest::admit(const Batch& batch, const std::optional<CommandRo
     database_.prepare("UPDATE runs SET begun_by = ? WHERE run = ?").bind(batch.reporter.token, known->number).run();
   }
   if (batch.attempt > known->attempt) {
-    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
+    record_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
     result.run_changed = true;
   } else if (batch.attempt == known->attempt &&
              (known->state == RunState::launching || known->state == RunState::lost)) {

@@ -5,43 +5,47 @@
 #include <algorithm>
 
 namespace babelring::store {
+
+template <same_row<AuditRow> Row, class Column>
+void visit_columns(Row& entry, Column&& column) {
+  column.key("entry", entry.number);
+  column("time_ms", entry.time_ms);
+  column("last_ms", entry.last_ms);
+  column("count", entry.count);
+  column("kept_by_age", entry.kept_by_age);
+  column("actor", entry.actor);
+  column("token", entry.token);
+  column("method", entry.method);
+  column("route", entry.route);
+  column("object", entry.object);
+  column("status", entry.status);
+  column("request", entry.request);
+  column("address", entry.address);
+}
+
 namespace {
 
-constexpr const char* newest_audit_first =
-    "SELECT entry, time_ms, last_ms, count, kept_by_age, actor, token, method, route, object, status, request, address "
-    "FROM audit WHERE entry > ?1 AND entry < ?2 AND last_ms >= ?3 AND time_ms < ?4 AND status BETWEEN ?5 AND ?6 "
-    "AND (?7 = '' OR actor = ?7) AND (?8 = '' OR token = ?8) AND (?9 = '' OR route = ?9) "
-    "AND (?10 = '' OR object = ?10 OR substr(object, 1, length(?10) + 1) = ?10 || '/') ORDER BY entry DESC LIMIT ?11";
-
-std::string oldest_audit_first() {
-  std::string sql = newest_audit_first;
-  return sql.replace(sql.find(" DESC "), 6, " ASC ");
-}
+constexpr const char* matching_audit_rows = R"sql(
+  FROM audit WHERE entry > ?1 AND entry < ?2 AND last_ms >= ?3 AND time_ms < ?4 AND status BETWEEN ?5 AND ?6
+    AND (?7 = '' OR actor = ?7) AND (?8 = '' OR token = ?8) AND (?9 = '' OR route = ?9)
+    AND (?10 = '' OR object = ?10 OR substr(object, 1, length(?10) + 1) = ?10 || '/')
+  ORDER BY entry )sql";
 
 }  // namespace
 
 std::vector<AuditRow> list_audit(Reader& reader, const AuditFilter& filter) {
-  static const std::string oldest_first = oldest_audit_first();
-  auto query = reader.database.prepare(filter.oldest_first ? std::string_view(oldest_first)
-                                                           : std::string_view(newest_audit_first));
-  query.bind(filter.after, filter.before, filter.from_ms, filter.to_ms, filter.lowest_status, filter.highest_status,
-             filter.actor, filter.token, filter.route, filter.object, filter.limit);
-  std::vector<AuditRow> rows;
-  while (query.step()) {
-    rows.push_back({query.integer(0), query.integer(1), query.integer(2), query.integer(3), query.integer(4) != 0,
-                    query.text(5), query.text(6), query.text(7), query.text(8), query.text(9),
-                    static_cast<int>(query.integer(10)), query.text(11), query.text(12)});
-  }
-  return rows;
+  static const std::string matching = select<AuditRow>(matching_audit_rows);
+  static const std::string newest_first = matching + "DESC LIMIT ?11", oldest_first = matching + "ASC LIMIT ?11";
+  return reader.database.prepare(filter.oldest_first ? oldest_first : newest_first)
+      .bind(filter.after, filter.before, filter.from_ms, filter.to_ms, filter.lowest_status, filter.highest_status,
+            filter.actor, filter.token, filter.route, filter.object, filter.limit)
+      .all<AuditRow>();
 }
 
-std::int64_t append_audit(Database& writer, const AuditRow& row) {
-  auto insert = writer.prepare(
-      "INSERT INTO audit (time_ms, last_ms, count, kept_by_age, actor, token, method, route, object, status, request, "
-      "address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
-  insert.bind(row.time_ms, std::max(row.time_ms, row.last_ms), row.count, row.kept_by_age, row.actor, row.token,
-              row.method, row.route, row.object, row.status, row.request, row.address);
-  insert.run();
+std::int64_t append_audit(Database& writer, AuditRow row) {
+  static const std::string sql = insert_into<AuditRow>("audit");
+  row.last_ms = std::max(row.time_ms, row.last_ms);
+  writer.prepare(sql).bind(row).run();
   return sqlite3_last_insert_rowid(writer.handle());
 }
 

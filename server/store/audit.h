@@ -36,7 +36,7 @@ struct AuditFilter {
 std::vector<AuditRow> list_audit(Reader& reader, const AuditFilter& filter);
 
 /// Appends a row and returns its entry number.
-std::int64_t append_audit(Database& writer, const AuditRow& row);
+std::int64_t append_audit(Database& writer, AuditRow row);
 
 /// Adds `count` repeated requests to an existing entry. Does nothing if the entry no longer exists.
 void repeat_audit(Database& writer, std::int64_t entry, std::int64_t count, std::int64_t last_ms);

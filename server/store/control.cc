@@ -11,11 +11,9 @@ struct Found {
 
 std::optional<Found> find(Database& database, const std::string& run) {
   Statement row = database.prepare("SELECT run, attempt, state, stop_wish <> '' FROM runs WHERE id = ?");
-  row.bind(run);
-  if (!row.step()) return std::nullopt;
-  const auto state = run_state_of(row.text(2));
-  if (!state) fail("run {}: state '{}' is unknown to this program", run, row.text(2));
-  return Found{row.integer(0), row.integer(1), *state, row.integer(3) != 0};
+  Found found;
+  if (!row.bind(run).next(found.number, found.attempt, found.state, found.asked_to_stop)) return std::nullopt;
+  return found;
 }
 
 void write_history(Database& database, const Found& run, std::string_view before, RunState after,
@@ -35,8 +33,7 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
       "INSERT INTO runs(id, name, state, attempt, created_ms, updated_ms, started_ms, config, world_size, profile, "
       "labels, notes) VALUES (?1, ?2, 'queued', 0, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING run");
   insert.bind(run.id, run.name, now_ms, run.config, run.world_size, run.profile, run.labels, run.notes);
-  insert.step();
-  const std::int64_t number = insert.integer(0);
+  const auto number = insert.value<std::int64_t>();
   database
       .prepare(
           "INSERT INTO launches(run, folder, launch_config, launch_ranks, max_restarts, resume_folder, resume_step, "
@@ -85,8 +82,8 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
   return attempt;
 }
 
-bool note_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                        std::int64_t now_ms) {
+bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                          std::int64_t now_ms) {
   const auto found = find(database, run);
   if (!found || attempt <= found->attempt) return false;
   database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
@@ -97,7 +94,7 @@ bool note_newer_attempt(Database& database, const std::string& run, std::int64_t
   return true;
 }
 
-void note_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {
+void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {
   database.prepare("UPDATE attempts SET pid = ?, start_ticks = ?, job = ? WHERE run = ? AND attempt = ?")
       .bind(handle.pid, handle.start_ticks, handle.job, run, attempt)
       .run();
@@ -111,10 +108,8 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
   const auto run = find(database, end.run);
   if (!run) return std::nullopt;
   database
-      .prepare(
-          "UPDATE attempts SET fenced = 1, ended_ms = ?1, exit_code = CASE WHEN ?2 THEN ?3 END, cause = ?4 "
-          "WHERE run = ?5 AND attempt = ?6")
-      .bind(now_ms, end.exit_code.has_value(), end.exit_code.value_or(0), end.cause, run->number, end.attempt)
+      .prepare("UPDATE attempts SET fenced = 1, ended_ms = ?, exit_code = ?, cause = ? WHERE run = ? AND attempt = ?")
+      .bind(now_ms, end.exit_code, end.cause, run->number, end.attempt)
       .run();
   if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
   const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
@@ -124,9 +119,9 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
   return after;
 }
 
-std::optional<RunState> request_stop(Database& database, const std::string& run, const std::string& mode,
-                                     std::int64_t grace_s, const std::string& actor, std::int64_t now_ms) {
-  const std::string cause = mode == "now" ? "asked to stop now" : "asked to stop with a checkpoint";
+std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,
+                                     const std::string& actor, std::int64_t now_ms) {
+  const std::string cause = mode == StopMode::now ? "asked to stop now" : "asked to stop with a checkpoint";
   const auto after = change_state(database, {run, RunEvent::stop_requested, cause, actor}, now_ms);
   if (after != RunState::stopping) return after;
   database.prepare("UPDATE runs SET stop_wish = ?, stop_grace_s = ? WHERE id = ?").bind(mode, grace_s, run).run();
@@ -139,9 +134,9 @@ std::optional<RunState> request_resume(Database& database, const Resume& resume,
   database
       .prepare(
           "UPDATE launches SET restarts = 0, resume_folder = ?1, resume_step = ?2, "
-          "launch_ranks = CASE WHEN ?3 > 0 THEN ?3 ELSE launch_ranks END, "
+          "launch_ranks = coalesce(?3, launch_ranks), "
           "place = (SELECT max(place) + 1 FROM launches) WHERE run = ?4")
-      .bind(resume.folder, resume.step, resume.world_size.value_or(0), run->number)
+      .bind(resume.folder, resume.step, resume.world_size, run->number)
       .run();
   if (!resume.folder.empty()) {  // discard later checkpoints
     database.prepare("UPDATE checkpoints SET removed = 1 WHERE run = ? AND step > ?")
@@ -159,8 +154,7 @@ std::optional<RunState> request_resume(Database& database, const Resume& resume,
 std::int64_t request_checkpoint(Database& database, const std::string& run) {
   Statement update =
       database.prepare("UPDATE runs SET checkpoint_wish = checkpoint_wish + 1 WHERE id = ? RETURNING checkpoint_wish");
-  update.bind(run);
-  return update.step() ? update.integer(0) : 0;
+  return update.bind(run).value<std::int64_t>();
 }
 
 void edit_run(Database& database, const std::string& run, const RunEdit& edit, std::int64_t now_ms) {
@@ -191,13 +185,12 @@ void delete_run(Database& database, const std::string& run, bool checkpoints_too
 
 void purge_run(Database& database, std::int64_t run) {
   database.prepare("DELETE FROM alerts WHERE run = (SELECT id FROM runs WHERE run = ?)").bind(run).run();
-  std::vector<std::string> tables;  // all tables with a run column, including those of later migrations
-  {
-    Statement rows = database.prepare(
-        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'run' "
-        "AND c.type = 'INTEGER' AND m.name <> 'runs'");
-    while (rows.step()) tables.push_back(rows.text(0));
-  }
+  // All tables with a run column, including those of later migrations.
+  const auto tables = database
+                          .prepare(
+                              "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c "
+                              "WHERE m.type = 'table' AND c.name = 'run' AND c.type = 'INTEGER' AND m.name <> 'runs'")
+                          .all<std::string>();
   for (const std::string& table : tables) database.execute(fmt::format("DELETE FROM {} WHERE run = {}", table, run));
   database.prepare("DELETE FROM runs WHERE run = ?").bind(run).run();
 }

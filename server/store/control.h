@@ -27,20 +27,19 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
                                           std::int64_t now_ms);
 /// Makes a newer attempt that a user started in the run's folder the current one. Call refuse_place() first. Returns
 /// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one.
-bool note_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                        std::int64_t now_ms);
+bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                          std::int64_t now_ms);
 /// Stores the handle of the attempt's launcher.
-void note_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
+void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
 /// Fences the attempt: its reports are refused as stale from now on.
 void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt);
 /// Ends and fences an attempt. A fault followed by another attempt counts as a restart. Returns the run's new state, or
 /// nothing if its state does not allow the event.
 std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms);
 
-/// Requests a stop. `mode` is "checkpoint" (save first) or "now". Returns the new state, or nothing if the run cannot
-/// be stopped.
-std::optional<RunState> request_stop(Database& database, const std::string& run, const std::string& mode,
-                                     std::int64_t grace_s, const std::string& actor, std::int64_t now_ms);
+/// Requests a stop. `mode` must not be `none`. Returns the new state, or nothing if the run cannot be stopped.
+std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,
+                                     const std::string& actor, std::int64_t now_ms);
 
 struct Resume {
   std::string run, actor;
@@ -66,8 +65,8 @@ std::vector<LaunchRow> active_launches(Reader& reader);
 /// Stopping or lost runs with a current attempt that a user started. Members that apply only to runs started by the
 /// server are empty or 0.
 std::vector<LaunchRow> ending_externals(Reader& reader);
-/// The outcome that the attempt itself reported, and its detail. Both are empty if it reported none.
-std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
+/// The outcome that the ranks of the attempt have reported, and its detail.
+std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 std::int64_t count_queued(Reader& reader);
 std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt);
 /// Up to `limit` transitions with a number above `after`, oldest first.

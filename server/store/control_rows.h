@@ -40,11 +40,12 @@ struct LaunchRow {
   std::int64_t attempt = 0, world_size = 0, max_restarts = 0, restarts = 0;
   std::string resume_folder;
   std::int64_t resume_step = 0, place = 0;
-  std::string stop_wish;
+  StopMode stop_mode = StopMode::none;
   std::int64_t stop_grace_s = 0;
   std::string launcher;  // of the attempt; empty before the first, "external" if started by a user
   LauncherHandle handle;
-  std::string outcome, outcome_detail;
+  Outcome outcome = Outcome::none;
+  std::string outcome_detail;
   std::int64_t newest_checkpoint_step = 0;  // removed checkpoints excluded
 };
 
@@ -59,7 +60,7 @@ struct AttemptEnd {
 
 struct AttemptRow {
   std::int64_t attempt = 0;
-  std::string launcher, job, resumed_from, cause, outcome;
+  std::string launcher, job, resumed_from, cause;
   std::int64_t pid = 0, world_size = 0, started_ms = 0;
   std::optional<std::int64_t> ended_ms, exit_code;
 };
@@ -83,8 +84,8 @@ struct ReportedRun {
 /// The facts that decide the response to a heartbeat.
 struct CommandRow : ReportedRun {
   bool fenced = false;  // the attempt in question must end
-  std::string stop_wish;
-  std::int64_t checkpoint_wish = 0;
+  StopMode stop_mode = StopMode::none;
+  std::int64_t checkpoints_requested = 0;  // in the current attempt
 };
 
 /// Changes made by a user. Absent members stay unchanged.

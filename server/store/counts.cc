@@ -3,7 +3,7 @@
 #include <algorithm>
 
 namespace babelring::store {
-void WriterCounters::note_commit(double seconds) {
+void WriterCounters::record_commit(double seconds) {
   const auto& bounds = WriterCounts::commit_bounds_s;
   const auto place = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
   const std::lock_guard lock(mutex_);
@@ -11,7 +11,7 @@ void WriterCounters::note_commit(double seconds) {
   counts_.commit_seconds += seconds;
 }
 
-void WriterCounters::note_batch(const Batch& batch, const IngestResult& result) {
+void WriterCounters::record_batch(const Batch& batch, const IngestResult& result) {
   std::uint64_t points = 0;
   for (const auto& fresh : result.fresh) {
     const auto* step = std::get_if<StepRecord>(&batch.records[fresh.index].body);
@@ -25,7 +25,7 @@ void WriterCounters::note_batch(const Batch& batch, const IngestResult& result) 
   counts_.unknown_members += static_cast<std::uint64_t>(batch.unknown_members);
 }
 
-void WriterCounters::note_failure(bool refused) {
+void WriterCounters::record_failure(bool refused) {
   const std::lock_guard lock(mutex_);
   ++(refused ? counts_.refused : counts_.failed);
 }

@@ -24,9 +24,9 @@ struct WriterCounts {
 /// Collects WriterCounts. Updated by the writer's thread; read() may be called from any thread.
 class WriterCounters {
  public:
-  void note_commit(double seconds);
-  void note_batch(const Batch& batch, const IngestResult& result);
-  void note_failure(bool refused);
+  void record_commit(double seconds);
+  void record_batch(const Batch& batch, const IngestResult& result);
+  void record_failure(bool refused);
   WriterCounts read() const;
 
  private:

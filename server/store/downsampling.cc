@@ -9,24 +9,30 @@ namespace {
 
 static_assert(steps_of_level(top_level) <= 65'536, "offsets of extremes have 16 bits");
 
+/// A stored summary of one level.
+struct Part {
+  std::int64_t bucket = 0, first_step = 0, last_step = 0, count = 0, time_ms = 0, layout = 0;
+  std::string_view vals;  // valid until the next row
+};
+
 /// Combines eight summaries into one.
 struct Sum {
   std::vector<BucketEntry> entries;
   std::int64_t parts = 0, layout = 0, first_step = 0, last_step = 0, count = 0, time_ms = 0;
   bool mixed = false;
 
-  void add(const Statement& row, std::int64_t offset) {
-    const std::string_view blob = row.blob(6);
+  void add(const Part& part_row, std::int64_t offset) {
+    const std::string_view blob = part_row.vals;
     if (parts++ == 0) {
-      layout = row.integer(5);
-      first_step = row.integer(1);
+      layout = part_row.layout;
+      first_step = part_row.first_step;
       entries.resize(blob.size() / sizeof(BucketEntry));
     }
-    mixed = mixed || layout != row.integer(5) || blob.size() != entries.size() * sizeof(BucketEntry);
+    mixed = mixed || layout != part_row.layout || blob.size() != entries.size() * sizeof(BucketEntry);
     if (mixed) return;
-    last_step = row.integer(2);
-    count += row.integer(3);
-    time_ms = row.integer(4);
+    last_step = part_row.last_step;
+    count += part_row.count;
+    time_ms = part_row.time_ms;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       BucketEntry part;
       std::memcpy(&part, blob.data() + i * sizeof part, sizeof part);
@@ -62,7 +68,10 @@ Sum sum_of_parts(Database& database, const RankSteps& of, int level, std::int64_
     rows.bind(of.run, of.rank, of.attempt, first, first + fan_out, level - 1);
   }
   Sum sum;
-  while (rows.step()) sum.add(rows, (rows.integer(0) - first) * steps_of_level(level - 1));
+  Part part;
+  while (rows.next(part.bucket, part.first_step, part.last_step, part.count, part.time_ms, part.layout, part.vals)) {
+    sum.add(part, (part.bucket - first) * steps_of_level(level - 1));
+  }
   return sum;
 }
 

@@ -8,9 +8,8 @@ std::optional<StoredResponse> claim_key(Database& writer, std::string_view owner
   {
     auto query =
         writer.prepare("SELECT fingerprint, status, headers, body FROM idempotency WHERE owner = ?1 AND key = ?2");
-    if (query.bind(owner, key).step()) {
-      return StoredResponse{query.text(0), static_cast<int>(query.integer(1)), query.text(2), query.text(3)};
-    }
+    StoredResponse stored;
+    if (query.bind(owner, key).next(stored.fingerprint, stored.status, stored.headers, stored.body)) return stored;
   }
   auto insert = writer.prepare("INSERT INTO idempotency (owner, key, created_ms, fingerprint) VALUES (?1, ?2, ?3, ?4)");
   insert.bind(owner, key, now_ms, fingerprint).run();

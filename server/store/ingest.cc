@@ -19,12 +19,7 @@ constexpr std::size_t max_layouts = 500, max_keys = 2000;  // per run
 
 /// Throws Rejected if a run has too many layouts or keys. They are cached for the lifetime of the server.
 void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
-  std::vector<std::int64_t> numbers;
-  {
-    Statement rows = database.prepare("SELECT layout FROM run_layouts WHERE run = ?");
-    rows.bind(run);
-    while (rows.step()) numbers.push_back(rows.integer(0));
-  }
+  const auto numbers = database.prepare("SELECT layout FROM run_layouts WHERE run = ?").bind(run).all<std::int64_t>();
   std::set<std::string> keys;
   for (const std::int64_t number : numbers) {
     const auto& some = layouts.keys(number);
@@ -35,6 +30,29 @@ void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
   }
   if (keys.size() > max_keys) throw Rejected(fmt::format("a run has at most {} metric keys", max_keys));
 }
+
+/// A removal record may omit the file list; the stored list is kept then. Different files, or files after a removal,
+/// mean a new checkpoint with the same name.
+constexpr std::string_view upsert_checkpoint = R"sql(
+  INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed,
+                          write_seconds, version, world_size)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT(run, name) DO UPDATE SET
+    step = excluded.step,
+    removed = excluded.removed,
+    removing = 0,
+    created_ms = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
+                     excluded.created_ms, created_ms),
+    write_seconds = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
+                        excluded.write_seconds, write_seconds),
+    version = coalesce(nullif(excluded.version, ''), version),
+    world_size = coalesce(nullif(excluded.world_size, 0), world_size),
+    best = iif(excluded.removed, best, excluded.best),
+    files = iif(excluded.files = '[]', files, excluded.files),
+    folder = iif(excluded.folder = '', folder, excluded.folder),
+    sacrebleu = coalesce(excluded.sacrebleu, sacrebleu),
+    loss = coalesce(excluded.loss, loss)
+  RETURNING id)sql";
 
 }  // namespace
 
@@ -50,17 +68,11 @@ Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, st
   if (ranks_.size() >= max_ranks) ranks_.clear();
   RankState& state = ranks_[key];
   const auto [run, attempt, rank] = key;
-  Statement arrivals = database_.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
-  arrivals.bind(run, attempt, rank);
-  while (arrivals.step()) state.stored.emplace(arrivals.integer(0), arrivals.integer(1));
+  state.stored = read_arrivals(database_, run, attempt, rank);
   state.arrived = SequenceSet(state.stored);
   Statement find =
       database_.prepare("SELECT first_update, last_update FROM ranks WHERE run = ? AND attempt = ? AND rank = ?");
-  find.bind(run, attempt, rank);
-  if (find.step()) {
-    state.first_update = find.integer(0);
-    state.last_update = find.integer(1);
-  } else {
+  if (!find.bind(run, attempt, rank).next(state.first_update, state.last_update)) {
     database_.prepare("INSERT INTO ranks(run, attempt, rank, host, updated_ms) VALUES (?, ?, ?, ?, ?)")
         .bind(run, attempt, rank, batch.host, now_ms)
         .run();
@@ -149,33 +161,12 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   if (best) {
     database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
   }
-  // A removal record may omit the file list; the stored list is kept then. Different files, or files after a removal,
-  // mean a new checkpoint with the same name.
-  static const std::string is_new =
-      "NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files)";
-  static const std::string sql =
-      "INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds, version, world_size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-      "ON CONFLICT(run, name) DO UPDATE SET step = excluded.step, removed = excluded.removed, removing = 0, "
-      "created_ms = iif(" +
-      is_new +
-      ", excluded.created_ms, created_ms), "
-      "write_seconds = iif(" +
-      is_new +
-      ", excluded.write_seconds, write_seconds), "
-      "version = coalesce(nullif(excluded.version, ''), version), "
-      "world_size = coalesce(nullif(excluded.world_size, 0), world_size), "
-      "best = CASE WHEN excluded.removed THEN best ELSE excluded.best END, "
-      "files = CASE WHEN excluded.files = '[]' THEN files ELSE excluded.files END, "
-      "folder = CASE WHEN excluded.folder = '' THEN folder ELSE excluded.folder END, "
-      "sacrebleu = coalesce(excluded.sacrebleu, sacrebleu), loss = coalesce(excluded.loss, loss) RETURNING id";
-  Statement upsert = database_.prepare(sql);
+  Statement upsert = database_.prepare(upsert_checkpoint);
   const std::string id = make_id('c'), files_text = to_text(files);
   upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
               checkpoint.sacrebleu, checkpoint.loss, best, checkpoint.removed, checkpoint.write_seconds,
               checkpoint.version, checkpoint.world_size);
-  upsert.step();
-  return upsert.text(0);
+  return upsert.value<std::string>();
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const LogRecord& log) {
@@ -257,23 +248,22 @@ void Ingest::end_attempt(const Target& target, const Record& record, const Lifec
 void Ingest::summarise(const Target& target, std::int64_t bucket) {
   const std::int64_t base = bucket * bucket_steps;
   std::vector<BucketEntry> entries;
-  std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0;
+  std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0, step_layout = 0;
   bool mixed = false;
+  std::string_view blob;
   {
     Statement rows = database_.prepare(
         "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
         "step < ? ORDER BY step");
     rows.bind(target.run, target.batch.rank, target.batch.attempt, base, base + bucket_steps);
-    while (rows.step()) {
-      if (count > 0 && rows.integer(2) != layout) {
+    while (rows.next(last, time_ms, step_layout, blob)) {
+      if (count > 0 && step_layout != layout) {
         mixed = true;  // no summary: readers use the single steps
         break;
       }
-      layout = rows.integer(2);
-      last = rows.integer(0);
+      layout = step_layout;
       if (count++ == 0) first = last;
-      time_ms = rows.integer(1);
-      const PackedDoubles values(rows.blob(3));
+      const PackedDoubles values(blob);
       entries.resize(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) add_to_bucket(entries[i], values[i], last - base);
     }

@@ -24,8 +24,8 @@ struct Batch {
   std::int64_t attempt = 1, rank = 0;
   std::string host;
   std::vector<Record> records;
-  std::function<void(Database&)> besides = nullptr;  // called in the same transaction, after the records
-  std::int64_t unknown_members = 0;                  // JSON members ignored because the worker is newer
+  std::function<void(Database&)> in_transaction = nullptr;  // called in the same transaction, after the records
+  std::int64_t unknown_members = 0;                         // JSON members ignored because the worker is newer
   Reporter reporter = {};
 };
 

@@ -11,7 +11,7 @@ namespace babelring::store {
 namespace {
 
 constexpr std::int64_t max_summaries = 256;                    // in memory at once; each has a value for every key
-constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;  // max size of an export chunk
+constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20;  // max size of an export chunk
 
 /// Collects summaries by key, in order of first appearance.
 class Collector {
@@ -47,15 +47,17 @@ void note_steps(Reader& reader, std::int64_t run, const Span& span, std::int64_t
       "SELECT step, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND step <= ? "
       "ORDER BY step");
   rows.bind(run, span.rank, span.attempt, first, last);
-  while (rows.step()) {
-    const auto& keys = reader.layouts.keys(rows.integer(1));
-    const PackedDoubles values(rows.blob(2));
+  std::int64_t step = 0, layout = 0;
+  std::string_view blob;
+  while (rows.next(step, layout, blob)) {
+    const auto& keys = reader.layouts.keys(layout);
+    const PackedDoubles values(blob);
     for (std::size_t i = 0; i < std::min(keys.size(), values.size()); ++i) {
       if (!std::isfinite(values[i])) continue;
       KeySummary& summary = collector.at(keys[i]);
       if (summary.count == 0) summary.first = values[i];
       summary.last = values[i];
-      note(summary, 1, values[i], rows.integer(0), values[i], rows.integer(0));
+      note(summary, 1, values[i], step, values[i], step);
     }
   }
 }
@@ -81,7 +83,8 @@ std::vector<Summary> summaries(Reader& reader, std::int64_t run, const Span& spa
     rows.bind(run, span.rank, span.attempt, begin, end, level, max_summaries);
   }
   std::vector<Summary> found;
-  while (rows.step()) found.push_back({rows.integer(0), rows.integer(1), rows.text(2)});
+  Summary summary;
+  while (rows.next(summary.bucket, summary.layout, summary.entries)) found.push_back(summary);
   return found;
 }
 
@@ -145,12 +148,9 @@ std::vector<KeySummary> summarise_keys(Reader& reader, std::int64_t run, std::in
 }
 
 std::vector<std::string> all_keys(Reader& reader, std::int64_t run) {
-  std::vector<std::int64_t> layouts;
-  {
-    Statement rows = reader.database.prepare("SELECT layout FROM run_layouts WHERE run = ? ORDER BY layout");
-    rows.bind(run);
-    while (rows.step()) layouts.push_back(rows.integer(0));
-  }
+  const auto layouts = reader.database.prepare("SELECT layout FROM run_layouts WHERE run = ? ORDER BY layout")
+                           .bind(run)
+                           .all<std::int64_t>();
   std::vector<std::string> keys;
   for (const std::int64_t layout : layouts) {
     for (const std::string& key : reader.layouts.keys(layout)) {
@@ -167,17 +167,17 @@ bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string
       "(?2, ?3, ?4) ORDER BY rank, attempt, step LIMIT ?5");
   steps.bind(run, cursor.rank, cursor.attempt, cursor.step, static_cast<std::int64_t>(rows));
   bool any = false;
-  std::int64_t layout = -1;
+  std::int64_t time_ms = 0, layout = 0, known_layout = -1;
+  std::string_view blob;
   std::vector<std::optional<std::size_t>> places(keys.size());
-  while (csv.size() < max_piece_bytes && steps.step()) {
+  while (csv.size() < max_chunk_bytes && steps.next(cursor.rank, cursor.attempt, cursor.step, time_ms, layout, blob)) {
     any = true;
-    cursor = {steps.integer(0), steps.integer(1), steps.integer(2)};
-    if (steps.integer(4) != layout) {
-      layout = steps.integer(4);
+    if (layout != known_layout) {
+      known_layout = layout;
       for (std::size_t i = 0; i < keys.size(); ++i) places[i] = reader.layouts.place(layout, keys[i]);
     }
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{}", cursor.rank, cursor.attempt, cursor.step, steps.integer(3));
-    const PackedDoubles values(steps.blob(5));
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{}", cursor.rank, cursor.attempt, cursor.step, time_ms);
+    const PackedDoubles values(blob);
     for (const auto& place : places) {
       csv += ',';
       if (place && *place < values.size()) append_value(csv, values[*place]);

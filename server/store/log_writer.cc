@@ -12,17 +12,18 @@ constexpr std::size_t max_tails = 1024;  // cached
 LogWriter::Tail& LogWriter::tail(std::int64_t run) {
   if (const auto known = tails_.find(run); known != tails_.end()) return known->second;
   if (tails_.size() >= max_tails) tails_.clear();
-  Statement lines = database_.prepare(
-      "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines "
-      "WHERE run = ?");
-  lines.bind(run);
-  lines.step();
-  Statement blocks = database_.prepare("SELECT coalesce(max(last), 0) FROM log_blocks WHERE run = ?");
-  blocks.bind(run);
-  blocks.step();
-  return tails_[run] = {.next = std::max(lines.integer(2), blocks.integer(0)) + 1,
-                        .lines = static_cast<std::size_t>(lines.integer(0)),
-                        .bytes = static_cast<std::size_t>(lines.integer(1))};
+  std::int64_t lines = 0, bytes = 0, newest = 0;
+  database_
+      .prepare(
+          "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines "
+          "WHERE run = ?")
+      .bind(run)
+      .next(lines, bytes, newest);
+  const auto packed =
+      database_.prepare("SELECT coalesce(max(last), 0) FROM log_blocks WHERE run = ?").bind(run).value<std::int64_t>();
+  return tails_[run] = {.next = std::max(newest, packed) + 1,
+                        .lines = static_cast<std::size_t>(lines),
+                        .bytes = static_cast<std::size_t>(bytes)};
 }
 
 std::int64_t LogWriter::append(std::int64_t run, const LogLine& line) {
@@ -39,13 +40,12 @@ std::int64_t LogWriter::append(std::int64_t run, const LogLine& line) {
 }
 
 void LogWriter::pack_all() {
-  std::vector<std::int64_t> runs;
-  {
-    Statement rows = database_.prepare(
-        "SELECT run FROM log_lines GROUP BY run HAVING count(*) >= ? OR sum(length(CAST(text AS BLOB))) >= ?");
-    rows.bind(static_cast<std::int64_t>(max_lines), static_cast<std::int64_t>(max_bytes));
-    while (rows.step()) runs.push_back(rows.integer(0));
-  }
+  const auto runs =
+      database_
+          .prepare(
+              "SELECT run FROM log_lines GROUP BY run HAVING count(*) >= ? OR sum(length(CAST(text AS BLOB))) >= ?")
+          .bind(static_cast<std::int64_t>(max_lines), static_cast<std::int64_t>(max_bytes))
+          .all<std::int64_t>();
   for (const std::int64_t run : runs) pack(run);
 }
 
@@ -55,10 +55,11 @@ void LogWriter::pack(std::int64_t run) {
         "SELECT line, attempt, rank, time_ms, level, text FROM log_lines WHERE run = ? ORDER BY line");
     rows.bind(run);
     LogBlock block;
-    std::int64_t first = 0;
-    while (rows.step()) {
-      if (block.lines() == 0) first = rows.integer(0);
-      block.add({rows.integer(1), rows.integer(2), rows.integer(3), rows.blob(4), rows.blob(5)});
+    std::int64_t first = 0, number = 0;
+    LogLine line;
+    while (rows.next(number, line.attempt, line.rank, line.time_ms, line.level, line.text)) {
+      if (block.lines() == 0) first = number;
+      block.add(line);
       if (block.lines() < max_lines && block.raw_bytes() < max_bytes) continue;
       store_block(run, first, block);
       block = LogBlock();

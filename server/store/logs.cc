@@ -43,13 +43,13 @@ class LogScan {
         "> ? ORDER BY first");
     blocks.bind(run_, filter_.after);
     while (!full_ && blocks.step()) {
-      scan_block(blocks);
-      if (!full_) page_.next = blocks.integer(1);
+      const std::int64_t last = scan_block(blocks.row());
+      if (!full_) page_.next = last;
     }
     Statement lines = database_.prepare(
         "SELECT line, attempt, rank, time_ms, level, text FROM log_lines WHERE run = ? AND line > ? ORDER BY line");
     lines.bind(run_, filter_.after);
-    while (!full_ && lines.step()) scan_line(lines);
+    while (!full_ && lines.step()) scan_line(lines.row());
     return std::move(page_);
   }
 
@@ -58,24 +58,24 @@ class LogScan {
     Statement lines = database_.prepare(
         "SELECT line, attempt, rank, time_ms, level, text FROM log_lines WHERE run = ? ORDER BY line DESC");
     lines.bind(run_);
-    while (!full_ && lines.step()) scan_line(lines);
+    while (!full_ && lines.step()) scan_line(lines.row());
     Statement blocks = database_.prepare(
         "SELECT first, last, raw_bytes, lowest_rank, highest_rank, levels, data FROM log_blocks WHERE run = ? ORDER BY "
         "first DESC");
     blocks.bind(run_);
-    while (!full_ && blocks.step()) scan_block(blocks);
+    while (!full_ && blocks.step()) scan_block(blocks.row());
     std::reverse(page_.lines.begin(), page_.lines.end());
     return std::move(page_);
   }
 
  private:
   std::int64_t newest() {
-    Statement row = database_.prepare(
-        "SELECT max(coalesce((SELECT max(line) FROM log_lines WHERE run = ?1), 0), coalesce((SELECT max(last) FROM "
-        "log_blocks WHERE run = ?1), 0))");
-    row.bind(run_);
-    row.step();
-    return row.integer(0);
+    return database_
+        .prepare(
+            "SELECT max(coalesce((SELECT max(line) FROM log_lines WHERE run = ?1), 0), "
+            "coalesce((SELECT max(last) FROM log_blocks WHERE run = ?1), 0))")
+        .bind(run_)
+        .value<std::int64_t>();
   }
 
   bool matches(const LogLine& line) const {
@@ -95,26 +95,34 @@ class LogScan {
             scanned_ >= max_scanned;
   }
 
-  void scan_line(const Statement& row) {
-    take(row.integer(0), {row.integer(1), row.integer(2), row.integer(3), row.blob(4), row.blob(5)});
+  void scan_line(Row row) {
+    std::int64_t number = 0;
+    LogLine line;
+    row >> number >> line.attempt >> line.rank >> line.time_ms >> line.level >> line.text;
+    take(number, line);
   }
 
-  void scan_block(const Statement& row) {
-    const bool hopeless = (filter_.rank && (*filter_.rank < row.integer(3) || *filter_.rank > row.integer(4))) ||
-                          (row.integer(5) & levels_) == 0;
-    if (hopeless) return;
-    const std::string raw = unpack_block(row.blob(6), static_cast<std::size_t>(row.integer(2)));
+  /// Returns the number of the block's last line.
+  std::int64_t scan_block(Row row) {
+    std::int64_t first = 0, last = 0, raw_bytes = 0, lowest_rank = 0, highest_rank = 0, levels = 0;
+    row >> first >> last >> raw_bytes >> lowest_rank >> highest_rank >> levels;
+    const bool excluded =
+        (filter_.rank && (*filter_.rank < lowest_rank || *filter_.rank > highest_rank)) || (levels & levels_) == 0;
+    if (excluded) return last;
+    std::string_view data;  // read from the disk only now
+    row >> data;
+    const std::string raw = unpack_block(data, static_cast<std::size_t>(raw_bytes));
     std::vector<LogLine> lines;
     visit_lines(raw, [&](const LogLine& line) {
       lines.push_back(line);
       return true;
     });
-    const std::int64_t first = row.integer(0);
     const auto count = static_cast<std::int64_t>(lines.size());
     for (std::int64_t i = 0; !full_ && i < count; ++i) {
       const std::int64_t place = filter_.tail ? count - 1 - i : i;
       if (first + place > filter_.after) take(first + place, lines[static_cast<std::size_t>(place)]);
     }
+    return last;
   }
 
   Database& database_;

@@ -20,7 +20,7 @@ PointGroups::PointGroups(std::size_t points)
     : points_(std::max<std::size_t>(points, 1)),
       capacity_(std::max(points_, std::min(points_ * groups_a_point, max_spare_groups))) {}
 
-void PointGroups::Group::add(const Piece& piece) {
+void PointGroups::Group::add(const SeriesBucket& piece) {
   ++pieces;
   point.step = piece.step;
   point.time_ms = piece.time_ms;
@@ -46,7 +46,7 @@ void PointGroups::Group::add(const Group& later) {
   weight += later.weight;
 }
 
-void PointGroups::add(const Piece& piece) {
+void PointGroups::add(const SeriesBucket& piece) {
   ++pieces_;
   if (groups_.size() == capacity_ && groups_.back().pieces == pieces_a_group_) halve();
   if (groups_.empty() || groups_.back().pieces == pieces_a_group_) groups_.emplace_back();

@@ -12,7 +12,7 @@ namespace babelring::store {
 class PointGroups {
  public:
   explicit PointGroups(std::size_t points);
-  void add(const Piece& piece);
+  void add(const SeriesBucket& piece);
   /// Number of pieces added.
   std::size_t pieces() const { return pieces_; }
   std::vector<SeriesPoint> finish();
@@ -22,7 +22,7 @@ class PointGroups {
     SeriesPoint point;
     double sum = 0, weight = 0;
     std::size_t pieces = 0;
-    void add(const Piece& piece);
+    void add(const SeriesBucket& piece);
     void add(const Group& later);
   };
   void halve();

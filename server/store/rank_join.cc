@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::size_t min_chunk = 16, max_chunk = 4096;
 
-double average(const Piece& piece) {
+double average(const SeriesBucket& piece) {
   return piece.sum / static_cast<double>(piece.finite);
 }
 
 /// Merges the values of another rank over the same steps.
-void absorb_rank(Piece& into, const Piece& other) {
+void absorb_rank(SeriesBucket& into, const SeriesBucket& other) {
   if (other.finite == 0) return;
   into.min = into.finite == 0 ? other.min : std::min(into.min, other.min);
   into.max = into.finite == 0 ? other.max : std::max(into.max, other.max);
@@ -20,7 +20,7 @@ void absorb_rank(Piece& into, const Piece& other) {
   into.finite += other.finite;
 }
 
-void extend(Piece& into, const Piece& other) {
+void extend(SeriesBucket& into, const SeriesBucket& other) {
   into.count = std::min(into.count, other.count);
   const bool finite = into.finite > 0 && other.finite > 0;
   into.min += other.min;
@@ -34,7 +34,7 @@ void extend(Piece& into, const Piece& other) {
 RankStream::RankStream(SpanReader& values, std::vector<Span> spans, int level, std::size_t chunk)
     : values_(values), spans_(std::move(spans)), level_(level), chunk_(chunk), next_(spans_.front().first) {}
 
-const Piece* RankStream::peek() {
+const SeriesBucket* RankStream::peek() {
   while (at_ + 1 >= pieces_.size() && span_ < spans_.size()) fill();
   return at_ < pieces_.size() ? &pieces_[at_] : nullptr;
 }
@@ -57,7 +57,7 @@ RankJoin::RankJoin(SpanReader& values, const std::vector<Span>& spans, int level
 }
 
 void RankJoin::count_expected(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query) {
-  std::vector<Piece> first;
+  std::vector<SeriesBucket> first;
   for (const Span& span : spans) {
     first.clear();
     values.read(span, span.first, level, 1, first);
@@ -67,7 +67,7 @@ void RankJoin::count_expected(SpanReader& values, const std::vector<Span>& spans
 }
 
 void RankJoin::advance(std::size_t stream) {
-  if (const Piece* piece = streams_[stream].peek()) next_.emplace(piece->index, stream);
+  if (const SeriesBucket* piece = streams_[stream].peek()) next_.emplace(piece->index, stream);
 }
 
 bool RankJoin::collect() {
@@ -83,7 +83,7 @@ bool RankJoin::collect() {
     const std::size_t stream = next_.top().second;
     next_.pop();
     taken_.push_back(stream);
-    const Piece* piece = streams_[stream].peek();
+    const SeriesBucket* piece = streams_[stream].peek();
     present_.push_back({&streams_[stream], piece});
     counts_[stream] += piece->count;
   }
@@ -111,7 +111,7 @@ std::int64_t RankJoin::longest() const {
 bool RankJoin::join(const Take& take) const {
   if (single_) return take(*present_.front().piece);
   if (how_ == RankAggregate::mean) {
-    Piece result = *present_.front().piece;
+    SeriesBucket result = *present_.front().piece;
     for (std::size_t i = 1; i < present_.size(); ++i) absorb_rank(result, *present_[i].piece);
     return take(result);
   }
@@ -121,20 +121,20 @@ bool RankJoin::join(const Take& take) const {
   return take(how_ == RankAggregate::sum ? sum() : sum_of_hosts());
 }
 
-Piece RankJoin::sum() const {
-  Piece result = *present_.front().piece;
+SeriesBucket RankJoin::sum() const {
+  SeriesBucket result = *present_.front().piece;
   for (std::size_t i = 1; i < present_.size(); ++i) extend(result, *present_[i].piece);
   return result;
 }
 
-Piece RankJoin::sum_of_hosts() const {
-  std::map<std::string_view, Piece> hosts;
+SeriesBucket RankJoin::sum_of_hosts() const {
+  std::map<std::string_view, SeriesBucket> hosts;
   for (const Present& present : present_) {
     const auto [host, first] = hosts.try_emplace(present.stream->host(), *present.piece);
     if (!first && average(*present.piece) > average(host->second)) host->second = *present.piece;
   }
   auto host = hosts.begin();
-  Piece result = host->second;
+  SeriesBucket result = host->second;
   while (++host != hosts.end()) extend(result, host->second);
   return result;
 }

@@ -18,7 +18,7 @@ class RankStream {
   /// `spans`: of this rank, ordered by step. `chunk`: approximate max number of pieces in memory.
   RankStream(SpanReader& values, std::vector<Span> spans, int level, std::size_t chunk);
   /// The current piece; null at the end. Valid until the next call.
-  const Piece* peek();
+  const SeriesBucket* peek();
   void pop() { ++at_; }
   std::size_t held() const { return pieces_.size(); }
   std::int64_t rank() const { return spans_.front().rank; }
@@ -32,8 +32,8 @@ class RankStream {
   std::vector<Span> spans_;
   int level_;
   std::size_t chunk_, span_ = 0, at_ = 0;
-  std::int64_t next_;          // first unread step
-  std::vector<Piece> pieces_;  // the last one may still grow
+  std::int64_t next_;                 // first unread step
+  std::vector<SeriesBucket> pieces_;  // the last one may still grow
 };
 
 /// Combines the pieces of all ranks with equal index into pieces of the run. Memory use is bounded by max_held,
@@ -41,9 +41,9 @@ class RankStream {
 class RankJoin {
  public:
   static constexpr std::size_t max_held = 32'768;  // approximate; at least 16 pieces per rank
-  using Take = std::function<bool(const Piece&)>;
+  using Take = std::function<bool(const SeriesBucket&)>;
   /// Receives each piece before it is combined, with its rank.
-  using Inspect = std::function<void(std::int64_t rank, const Piece&)>;
+  using Inspect = std::function<void(std::int64_t rank, const SeriesBucket&)>;
 
   /// `spans` must be ordered by rank, then by step. `level`: pyramid level; -1: single steps.
   RankJoin(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query);
@@ -57,14 +57,14 @@ class RankJoin {
  private:
   struct Present {
     RankStream* stream;
-    const Piece* piece;
+    const SeriesBucket* piece;
   };
   void count_expected(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query);
   bool collect();
   void advance(std::size_t stream);
   bool join(const Take& take) const;
-  Piece sum() const;
-  Piece sum_of_hosts() const;
+  SeriesBucket sum() const;
+  SeriesBucket sum_of_hosts() const;
 
   const bool single_;  // the query is for one rank: nothing to combine
   const RankAggregate how_;

@@ -8,10 +8,9 @@ namespace {
 using Kind = Refusal::Kind;
 
 std::int64_t count_begun(Database& database, const std::string& token, std::int64_t since_ms) {
-  Statement count = database.prepare("SELECT count(*) FROM runs WHERE begun_by = ? AND created_ms > ?");
-  count.bind(token, since_ms);
-  count.step();
-  return count.integer(0);
+  return database.prepare("SELECT count(*) FROM runs WHERE begun_by = ? AND created_ms > ?")
+      .bind(token, since_ms)
+      .value<std::int64_t>();
 }
 
 }  // namespace

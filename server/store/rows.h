@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/store/run_state.h"
+
 namespace babelring::store {
 
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
@@ -32,7 +34,8 @@ struct EvalRow {
 
 struct RunRow {
   std::int64_t number = 0;  // creation order
-  std::string id, name, state, detail, version, config;
+  std::string id, name, detail, version, config;
+  RunState state = RunState::running;
   std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
   std::optional<std::int64_t> finished_ms;
   std::int64_t world_size = 0, parameters = 0, max_updates = 0;
@@ -43,8 +46,11 @@ struct RunRow {
   std::optional<std::int64_t> deleted_ms;
   std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
   std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order
-  LastStep last;                                       // of the lowest rank in the newest attempt
+  LastStep last;                                       // of rank 0 in the newest attempt
   std::optional<EvalRow> last_eval, best_eval;
+
+  /// A user started it by hand; no profile of the server describes it.
+  bool is_external() const { return profile == "external"; }
 };
 
 struct RankRow {
@@ -84,7 +90,7 @@ struct LogRow {
 /// Selects runs to list. Deleted runs are never listed.
 struct RunFilter {
   enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
-  std::vector<std::string> states;  // any of these; empty: any
+  std::vector<RunState> states;  // any of these; empty: any
   std::string text;
   std::string label_name, label_value;  // label the run must have; the value matters only if label_has_value
   bool label_has_value = false;

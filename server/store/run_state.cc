@@ -1,5 +1,6 @@
 #include "server/store/run_state.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -36,6 +37,15 @@ constexpr std::array<std::string_view, 10> state_names = {
 constexpr std::array<std::string_view, 11> event_names = {
     "launch",   "reported",       "finished",         "ended",        "faulted", "gave_up", "preempted",
     "vanished", "stop_requested", "resume_requested", "newer_attempt"};
+constexpr std::array<std::string_view, 3> stop_mode_names = {"", "checkpoint", "now"};
+constexpr std::array<std::string_view, 4> outcome_names = {"", "finished", "stopped", "failed"};
+
+/// The value with this name, or `otherwise`.
+template <class Enum, std::size_t count>
+Enum value_of(std::string_view name, const std::array<std::string_view, count>& names, Enum otherwise) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? otherwise : static_cast<Enum>(found - names.begin());
+}
 
 }  // namespace
 
@@ -59,11 +69,31 @@ std::string_view name_of(RunEvent event) {
   return event_names[static_cast<std::size_t>(event)];
 }
 
+std::string_view name_of(StopMode mode) {
+  return stop_mode_names[static_cast<std::size_t>(mode)];
+}
+
+std::string_view name_of(Outcome outcome) {
+  return outcome_names[static_cast<std::size_t>(outcome)];
+}
+
 std::optional<RunState> run_state_of(std::string_view name) {
   for (const RunState state : all_run_states()) {
     if (name_of(state) == name) return state;
   }
   return std::nullopt;
+}
+
+void from_name(std::string_view name, RunState& state) {
+  state = value_of(name, state_names, RunState::lost);
+}
+
+void from_name(std::string_view name, StopMode& mode) {
+  mode = value_of(name, stop_mode_names, StopMode::none);
+}
+
+void from_name(std::string_view name, Outcome& outcome) {
+  outcome = value_of(name, outcome_names, Outcome::none);
 }
 
 const std::vector<RunState>& all_run_states() {

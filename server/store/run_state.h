@@ -43,10 +43,23 @@ bool is_terminal(RunState state);
 /// True if an attempt exists or is being started: launching, running or stopping.
 bool has_attempt(RunState state);
 
+/// How a run that is being stopped ends: after a checkpoint, or immediately.
+enum class StopMode { none, checkpoint, now };
+
+/// The end that the ranks of an attempt have reported.
+enum class Outcome { none, finished, stopped, failed };
+
+/// The names in the database and in JSON. `none` has the empty name.
 std::string_view name_of(RunState state);
 std::string_view name_of(RunEvent event);
+std::string_view name_of(StopMode mode);
+std::string_view name_of(Outcome outcome);
 /// The state with this name, or nothing.
 std::optional<RunState> run_state_of(std::string_view name);
+/// Sets the value with this name. An unknown name gives `lost` or `none`.
+void from_name(std::string_view name, RunState& state);
+void from_name(std::string_view name, StopMode& mode);
+void from_name(std::string_view name, Outcome& outcome);
 /// All states in declaration order.
 const std::vector<RunState>& all_run_states();
 

@@ -13,7 +13,7 @@ namespace babelring::store {
 std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
 /// Number of runs in each state.
-std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader);
+std::vector<std::pair<RunState, std::int64_t>> count_runs(Reader& reader);
 /// Ranks of an attempt in ascending order, starting with rank `first`; at most `limit` (-1: all).
 std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first = 0,
                                 std::int64_t limit = -1);
@@ -23,6 +23,12 @@ std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t a
 std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,
                                                          std::int64_t limit);
 std::optional<EvalRow> find_eval(Reader& reader, std::string_view id);
+
+/// The newest and the best evaluation of a run on its validation set.
+struct RunEvals {
+  std::optional<EvalRow> newest, best;
+};
+RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id);
 
 std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter);
 /// Checkpoints before (step, number), newest update first. {0, 0}: all.

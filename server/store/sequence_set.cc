@@ -37,4 +37,13 @@ std::int64_t SequenceSet::missing() const {
   return ranges_.empty() ? 0 : ranges_.rbegin()->second - size();
 }
 
+SequenceSet::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank) {
+  Statement rows = database.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
+  rows.bind(run, attempt, rank);
+  SequenceSet::Ranges ranges;
+  std::int64_t first = 0, last = 0;
+  while (rows.next(first, last)) ranges.emplace(first, last);
+  return ranges;
+}
+
 }  // namespace babelring::store

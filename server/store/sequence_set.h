@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 
+#include "server/store/sqlite.h"
+
 namespace babelring::store {
 
 /// A set of sequence numbers, stored as disjoint ranges first → last. It is a single range if none is missing.
@@ -24,5 +26,8 @@ class SequenceSet {
  private:
   Ranges ranges_;
 };
+
+/// The stored sequence numbers of the records of a rank. Throws SqlFailure.
+SequenceSet::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank);
 
 }  // namespace babelring::store

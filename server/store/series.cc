@@ -51,18 +51,20 @@ std::int64_t longest_of(const std::vector<Span>& spans) {
 
 /// Number of level-0 summaries that overlap a span.
 std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
-  Statement rows = reader.database.prepare(
-      "SELECT count(*) FROM (SELECT 1 FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? AND "
-      "bucket <= ? LIMIT ?)");
-  rows.bind(run, span.rank, span.attempt, span.first / bucket_steps, span.last / bucket_steps, max_buckets_counted);
-  rows.step();
-  return rows.integer(0) + 2;
+  const auto between =
+      reader.database
+          .prepare(
+              "SELECT count(*) FROM (SELECT 1 FROM buckets WHERE run = ? AND rank = ? AND attempt = ? "
+              "AND bucket >= ? AND bucket <= ? LIMIT ?)")
+          .bind(run, span.rank, span.attempt, span.first / bucket_steps, span.last / bucket_steps, max_buckets_counted)
+          .value<std::int64_t>();
+  return between + 2;
 }
 
 /// Finds non-finite values in the pieces that contain any.
 class NonFinite {
  public:
-  void note(std::int64_t rank, const Piece& piece) {
+  void note(std::int64_t rank, const SeriesBucket& piece) {
     if (piece.finite == piece.count || pieces_.size() >= max_non_finite || steps_ >= max_steps_looked_up) return;
     steps_ += piece.count;
     pieces_.push_back({rank, piece.first_step, piece.step});
@@ -102,8 +104,8 @@ Series read_level(SpanReader& values, const std::vector<Span>& spans, int level,
   NonFinite non_finite;
   PointGroups groups(query.points);
   RankJoin join(values, spans, level, query);
-  join.run([&](std::int64_t rank, const Piece& piece) { non_finite.note(rank, piece); },
-           [&](const Piece& piece) {
+  join.run([&](std::int64_t rank, const SeriesBucket& piece) { non_finite.note(rank, piece); },
+           [&](const SeriesBucket& piece) {
              series.total += piece.count;
              groups.add(piece);
              return !query.every_point || groups.pieces() <= query.points;

@@ -13,7 +13,7 @@ constexpr std::size_t min_summaries = 16, max_summaries = 1024;  // per read
 
 }  // namespace
 
-void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value) {
+void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value) {
   if (piece.count++ == 0) piece.first_step = step;
   piece.step = step;
   piece.time_ms = time_ms;
@@ -24,7 +24,7 @@ void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value) {
   ++piece.finite;
 }
 
-void absorb(Piece& into, const Piece& later) {
+void absorb(SeriesBucket& into, const SeriesBucket& later) {
   into.attempt = later.attempt;
   into.step = later.step;
   into.time_ms = later.time_ms;
@@ -41,21 +41,22 @@ bool SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, 
       "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
       "step <= ? ORDER BY step");
   rows.bind(run_, span.rank, span.attempt, first, last);
-  std::int64_t layout = -1;
+  std::int64_t step = 0, time_ms = 0, layout = 0, known_layout = -1;
+  std::string_view blob;
   std::optional<std::size_t> place;
-  while (rows.step()) {
-    if (rows.integer(2) != layout) {
-      layout = rows.integer(2);
+  while (rows.next(step, time_ms, layout, blob)) {
+    if (layout != known_layout) {
+      known_layout = layout;
       place = reader_.layouts.place(layout, key_);
     }
     if (!place) continue;
-    const PackedDoubles values(rows.blob(3));
-    if (*place < values.size() && !visit(rows.integer(0), rows.integer(1), values[*place])) return false;
+    const PackedDoubles values(blob);
+    if (*place < values.size() && !visit(step, time_ms, values[*place])) return false;
   }
   return true;
 }
 
-std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, std::int64_t last, int level) {
+std::vector<SeriesBucket> SpanReader::summaries(const Span& span, std::int64_t first, std::int64_t last, int level) {
   Statement rows = reader_.database.prepare(
       level == 0 ? "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND "
                    "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket LIMIT ?"
@@ -68,21 +69,22 @@ std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, s
   } else {
     rows.bind(run_, span.rank, span.attempt, begin, end, level, summaries_at_once_);
   }
-  std::vector<Piece> found;
-  while (rows.step()) {
-    Piece piece{rows.integer(0), span.attempt, rows.integer(1), rows.integer(2), rows.integer(4), 0, 0, 0, 0, 0};
-    const auto place = reader_.layouts.place(rows.integer(5), key_);
-    const std::string_view blob = rows.blob(6);
+  std::vector<SeriesBucket> found;
+  SeriesBucket summary{.attempt = span.attempt};
+  std::int64_t count = 0, layout = 0;
+  std::string_view blob;
+  while (rows.next(summary.index, summary.first_step, summary.step, count, summary.time_ms, layout, blob)) {
+    SeriesBucket& piece = found.emplace_back(summary);
+    const auto place = reader_.layouts.place(layout, key_);
     if (place && (*place + 1) * sizeof(BucketEntry) <= blob.size()) {
       BucketEntry entry;
       std::memcpy(&entry, blob.data() + *place * sizeof entry, sizeof entry);
-      piece.count = rows.integer(3);
+      piece.count = count;
       piece.finite = entry.finite;
       piece.min = entry.min;
       piece.max = entry.max;
       piece.sum = entry.sum;
     }
-    found.push_back(piece);
   }
   return found;
 }
@@ -90,7 +92,7 @@ std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, s
 bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take) {
   if (level < 0) {
     return visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
-      Piece piece;
+      SeriesBucket piece;
       piece.attempt = span.attempt;
       add(piece, step, time_ms, value);
       return take(piece);
@@ -101,7 +103,7 @@ bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last
   for (bool all = false; !all;) {
     const auto found = summaries(span, next, last, level);
     all = std::ssize(found) < summaries_at_once_;
-    for (const Piece& piece : found) {
+    for (const SeriesBucket& piece : found) {
       const std::int64_t begin = piece.index * steps;
       if (begin > next && !descend(span, next, begin - 1, level - 1, take)) return false;
       if (piece.count > 0 && !take(piece)) return false;
@@ -112,12 +114,12 @@ bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last
 }
 
 std::int64_t SpanReader::read(const Span& span, std::int64_t first, int level, std::size_t most,
-                              std::vector<Piece>& pieces) {
+                              std::vector<SeriesBucket>& pieces) {
   const std::int64_t steps = level < 0 ? 1 : steps_of_level(level);
   summaries_at_once_ = static_cast<std::int64_t>(std::clamp(most, min_summaries, max_summaries));
   std::int64_t next = first;
   std::size_t begun = 0;
-  const bool all = descend(span, first, span.last, level, [&](const Piece& part) {
+  const bool all = descend(span, first, span.last, level, [&](const SeriesBucket& part) {
     const std::int64_t index = part.step / steps;
     if (pieces.empty() || pieces.back().index != index) {
       if (begun++ == most) return false;
@@ -140,10 +142,11 @@ std::int64_t SpanReader::step_at(const Span& span, std::int64_t time_ms) {
         "SELECT step, time_ms FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND step <= ? "
         "ORDER BY step LIMIT 1");
     row.bind(run_, span.rank, span.attempt, middle, span.last);
-    if (!row.step() || row.integer(1) >= time_ms) {
+    std::int64_t step = 0, step_time_ms = 0;
+    if (!row.next(step, step_time_ms) || step_time_ms >= time_ms) {
       high = middle;
     } else {
-      low = row.integer(0) + 1;
+      low = step + 1;
     }
   }
   return low;

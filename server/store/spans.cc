@@ -11,16 +11,16 @@ std::vector<Span> effective_spans(Reader& reader, std::int64_t run, std::optiona
       "last_update > 0 ORDER BY rank, attempt DESC");
   rows.bind(run, rank.value_or(-1));
   std::vector<Span> spans;
+  Span span;
   std::int64_t resumed_at = std::numeric_limits<std::int64_t>::max();
-  while (rows.step()) {
-    Span span{rows.integer(0), rows.integer(1), rows.integer(2), rows.integer(3), rows.text(4)};
+  while (rows.next(span.rank, span.attempt, span.first, span.last, span.host)) {
     if (!spans.empty() && spans.back().rank != span.rank) resumed_at = std::numeric_limits<std::int64_t>::max();
     const std::int64_t started = span.first;
     span.last = std::min(span.last, resumed_at - 1);
     resumed_at = std::min(resumed_at, started);
-    spans.push_back(std::move(span));
+    spans.push_back(span);
   }
-  std::erase_if(spans, [](const Span& span) { return span.last < span.first; });
+  std::erase_if(spans, [](const Span& each) { return each.last < each.first; });
   std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::pair(a.rank, a.attempt) < std::pair(b.rank, b.attempt);
   });

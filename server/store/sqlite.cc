@@ -60,27 +60,55 @@ void Statement::bind_one(int index, const Blob& blob) {
                             SQLITE_STATIC));
 }
 
-std::int64_t Statement::integer(int column) const {
-  return sqlite3_column_int64(handle_, column);
+void Statement::bind_one(int index, std::nullopt_t) {
+  check(sqlite3_bind_null(handle_, index));
 }
 
-double Statement::real(int column) const {
-  return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(handle_, column);
+Row& Row::operator>>(std::int64_t& value) {
+  value = sqlite3_column_int64(statement_, column_++);
+  return *this;
 }
 
-std::string Statement::text(int column) const {
-  return std::string(blob(column));
+Row& Row::operator>>(int& value) {
+  value = sqlite3_column_int(statement_, column_++);
+  return *this;
 }
 
-std::string_view Statement::blob(int column) const {
-  const void* data = sqlite3_column_blob(handle_, column);
-  const int size = sqlite3_column_bytes(handle_, column);
-  return data == nullptr ? std::string_view()
-                         : std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size));
+Row& Row::operator>>(bool& value) {
+  value = sqlite3_column_int64(statement_, column_++) != 0;
+  return *this;
 }
 
-bool Statement::is_null(int column) const {
-  return sqlite3_column_type(handle_, column) == SQLITE_NULL;
+Row& Row::operator>>(double& value) {
+  value = std::numeric_limits<double>::quiet_NaN();
+  if (!skip_null()) value = sqlite3_column_double(statement_, column_++);
+  return *this;
+}
+
+Row& Row::operator>>(std::string& value) {
+  std::string_view view;
+  *this >> view;
+  value = view;
+  return *this;
+}
+
+Row& Row::operator>>(std::string_view& value) {
+  const void* data = sqlite3_column_blob(statement_, column_);
+  const int size = sqlite3_column_bytes(statement_, column_++);
+  value = data == nullptr ? std::string_view()
+                          : std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size));
+  return *this;
+}
+
+bool Row::skip_null() {
+  const bool null = sqlite3_column_type(statement_, column_) == SQLITE_NULL;
+  if (null) ++column_;
+  return null;
+}
+
+void Row::require_end() const {
+  const int columns = sqlite3_column_count(statement_);
+  if (column_ != columns) fail("database: {} of {} columns read (in: {})", column_, columns, sqlite3_sql(statement_));
 }
 
 void Database::Close::operator()(sqlite3* handle) const {
@@ -159,7 +187,9 @@ void Database::execute(const std::string& sql) {
 
 std::string Database::scalar(const std::string& sql) {
   Statement statement = prepare(sql);
-  return statement.step() ? statement.text(0) : std::string();
+  std::string value;
+  if (statement.step()) statement.row() >> value;
+  return value;
 }
 
 Transaction::Transaction(Database& database) : database_(database) {

@@ -8,10 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/failure.h"
+#include "server/store/columns.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -40,8 +43,63 @@ struct Blob {
   std::string_view bytes;
 };
 
+/// The current row of a statement. `>>` reads its columns from left to right: `row >> id >> name`.
+class Row {
+ public:
+  explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
+
+  Row& operator>>(std::int64_t& value);
+  Row& operator>>(int& value);
+  Row& operator>>(bool& value);
+  /// NULL reads as NaN.
+  Row& operator>>(double& value);
+  /// NULL reads as an empty string.
+  Row& operator>>(std::string& value);
+  /// Text or a blob, valid until the next step().
+  Row& operator>>(std::string_view& value);
+  /// NULL reads as nothing.
+  template <class Value>
+  Row& operator>>(std::optional<Value>& value) {
+    if (!skip_null()) return *this >> value.emplace();
+    value.reset();
+    return *this;
+  }
+  /// An enum is stored by its name.
+  template <class Enum>
+  requires std::is_enum_v<Enum> Row& operator>>(Enum& value) {
+    std::string_view name;
+    *this >> name;
+    from_name(name, value);
+    return *this;
+  }
+  template <HasColumns Struct>
+  Row& operator>>(Struct& value) {
+    visit_columns(value, ColumnReader{*this});
+    return *this;
+  }
+  /// Throws Failure if a column was not read.
+  void require_end() const;
+
+ private:
+  struct ColumnReader {
+    Row& row;
+    template <class Member>
+    void operator()(const char*, Member& member) {
+      row >> member;
+    }
+    template <class Member>
+    void key(const char*, Member& member) {
+      row >> member;
+    }
+  };
+  bool skip_null();
+
+  sqlite3_stmt* statement_;
+  int column_ = 0;
+};
+
 /// A prepared statement from Database::prepare(). The destructor resets it; the compiled form stays cached in the
-/// Database, which must outlive the statement. Columns are numbered from 0.
+/// Database, which must outlive the statement.
 class Statement {
  public:
   Statement(Statement&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -50,29 +108,76 @@ class Statement {
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
-  /// Binds all parameters in order. Strings and blobs are not copied and must outlive the last step().
+  /// Binds all parameters in order. A struct with a column table binds all its columns except its key; an empty
+  /// optional binds NULL. Strings and blobs are not copied and must outlive the last step().
   template <class... Values>
   Statement& bind(const Values&... values) {
     int index = 0;
-    (bind_one(++index, values), ...);
+    (bind_next(index, values), ...);
     return *this;
   }
   /// Advances to the next row. Returns false at the end. Throws SqlFailure.
   bool step();
+  /// The current row; step() must have returned true.
+  Row row() const { return Row(handle_); }
+  /// Advances to the next row and reads all its columns. Returns false at the end. Throws SqlFailure, or Failure if the
+  /// row has more columns.
+  template <class... Values>
+  bool next(Values&... values) {
+    if (!step()) return false;
+    Row current = row();
+    (current >> ... >> values);
+    current.require_end();
+    return true;
+  }
+  /// Reads the next row into a `Value`; nothing if there is none. See next().
+  template <class Value>
+  std::optional<Value> first() {
+    std::optional<Value> read(std::in_place);
+    if (!next(*read)) read.reset();
+    return read;
+  }
+  /// As first(), but a default value if there is no row.
+  template <class Value>
+  Value value() {
+    Value read{};
+    next(read);
+    return read;
+  }
+  /// Reads all remaining rows. See next().
+  template <class Value>
+  std::vector<Value> all() {
+    std::vector<Value> values;
+    while (next(values.emplace_back())) {
+    }
+    values.pop_back();
+    return values;
+  }
   /// Executes to the end and resets, so the statement can be bound again.
   void run();
   void reset();
 
-  std::int64_t integer(int column) const;
-  double real(int column) const;  // NaN for NULL
-  std::string text(int column) const;
-  /// Valid until the next step().
-  std::string_view blob(int column) const;
-  bool is_null(int column) const;
-
  private:
   friend class Database;
+  struct ColumnBinder {
+    Statement& statement;
+    int& index;
+    template <class Member>
+    void operator()(const char*, const Member& member) {
+      statement.bind_next(index, member);
+    }
+    template <class Member>
+    void key(const char*, const Member&) {}
+  };
   explicit Statement(sqlite3_stmt* handle) : handle_(handle) {}
+  template <class Value>
+  void bind_next(int& index, const Value& value) {
+    if constexpr (HasColumns<const Value>) {
+      visit_columns(value, ColumnBinder{*this, index});
+    } else {
+      bind_one(++index, value);
+    }
+  }
   void bind_one(int index, std::int64_t value);
   void bind_one(int index, int value) { bind_one(index, std::int64_t{value}); }
   void bind_one(int index, bool value) { bind_one(index, std::int64_t{value}); }
@@ -81,6 +186,14 @@ class Statement {
   void bind_one(int index, const char* text) { bind_one(index, std::string_view(text)); }
   void bind_one(int index, std::string_view text);
   void bind_one(int index, const Blob& blob);
+  void bind_one(int index, std::nullopt_t);
+  template <class Value>
+  void bind_one(int index, const std::optional<Value>& value) {
+    value ? bind_one(index, *value) : bind_one(index, std::nullopt);
+  }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void bind_one(int index, Enum value) { bind_one(index, name_of(value)); }
   void check(int code) const;
 
   sqlite3_stmt* handle_;

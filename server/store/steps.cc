@@ -18,16 +18,17 @@ std::vector<StepValues> read_steps(Reader& reader, std::int64_t run, std::int64_
   rows.bind(run, rank, attempt, first, last);
   std::vector<StepValues> steps;
   std::vector<std::optional<std::size_t>> places(keys.size());
-  std::int64_t layout = -1;
-  while (rows.step()) {
-    if (rows.integer(2) != layout) {
-      layout = rows.integer(2);
+  std::int64_t number = 0, time_ms = 0, layout = 0, known_layout = -1;
+  std::string_view blob;
+  while (rows.next(number, time_ms, layout, blob)) {
+    if (layout != known_layout) {
+      known_layout = layout;
       for (std::size_t i = 0; i < keys.size(); ++i) places[i] = reader.layouts.place(layout, keys[i]);
     }
     StepValues& step = steps.emplace_back();
-    step.step = rows.integer(0);
-    step.time_ms = rows.integer(1);
-    const PackedDoubles values(rows.blob(3));
+    step.step = number;
+    step.time_ms = time_ms;
+    const PackedDoubles values(blob);
     for (const auto& place : places) step.values.push_back(place && *place < values.size() ? values[*place] : absent);
   }
   return steps;
@@ -42,9 +43,10 @@ std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64
       "ORDER BY step DESC, checkpoint DESC LIMIT ?4)");
   rows.bind(run, first, last, limit);
   std::vector<PauseRow> pauses;
-  while (rows.step()) {
-    const double seconds = rows.real(2);
-    pauses.push_back({rows.integer(0) != 0, rows.integer(1), seconds > 0 ? seconds : 0});
+  PauseRow pause;
+  while (rows.next(pause.checkpoint, pause.step, pause.seconds)) {
+    if (!(pause.seconds > 0)) pause.seconds = 0;
+    pauses.push_back(pause);
   }
   std::stable_sort(pauses.begin(), pauses.end(), [](const PauseRow& a, const PauseRow& b) { return a.step < b.step; });
   return pauses;
@@ -59,12 +61,13 @@ std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, 
   rows.bind(run, rows_read);
   std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
   std::string newest_set;
-  while (rows.step()) {
-    std::string set = rows.text(1);
+  ValidationRow validation;
+  std::string set;
+  while (rows.next(validation.step, set, validation.loss, validation.sacrebleu)) {
     if (by_set.empty()) newest_set = set;
-    auto& of_set = by_set[std::move(set)];
-    const bool outdated = !of_set.empty() && rows.integer(0) >= of_set.back().step;
-    if (of_set.size() < limit && !outdated) of_set.push_back({rows.integer(0), rows.real(2), rows.real(3)});
+    auto& of_set = by_set[set];
+    const bool outdated = !of_set.empty() && validation.step >= of_set.back().step;
+    if (of_set.size() < limit && !outdated) of_set.push_back(validation);
   }
   const auto chosen = by_set.find(valid_set);
   std::vector<ValidationRow> found = chosen != by_set.end() ? chosen->second : by_set[newest_set];
@@ -73,10 +76,10 @@ std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, 
 }
 
 std::string last_error(Reader& reader, std::int64_t run) {
-  Statement row = reader.database.prepare(
-      "SELECT text FROM log_lines WHERE run = ? AND level = 'error' ORDER BY line DESC LIMIT 1");
-  row.bind(run);
-  return row.step() ? row.text(0) : std::string();
+  return reader.database
+      .prepare("SELECT text FROM log_lines WHERE run = ? AND level = 'error' ORDER BY line DESC LIMIT 1")
+      .bind(run)
+      .value<std::string>();
 }
 
 }  // namespace babelring::store

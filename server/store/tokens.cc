@@ -1,35 +1,30 @@
 #include "server/store/tokens.h"
 
 namespace babelring::store {
-namespace {
 
-std::optional<std::int64_t> time_of(const Statement& row, int column) {
-  if (row.is_null(column)) return std::nullopt;
-  return row.integer(column);
+template <same_row<TokenRow> Row, class Column>
+void visit_columns(Row& token, Column&& column) {
+  column.key("token", token.number);
+  column("id", token.id);
+  column("name", token.name);
+  column("hash", token.hash);
+  column("scope", token.scope);
+  column("run", token.run);
+  column("created_by", token.created_by);
+  column("created_ms", token.created_ms);
+  column("expires_ms", token.expires_ms);
+  column("used_ms", token.used_ms);
+  column("run_prefix", token.run_prefix);
 }
 
-}  // namespace
-
 std::vector<TokenRow> list_tokens(Reader& reader) {
-  auto query = reader.database.prepare(
-      "SELECT token, id, name, hash, scope, run, created_by, created_ms, expires_ms, used_ms, run_prefix "
-      "FROM tokens ORDER BY token");
-  std::vector<TokenRow> tokens;
-  while (query.step()) {
-    tokens.push_back({query.integer(0), query.text(1), query.text(2), query.text(3), query.text(4), query.text(5),
-                      query.text(6), query.integer(7), time_of(query, 8), time_of(query, 9), query.text(10)});
-  }
-  return tokens;
+  static const std::string sql = select<TokenRow>("FROM tokens ORDER BY token");
+  return reader.database.prepare(sql).all<TokenRow>();
 }
 
 std::int64_t add_token(Database& writer, const TokenRow& token) {
-  auto insert = writer.prepare(
-      "INSERT INTO tokens (id, name, hash, scope, run, created_by, created_ms, expires_ms, run_prefix) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0), ?9) RETURNING token");
-  insert.bind(token.id, token.name, token.hash, token.scope, token.run, token.created_by, token.created_ms,
-              token.expires_ms.value_or(0), token.run_prefix);
-  insert.step();
-  return insert.integer(0);
+  static const std::string sql = insert_into<TokenRow>("tokens", "RETURNING token");
+  return writer.prepare(sql).bind(token).value<std::int64_t>();
 }
 
 bool remove_token(Database& writer, std::string_view id) {

@@ -211,7 +211,7 @@ void Writer::commit(std::vector<Job>& jobs) {
 bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count) {
   using Status = IngestResult::Status;
   const auto refuse = [&](Status status, const char* detail) {
-    if (count == 1) counters_.note_failure(status == Status::rejected);  // those of a group are tried one by one
+    if (count == 1) counters_.record_failure(status == Status::rejected);  // those of a group are tried one by one
     ingest_.forget();
     for (std::size_t i = first; i < first + count; ++i) {
       jobs[i].result = IngestResult{};
@@ -228,19 +228,19 @@ bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t c
       jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
       if (jobs[i].result.status != Status::stored) continue;
       stored = true;
-      if (jobs[i].batch.besides) jobs[i].batch.besides(database_);
+      if (jobs[i].batch.in_transaction) jobs[i].batch.in_transaction(database_);
     }
     const Stopwatch committing;
     failpoint("applied");
     transaction.commit();
     if (stored) ++revision_;
     failpoint("committed");
-    if (stored) counters_.note_commit(committing.elapsed_ms() / 1000);
+    if (stored) counters_.record_commit(committing.elapsed_ms() / 1000);
     for (std::size_t i = first; i < first + count; ++i) {
       if (jobs[i].result.status == Status::stored) {
-        counters_.note_batch(jobs[i].batch, jobs[i].result);
+        counters_.record_batch(jobs[i].batch, jobs[i].result);
       } else {
-        counters_.note_failure(true);
+        counters_.record_failure(true);
       }
     }
     return true;

@@ -37,7 +37,7 @@ std::string body_of(const http::Response& response) {
 store::RunRow row_of_run() {
   store::RunRow run;
   run.id = run_id;
-  run.state = "running";
+  run.state = store::RunState::running;
   run.name = R"(an odd","record_age_ms":5,"name)";
   run.config = "seed: 1\n";
   run.labels = R"({"record_age_ms":"old"})";

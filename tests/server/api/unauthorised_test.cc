@@ -26,11 +26,9 @@ struct Operation {
 std::string content(store::Store& store) {
   auto reader = store.reader();
   auto& database = reader->database;
-  std::vector<std::string> tables;
-  {
-    auto query = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'");
-    while (query.step()) tables.push_back(query.text(0));
-  }
+  const auto tables =
+      database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+          .all<std::string>();
   std::string text;
   for (const std::string& table : tables) {
     if (table == "audit") continue;

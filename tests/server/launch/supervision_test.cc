@@ -137,7 +137,7 @@ TEST_F(SupervisionTest, FindsItsRunsAgain) {
 TEST_F(SupervisionTest, ALaunchThatTheLastServerDidNotNoteIsLookedFor) {
   const std::string run = submit();
   pass();
-  store_->write([&](store::Database& database) { store::note_launcher(database, 1, 1, {}); });
+  store_->write([&](store::Database& database) { store::record_launcher(database, 1, 1, {}); });
   fake_->found = store::LauncherHandle{.pid = 1001, .start_ticks = 7, .job = ""};
   start();
   pass();
@@ -176,7 +176,7 @@ TEST_F(SupervisionTest, RecordsTellTooThatAnAttemptRunsButBeginNone) {
 TEST_F(SupervisionTest, AnAttemptThatWasStartedByHandInTheDaysOfAnOlderReleaseEndsByItself) {
   const std::string run = submit();
   pass();
-  store_->write([&](store::Database& database) { store::note_newer_attempt(database, run, 2, "h0", 1); });
+  store_->write([&](store::Database& database) { store::record_newer_attempt(database, run, 2, "h0", 1); });
   EXPECT_EQ(row(run).attempt, 2);
   EXPECT_EQ(state(run), "running");
   auto reader = store_->reader();
@@ -194,7 +194,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
   const std::string run = make_id('r');
   say(run, "rank_up");
   beat(run, 0);
-  stop(run, "checkpoint", 300);
+  stop(run, store::StopMode::checkpoint, 300);
   ASSERT_EQ(state(run), "stopping");
   pass(59);
   EXPECT_EQ(state(run), "stopping");
@@ -208,7 +208,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
   pass();
   EXPECT_EQ(state(run), "stopping") << "the wish still stands";
   auto reader = store_->reader();
-  EXPECT_EQ(store::find_commands(reader->database, run, 1)->stop_wish, "checkpoint");
+  EXPECT_EQ(store::find_commands(reader->database, run, 1)->stop_mode, store::StopMode::checkpoint);
   say(run, "stopped");
   EXPECT_EQ(state(run), "stopped");
   now_ += 1s;
@@ -218,7 +218,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
 TEST_F(SupervisionTest, ARunStartedByHandThatDoesNotStopWithinTheGraceIsFenced) {
   const std::string run = make_id('r');
   say(run, "rank_up");
-  stop(run, "checkpoint", 5);
+  stop(run, store::StopMode::checkpoint, 5);
   for (int i = 0; i < 5; ++i) {
     beat(run, 0);
     pass();

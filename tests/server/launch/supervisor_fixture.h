@@ -84,7 +84,7 @@ class SupervisorFixture : public ::testing::Test {
     auto reader = store_->reader();
     return store::find_run(*reader, run).value();
   }
-  std::string state(const std::string& run) { return row(run).state; }
+  std::string state(const std::string& run) { return std::string(name_of(row(run).state)); }
   void say(const std::string& run, const char* event, std::int64_t attempt = 1, const std::string& detail = "as told") {
     Record record;
     record.header = {.run = run, .attempt = attempt, .sequence = ++sequence_, .rank = 0, .host = "h0", .time_ms = 1};
@@ -94,7 +94,7 @@ class SupervisorFixture : public ::testing::Test {
                    [&](const store::Batch&, const store::IngestResult&) { done.set_value(); });
     done.get_future().get();
   }
-  void stop(const std::string& run, const char* mode, std::int64_t grace_s) {
+  void stop(const std::string& run, store::StopMode mode, std::int64_t grace_s) {
     store_->write([&](store::Database& database) { store::request_stop(database, run, mode, grace_s, "me", 2); });
   }
   /// Two ranks that report.

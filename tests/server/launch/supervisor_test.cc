@@ -70,7 +70,7 @@ TEST_F(SupervisorTest, TrainingThatDivergedIsNotTriedAgain) {
 
 TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
   const std::string run = started();
-  stop(run, "checkpoint", 5);
+  stop(run, store::StopMode::checkpoint, 5);
   pass(3);
   beat(run, 0);
   beat(run, 1);
@@ -80,18 +80,18 @@ TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
   EXPECT_EQ(state(run), "stopped");
   EXPECT_EQ(row(run).detail, "did not stop within 5 s");
   const std::string other = started();
-  stop(other, "now", 300);
+  stop(other, store::StopMode::now, 300);
   pass(2);
   EXPECT_EQ(state(other), "stopped");
   const std::string third = submit();
-  stop(third, "checkpoint", 300);
+  stop(third, store::StopMode::checkpoint, 300);
   EXPECT_EQ(state(third), "stopped") << "it had not begun";
 }
 
 TEST_F(SupervisorTest, AnAttemptThatWillNotEndIsKilledUrgently) {
   const std::string run = started();
   fake_->obeys = false;
-  stop(run, "now", 0);
+  stop(run, store::StopMode::now, 0);
   pass(3);
   EXPECT_EQ(state(run), "stopping");
   pass(3);

@@ -97,13 +97,13 @@ TEST_F(SeriesReadingTest, JoinsManyRanksWhileHoldingAFewPieces) {
     for (const int level : {-1, 0}) {
       RankJoin join(values, spans, level, wish);
       std::size_t held = 0, single = 0;
-      std::map<std::int64_t, Piece> joined;
+      std::map<std::int64_t, SeriesBucket> joined;
       join.run(
-          [&](std::int64_t, const Piece& piece) {
+          [&](std::int64_t, const SeriesBucket& piece) {
             single += static_cast<std::size_t>(piece.count);
             held = std::max(held, join.held());
           },
-          [&](const Piece& piece) { return joined.emplace(piece.index, piece).second; });
+          [&](const SeriesBucket& piece) { return joined.emplace(piece.index, piece).second; });
       std::size_t all = 0;
       for (const auto& [step, count] : ranks_of_step) all += static_cast<std::size_t>(count);
       EXPECT_EQ(single, all);
@@ -130,7 +130,7 @@ TEST_F(SeriesReadingTest, ChunksDoNotChangeWhatIsRead) {
   SpanReader values(*reader, wish.run, wish.key);
   const Span span = effective_spans(*reader, wish.run, 0).at(0);
   for (const int level : {-1, 0, 1, 3}) {
-    std::vector<Piece> whole, pieces;
+    std::vector<SeriesBucket> whole, pieces;
     values.read(span, span.first, level, SIZE_MAX, whole);
     for (std::int64_t next = span.first; next <= span.last;) {
       const std::size_t before = pieces.size();
@@ -150,7 +150,7 @@ TEST(PointGroups, HoldAFewPiecesAPointAndLoseNone) {
   for (const std::size_t count : {0u, 1u, 10u, 11u, 79u, 80u, 81u, 1000u, 12'345u}) {
     PointGroups groups(10);
     for (std::size_t i = 1; i <= count; ++i) {
-      Piece piece;
+      SeriesBucket piece;
       add(piece, static_cast<std::int64_t>(i), 0, static_cast<double>(i));
       groups.add(piece);
     }

@@ -218,7 +218,7 @@ TEST_F(StoreTest, KeepsWhatAnOlderAttemptSendsLateButNotItsWordOnTheRun) {
   EXPECT_EQ(series("loss", 1000).points.size(), 6u);
   auto reader = store->reader();
   const auto run = find_run(*reader, run_id);
-  EXPECT_EQ(run->state, "running");
+  EXPECT_EQ(run->state, RunState::running);
   EXPECT_EQ(run->attempt, 2);
 }
 
@@ -254,7 +254,7 @@ TEST_F(StoreTest, ARankThatGoesBackDoesLaterUpdatesAgain) {
     auto reader = store->reader();
     EXPECT_EQ(list_ranks(*reader, find_run(*reader, run_id)->number, 1)[0].last_update, 100);
     EXPECT_EQ(find_run(*reader, run_id)->last.step, 100);
-    EXPECT_EQ(find_run(*reader, run_id)->state, "running");
+    EXPECT_EQ(find_run(*reader, run_id)->state, RunState::running);
   }
   auto again = steps(101, 1300, 0, 1, 1302);
   for (Record& record : again) std::get<StepRecord>(record.body).loss = 0.5;
