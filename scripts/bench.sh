@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One entry for every measurement: builds what is missing, measures, prints a table and, as the last line of standard
+# Runs every measurement: builds missing programs, measures, prints a table and, as the last line of standard
 # output, a JSON object.
 #
 #   scripts/bench.sh train-step [options]   updates of a model on random tokens: tokens a second, ops, roofline, memory
@@ -15,10 +15,10 @@
 #   scripts/bench.sh data [options]         preparing text, and batches a second
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
-#     --hostile [--seconds 120]             attackers beside a training run and ordinary users; exit code 1 if they hurt others
+#     --hostile [--seconds 120]             attackers, a training run and ordinary users; exit code 1 if others are harmed
 #
 # "scripts/bench.sh MODE --help" tells every option, "scripts/bench.sh MODE -- --help" those of the program behind it.
-# Nothing else may run on the machine meanwhile; what did is said beside each figure. BABELRING_BIN names a folder of
+# Nothing else should run on the machine meanwhile; each figure names the load of other programs. BABELRING_BIN names a folder of
 # programs to use as they are, instead of build/bench/bin.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

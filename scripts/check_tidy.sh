@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 BUILD=${BABELRING_BUILD:-$ROOT/build/dev}
 
-# Prints the sources to look at, one a line, relative to the root.
+# Prints the sources to check, one per line, relative to the root.
 candidates() {
   if [ "${1:-}" = --changed ]; then
     git diff --name-only --diff-filter=d HEAD -- '*.cc'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Faults as tests: kills, full and failing disks, damaged checkpoints, clocks that jump, clients that hold still. Seeded,
-# bounded, on loopback and in folders of their own. Builds what is missing. Figures come as JSON lines at the end.
+# bounded, on loopback and in separate folders. Builds missing programs. Prints figures as JSON lines at the end.
 #
 #   scripts/faults.sh            the fast set, as scripts/test.sh runs it
 #   scripts/faults.sh --long     the long forms: 50 killed ranks, 100 crashes with a database of 1 GB, 10,000 connections,

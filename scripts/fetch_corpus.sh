@@ -3,13 +3,13 @@
 #
 #   scripts/fetch_corpus.sh [--corpus libreoffice] OUTPUT   English-German help pages of LibreOffice, 5 MB of Debian packages
 #   scripts/fetch_corpus.sh --corpus wmt16 OUTPUT           WMT16 English-German, 1.7 GB from statmt.org; resumes when run again.
-#                                                           The test set is newstest2014; OUTPUT/newstest2016.{en,de} besides
+#                                                           The test set is newstest2014; also writes OUTPUT/newstest2016.{en,de}
 #   scripts/fetch_corpus.sh --corpus SOURCE,TARGET OUTPUT   any two text files, plain or gzipped
 #
 #   --downloads DIR   where downloads are kept (default OUTPUT/downloads)
 #   --help            this text
 #
-# Does nothing when OUTPUT/report.json is there. The report (counts, what was dropped and why) is printed on standard
+# Does nothing when OUTPUT/report.json is there. The report (counts, dropped pairs by reason) is printed on standard
 # output as one JSON line. BABELRING_WMT16_ARCHIVES names another list of archives (see scripts/corpus/wmt16.archives).
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
@@ -92,7 +92,7 @@ fetch() {
   die "$url: curl exit code $status, HTTP status $answer; run again to resume"
 }
 
-# verify FILE sha256:HEX|md5:HEX|recorded. A wrong file is removed, so that the next run fetches it anew.
+# verify FILE sha256:HEX|md5:HEX|recorded. A wrong file is removed, so the next run fetches it again.
 verify() {
   local file=$1 kind=${2%%:*} expected=${2#*:} found
   if [ "$kind" = recorded ]; then

@@ -4,7 +4,7 @@
 #
 #   scripts/fuzz.sh                 10 seconds each
 #   scripts/fuzz.sh --seconds N     longer
-#   scripts/fuzz.sh --runs N        that many inputs each, whatever the time
+#   scripts/fuzz.sh --runs N        N inputs each, without a time limit
 #   scripts/fuzz.sh --help          this text
 #
 # Exits 77 where clang with libFuzzer is not installed. What it learns goes to build/fuzz/corpus, never into the tree.

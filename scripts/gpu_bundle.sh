@@ -6,7 +6,7 @@
 #
 # Builds build/gpu first, for any x86-64 processor and for GPUs of CUDA_ARCHITECTURES (90-real), unless --bin names a folder
 # of programs, which must be of a build with BABELRING_NATIVE=OFF to run on other processors. FOLDER of --text has
-# multi30k, tatoeba and wmt16-train with NAME.en.gz and NAME.de.gz; what is absent is left out, with the parts that want it.
+# multi30k, tatoeba and wmt16-train with NAME.en.gz and NAME.de.gz; absent ones are left out, with the parts that need them.
 # Leaves --out (build/gpu-bundle) and beside it the same as .tar.xz, at most 50 MiB. What Debian has of what it needs is
 # installed first (scripts/setup.sh --bundle); the CUDA toolkit is not (docs/gpu.md).
 #

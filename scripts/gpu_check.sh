@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks everything that involves a GPU, in one call within ten minutes, on a machine that has one: tests of ops, layers,
-# models and search against the reference, speed (updates, each op beside the card's measured peak, PyTorch), repeatability,
+# models and search against the reference, speed (updates, each op compared with the card's measured peak, PyTorch), repeatability,
 # checkpoints between processor and GPU, real trainings to a BLEU score, translation, compute-sanitizer.
 #
 #   scripts/gpu_check.sh --first          two minutes: the machine, the ops' tests, updates of base and big, PyTorch's base
@@ -13,7 +13,7 @@
 # a machine that has only a driver and Python), build/gpu/bin (from which it packs), build/dev/bin, build/ci/bin.
 #
 # Each part has its own time limit, and none stops the others. What a machine lacks (compute-sanitizer, PyTorch, text) is
-# reported as missing, what the time did not suffice for as cut short; neither is a failure. Writes gpu_check.json,
+# reported as missing, parts without enough time as cut short; neither is a failure. Writes gpu_check.json,
 # gpu_check.md, gpu_check.log and rows/ to --out (gpu_check), all anew after each step, so that a check that is killed leaves
 # what it has measured; SIGTERM ends it early. Exits 0 if nothing failed, 1 if a part did, 2 on wrong usage, 3 if there is no
 # GPU, 143 after SIGTERM.

@@ -5,7 +5,7 @@
 #   scripts/multi30k.sh TEXT [FOLDER] [key=value ...]
 #
 # TEXT holds train, val and test_2016_flickr as NAME.en.gz and NAME.de.gz. Results go to FOLDER (runs/multi30k). The last
-# line of standard output is a JSON object. Interrupted, it goes on where it was. BABELRING_BIN names the folder of the
+# line of standard output is a JSON object. After an interruption the next run continues. BABELRING_BIN names the folder of the
 # programs (build/release/bin).
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# From a clean clone to a trained translation model: installs what is missing, builds, fetches a real English-German
+# From a clean clone to a trained translation model: installs missing packages, builds, fetches a real English-German
 # corpus, starts the server, trains with MPI workers, evaluates with SacreBLEU and leaves the dashboard up.
 #
 #   scripts/quickstart.sh [option...]
-#     --minutes N          minutes of training (default 12); a later, larger N goes on with the same run
+#     --minutes N          minutes of training (default 12); a later, larger N continues the same run
 #     --corpus WHAT        libreoffice (default), wmt16, or SOURCE,TARGET: two text files, plain or gzipped
 #     --dir DIR            where everything is kept (default runs/quickstart)
 #     --config FILE        training configuration (default by corpus, from configs/)
-#     --vocabulary-size N  subword pieces (default: one for four training pairs, at most 8000)
+#     --vocabulary-size N  subwords (default: one for four training pairs, at most 8000)
 #     --ranks N            MPI workers (default: one for each GPU that can be used; else 2, or 1 on a single core)
 #     --listen HOST:PORT   where the server listens, on loopback (default 127.0.0.1:0, a free port)
 #     --stop               stops the server that an earlier run left up, and nothing else
 #     --help               this text
 #
-# Interrupted (Ctrl-C), it saves and stops; run again, it goes on where it was. The last line of standard output is a
+# On Ctrl-C it saves and stops; the next start continues. The last line of standard output is a
 # JSON summary; progress goes to standard error, and everything is in DIR/logs. BABELRING_BIN names a folder with the
 # programs, when they are built already. Where nvidia-smi answers and nvcc is, the GPU module is built too.
 set -euo pipefail
@@ -51,7 +51,7 @@ require_positive() {
   [[ $2 =~ ^[0-9]+(\.[0-9]+)?$ && ! $2 =~ ^0+(\.0+)?$ ]] || usage_error "$1: found '$2', expected a positive number"
 }
 
-# Fills in what the corpus and the machine decide.
+# Fills in the options that depend on the corpus and the machine.
 complete_options() {
   case $corpus in
     wmt16) config=${config:-$ROOT/configs/wmt16-transformer-base.yaml} vocabulary_size=${vocabulary_size:-32768} ;;
@@ -83,7 +83,7 @@ claim_folder() {
 
 stage_setup() { "$ROOT/scripts/setup.sh"; }
 
-# In a shell of its own: relative names of options count from the caller's folder.
+# In a subshell: relative names of options count from the caller's folder.
 stage_build() {
   if [ -n "${BABELRING_BIN:-}" ]; then return; fi
   : >"$dir/logs/build.log"
@@ -104,14 +104,14 @@ build() {
   quietly "$log" "building" cmake --build --preset release -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# gpus: how many NVIDIA's driver knows.
+# gpus: the number of GPUs of NVIDIA's driver.
 gpus() {
   local list
   list=$(timeout 30 nvidia-smi -L 2>/dev/null) || list=''
   printf '%s' "$list" | grep -c '^GPU ' || true
 }
 
-# workers: what was asked for, else as many as there are GPUs for them, else by processors.
+# workers: the requested number, else one per usable GPU, else by processors.
 workers() {
   local count
   if [ -n "$ranks" ]; then printf '%s' "$ranks" && return; fi
@@ -131,7 +131,7 @@ PYTHON
 
 both_sides() { printf '%s\n' "$dir/corpus/$1.$source_language" "$dir/corpus/$1.$target_language"; }
 
-# Pieces of the vocabulary: what was asked for, else by the size of the training text.
+# Size of the vocabulary: as requested, else by the size of the training text.
 pieces() {
   if [ "$vocabulary_size" != auto ]; then printf '%s' "$vocabulary_size" && return; fi
   awk 'END { n = int(NR / 4); print (n < 100 ? 100 : (n > 8000 ? 8000 : n)) }' "$dir/corpus/train.$source_language"
@@ -149,7 +149,7 @@ stage_prepare() {
     --test "${test[@]}" --output "$dir/data" --vocabulary-size "$(pieces)" --model bpe
 }
 
-# mpirun gets a session of its own: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
+# mpirun gets its own session: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
 # SIGUSR1 on to them, upon which they save and end; see interrupted().
 stage_train() {
   local status=0 count shown=()
@@ -223,7 +223,7 @@ repeated_options() {
 # dashboard: the address with the key that opens it.
 dashboard() { printf '%s/#token=%s' "${address%/}" "$(cat "$(server_token_file "$dir")")"; }
 
-# The server's address is known before anything is built: whoever waits for the build can open it, and reload. Sets `listen`.
+# Announces the server's address before the build, so that it can be opened early. Sets `listen`.
 announce() {
   local known
   if server_pid "$dir" >/dev/null && known=$(cat "$dir/server.address"); then

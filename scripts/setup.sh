@@ -4,8 +4,8 @@
 #   scripts/setup.sh            what building and running need
 #   scripts/setup.sh --test     also what only the tests and checks need (a browser only where there is Node)
 #   scripts/setup.sh --bundle   also what only scripts/gpu_bundle.sh needs
-#   scripts/setup.sh --check    installs nothing; names what is missing and exits 1 if anything is
-#   scripts/setup.sh --list     prints the package names, one a line
+#   scripts/setup.sh --check    installs nothing; names missing packages and exits 1 if there are any
+#   scripts/setup.sh --list     prints the package names, one per line
 #   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
 #   scripts/setup.sh --help     this text
 #
@@ -31,7 +31,7 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format clang-tidy black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod fish zsh
-  faketime clang libclang-rt-14-dev # libFuzzer: 45 MB beside what clang-tidy brings
+  faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium)  # 180 MB with what it needs: only where Node is, without which the page is not tested
@@ -61,7 +61,7 @@ wanted() {
   if has_node; then printf '%s\n' "${PAGE_TEST_PACKAGES[@]}"; fi
 }
 
-# Names what is wanted and not fully installed, one a line; one dpkg-query whatever the number of packages.
+# Prints the wanted packages that are not fully installed, one per line, by a single dpkg-query.
 missing() {
   local installed names
   mapfile -t names < <(wanted)
@@ -110,7 +110,7 @@ become_root() {
   fi
 }
 
-# Refuses to go on when apt would remove something, naming it.
+# Fails if apt would remove packages, and names them.
 refuse_removals() {
   local removed
   removed=$(LC_ALL=C apt-get -s install --no-install-recommends "$@" 2>/dev/null | awk '/^Remv / { printf " %s", $2 }') || true

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test that this machine can run.
+# Installs missing packages, builds, and runs every test that this machine can run.
 #
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
@@ -32,12 +32,12 @@ TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|launch|runs|tra
 STAGES=(setup checks scripts build ctest system contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)
-# Compiled several sources at once; --slow compiles each alone, so that a source which leans on its neighbour's includes is found.
+# A unity build; --slow compiles each source alone, which finds sources that rely on their neighbours' includes.
 PRESET=ci
 
 passed=0 failed=0 skipped=0 summary=()
-meanwhile=''  # what compiles beside the stages, if it was started
-fixed_addresses=()  # what starts programs without address space randomisation, where they need that
+meanwhile=''  # process of the background build, if it was started
+fixed_addresses=()  # command that starts programs without address space randomisation, if they need that
 
 parse_arguments() {
   local only
@@ -70,7 +70,7 @@ stage_setup() {
   fetch_promtool || echo "promtool is not available: its test is skipped"
 }
 
-# The one program of Debian's package prometheus that a test wants, unpacked beside the build: installing the package would
+# The program of Debian's package prometheus that a test needs, unpacked into the build folder: installing the package would
 # start a daemon.
 fetch_promtool() {
   if command -v promtool >/dev/null || [ -x "$PROMTOOL" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
@@ -107,7 +107,7 @@ run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
     --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
 }
 
-# The client of the server's tests appends what it was answered to $EXCHANGES, for the stage contract.
+# The client of the server's tests appends every answer to $EXCHANGES, for the stage contract.
 stage_ctest() {
   rm -f "$EXCHANGES"
   if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
@@ -140,7 +140,7 @@ npm_packages() {
   (cd server/dashboard && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund; })
 }
 
-# The dashboard's sources; what they build to is in the repository, so that Node is needed here only.
+# Checks and tests the dashboard's sources. Their build is in the repository, so only this stage needs Node.
 stage_page() {
   if ! has_node; then
     echo "skipped: the dashboard's tests need Node 20.19 or newer and npm"
@@ -264,7 +264,7 @@ repeated_tests() { # STAGE
     sort -u | paste -sd ' '
 }
 
-# What failed tests said stands anywhere in a long log.
+# Output of failed tests, which may be anywhere in a long log.
 told_by_failed_tests() { # STAGE
   if [ ! -e "$LOGS/$1.xml" ]; then return; fi
   python3 scripts/lib/count_tests.py --failures "$LOGS/$1.xml" | head -n -1
@@ -307,7 +307,7 @@ main() {
       continue
     fi
     if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
-      set -m  # in a process group of its own, which ends with this script
+      set -m  # its own process group, which ends with this script
       compile_sanitized_meanwhile >"$LOGS/sanitized.log" 2>&1 &
       meanwhile=$!
       set +m

@@ -26,14 +26,14 @@ SETTLE_S = 60
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each comparison")
-    parser.add_argument("--seconds", type=float, help="of a turn of requests (2); with --hostile, of the attack (120)")
-    parser.add_argument("--updates", type=int, default=250_000, help="of each of four ranks that report")
+    parser.add_argument("--seconds", type=float, help="seconds per turn of requests (2); with --hostile, of the attack (120)")
+    parser.add_argument("--updates", type=int, default=250_000, help="updates that each of four ranks reports")
     parser.add_argument("--subscribers", type=int, default=10_000, help="pages that listen at once")
-    parser.add_argument("--listen-seconds", type=int, default=20, help="for so long")
-    parser.add_argument("--batch", type=int, default=500, help="records of a rank on their way at a time")
+    parser.add_argument("--listen-seconds", type=int, default=20, help="seconds for which the pages listen")
+    parser.add_argument("--batch", type=int, default=500, help="records of a rank in flight")
     parser.add_argument("--against-build", type=pathlib.Path, metavar="FOLDER",
-                        help="in turns with the server in that folder, such as an older commit's, instead of nginx")
-    parser.add_argument("--file-mb", type=int, default=512, help="of the checkpoint that is downloaded")
+                        help="compare in turns with the server in this folder, such as an older commit's, instead of nginx")
+    parser.add_argument("--file-mb", type=int, default=512, help="size of the downloaded checkpoint")
 
 
 def in_turns(rounds: int, sides: dict[str, Callable[[], dict[str, float]]]) -> dict[str, dict[str, list[float]]]:

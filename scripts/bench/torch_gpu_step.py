@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=20, help="timed, after --warmup")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES[:2], help="ways of compiling to try")
-    parser.add_argument("--first", action="store_true", help="try no more than one that works")
+    parser.add_argument("--first", action="store_true", help="stop at the first mode that works")
     parser.add_argument("--dropout", type=float)
     return parser.parse_args()
 

@@ -45,7 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip; or a folder of nmt prepare")
     modes.add_argument("--metrics-cost", action="store_true")
     parser.add_argument("--baseline", type=pathlib.Path, default=OWN_BASELINE, help="script to compare with")
-    parser.add_argument("--baseline-python", default="/usr/bin/python3", help="that sees Debian's PyTorch")
+    parser.add_argument("--baseline-python", default="/usr/bin/python3", help="a Python with Debian's PyTorch")
     parser.add_argument("--pieces", type=int, default=8000, help="of the vocabulary made of --text")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="-- and options of bench_train_step, such as --norm pre")
 

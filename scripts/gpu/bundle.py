@@ -31,7 +31,7 @@ PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed rel
 CARRIED = ("LICENSE", "scripts/gpu_check.sh", "scripts/gpu/*.py", "scripts/bench/torch_gpu_step.py", "configs/*.yaml",
            "tests/golden/model/*.json")
 MAX_BYTES = 50 << 20
-# Name, pieces, and what nmt prepare is told of files in the folder of text.
+# Name, vocabulary size, and the files for nmt prepare in the text folder.
 TEXTS = (
     ("multi30k", 8000, {"--train": ["multi30k/train"], "--valid": ["multi30k/val"], "--test": ["multi30k/test_2016_flickr"]}),
     ("tatoeba", 16000, {"--train": ["tatoeba/train"], "--valid": ["tatoeba/dev"]}),

@@ -9,7 +9,7 @@ import platform
 import shutil
 import subprocess
 
-# What the GPU module opens besides the driver: NVIDIA's wheels, and packages of its own, put them in different places.
+# Libraries that the GPU module opens, apart from the driver. NVIDIA's wheels and packages install them in different places.
 CUDA_LIBRARIES = ("libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2")
 TOOLKIT = pathlib.Path("/usr/local/cuda")
 

@@ -83,12 +83,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--skip", nargs="+", metavar="PART", default=[])
     parser.add_argument("--list", action="store_true", help="name the parts and end")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
-                        help="cpu: tries out, in small, what runs without a GPU")
+                        help="cpu: runs the parts that need no GPU, in small sizes")
     parser.add_argument("--bin", type=pathlib.Path, help=f"folder of programs; default: the first with a worker of {', '.join(BUILDS)}")
     parser.add_argument("--data", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt, each of nmt prepare")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check"), help="folder of the results")
-    parser.add_argument("--torch-python", default="python3", help="the Python that has PyTorch")
-    parser.add_argument("--keep", action="store_true", help="keep what the programs wrote, and say where")
+    parser.add_argument("--torch-python", default="python3", help="a Python with PyTorch")
+    parser.add_argument("--keep", action="store_true", help="keep the programs' files, and name their folder")
     return parser.parse_args()
 
 

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterable
 
-#: Of what others wrote, or what is built.
+#: Third-party and generated files.
 FOREIGN = {"node_modules", "dist"}
 
 

@@ -26,7 +26,7 @@ server_start() {
   mkdir -p "$folder/run/checkpoints"
   (umask 077 && : >"$log")
   chmod 600 "$log"
-  # Of a session of its own, so that it outlives this script and no Ctrl-C reaches it; 9 is the script's lock.
+  # In its own session, so that it outlives this script and no Ctrl-C reaches it; 9 is the script's lock.
   setsid "$program" --listen "$listen" --data "$folder/server" --checkpoint-root "$folder/run/checkpoints" \
     >>"$log" 2>&1 </dev/null 9>&- &
   pid=$!

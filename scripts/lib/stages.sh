@@ -32,7 +32,7 @@ stage() {
   printf '%s\n' "${3:-}" >"$dir/stamps/$1"
 }
 
-# Writes down what the running stage took so far; called when it ends, however it ends.
+# Records the time of the running stage; called at its end, also after a failure.
 note_time() {
   [ -n "$running_stage" ] || return 0
   local seconds
