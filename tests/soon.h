@@ -5,10 +5,10 @@
 
 namespace babelring {
 
-/// How long a test waits for what is sure to come: longer than any machine is held up.
+/// Timeout for events that must happen: longer than any machine stalls.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Whether it comes true within `patience`.
+/// True if the condition becomes true within `patience`.
 template <class Condition>
 bool soon(Condition condition) {
   for (const auto end = std::chrono::steady_clock::now() + patience; std::chrono::steady_clock::now() < end;) {

@@ -1,4 +1,4 @@
-// Preparing parallel text, and making batches of it: lines and megabytes a second with and without training the
+// Preparing parallel text, and making batches of it: lines and megabytes per second with and without training the
 // vocabulary, updates a second made in place and taken from the thread that prepares them ahead. The last line is JSON.
 //   bench_data --source FILE --target FILE [--pieces 8000] [--threads 2] [--tokens 4096] [--updates 500] [--repeats 3]
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ double tokens_of(const BatchPlan& plan, std::int64_t updates) {
   return static_cast<double>(tokens);
 }
 
-/// Updates, each from `next`, checked against what the plan says they hold.
+/// Updates, each from `next`, checked against the plan.
 double take(std::int64_t updates, double tokens, const std::function<UpdateBatches(std::int64_t)>& next) {
   double seen = 0;
   for (std::int64_t update = 1; update <= updates; ++update) {

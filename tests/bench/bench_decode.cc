@@ -82,7 +82,7 @@ Totals search_all(BeamSearch& search, const std::vector<std::vector<Source>>& ba
   return totals;
 }
 
-/// Bytes of the weights whose names begin so, as products read them.
+/// Bytes of the weights with this prefix, as matmuls read them.
 double weight_bytes(const Transformer& model, std::string_view prefix) {
   double elements = 0;
   for (const Parameter& parameter : model.parameters().all()) {

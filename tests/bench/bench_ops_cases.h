@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// An op on tensors of its own.
+/// An op with its own tensors.
 struct PreparedOp {
   double flops = 0;  // of matrix products; 0: judged by bytes
   double bytes = 0;  // read and written at least once

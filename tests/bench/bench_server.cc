@@ -127,7 +127,7 @@ void ingest(const Options& options) {
             << std::endl;
 }
 
-/// The kinds of events that pages are sent, each by a record of its own.
+/// The kinds of events that pages receive, each from a separate record.
 struct Topic {
   std::string mark;                    // how such an event begins
   std::atomic<double> sent_ms{0};      // when the newest record was sent
@@ -155,7 +155,7 @@ class Listeners {
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
-  /// Reads what comes until `end`.
+  /// Reads until `end`.
   void listen(SteadyClock::time_point end, const Stopwatch& clock) {
     std::vector<epoll_event> ready(1024);
     std::array<char, 65536> bytes;

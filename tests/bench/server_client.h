@@ -6,10 +6,10 @@
 
 namespace babelring::bench {
 
-/// A blocking HTTP connection on loopback, as plain as can be, so that the server is what is measured.
+/// A minimal blocking HTTP connection on loopback: the measured work is the server's.
 class Connection {
  public:
-  /// Throws Failure if nobody listens.
+  /// Throws Failure without a listener.
   Connection(std::uint16_t port, std::string token);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -17,7 +17,7 @@ class Connection {
 
   /// Sends a POST with JSON and waits for its answer. The status; 0 when the connection ended.
   int post(const std::string& path, std::string_view body);
-  /// Sends a GET; what comes is the caller's.
+  /// Sends a GET; the caller reads the answer.
   void get(const std::string& path);
   int descriptor() const { return socket_; }
 

@@ -10,7 +10,7 @@ namespace babelring {
 
 namespace {
 
-/// Forgets the largest resident size so far, such as that of the arrays that peaks are measured on.
+/// Resets the largest resident size, so that the arrays for the peaks do not count.
 void reset_memory_peak() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }

@@ -13,7 +13,7 @@
 
 namespace babelring {
 
-/// What is trained, and on what.
+/// A model and its training data.
 struct TrainingCaseOptions {
   std::string preset = "base";     // of ModelConfig, without "transformer-"
   std::string precision = "bf16";  // or f32

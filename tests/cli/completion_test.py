@@ -70,7 +70,7 @@ _nmt
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertLessEqual(expected, set(done.stdout.split()), words)
 
-    def test_only_shells_that_are_known(self) -> None:
+    def test_unknown_shells_are_refused(self) -> None:
         done = subprocess.run([BIN / "nmt", "completion", "tcsh"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("found 'tcsh', expected bash, fish or zsh", done.stderr)

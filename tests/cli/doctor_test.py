@@ -16,7 +16,7 @@ from system import BIN  # noqa: E402
 
 
 class StandIn(http.server.BaseHTTPRequestHandler):
-    """A server that knows one token, and whose clock may be wrong."""
+    """A server with one valid token and a clock that may be wrong."""
 
     date = ""
 
@@ -58,7 +58,7 @@ class Doctor(unittest.TestCase):
         self.assertTrue(any("127.0.0.1" in one["text"] and "lo" in one["text"] for one in findings), findings)
 
     def test_fails_where_something_does_not_work(self) -> None:
-        """An unknown host is named, with what to do."""
+        """An unknown host is named, with a remedy."""
         done = subprocess.run([str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"], capture_output=True,
                               text=True, check=False, timeout=300)
         self.assertEqual(done.returncode, 1)
@@ -87,7 +87,7 @@ esac
         self.assertIn("127.0.0.2 could not be compared: nmt: error: the processor of 127.0.0.2 lacks avx512f", hosts[2][1])
 
     def test_tries_the_server(self) -> None:
-        """Token and clock; an address where nobody listens."""
+        """Token and clock; an address without a listener."""
         server = http.server.HTTPServer(("127.0.0.1", 0), StandIn)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""`--help` of each command: its form, and examples whose options there are."""
+"""`--help` of each command: its form, and the options in its examples exist."""
 
 from __future__ import annotations
 

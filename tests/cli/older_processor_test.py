@@ -1,4 +1,4 @@
-"""The programs on a processor that lacks what they were compiled for, which qemu plays (package qemu-user)."""
+"""The programs on a processor without the instructions that they were compiled for, emulated by qemu (package qemu-user)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from system import BIN  # noqa: E402
 class OlderProcessor(unittest.TestCase):
     """Either they run there, since they were built for any processor, or they end with one line."""
 
-    def test_programs_run_or_say_what_is_missing(self) -> None:
+    def test_programs_run_or_name_the_missing_instructions(self) -> None:
         """Never an illegal instruction."""
         qemu = shutil.which("qemu-x86_64")
         if qemu is None:

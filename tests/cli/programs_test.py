@@ -1,4 +1,4 @@
-"""`nmt prepare`, `evaluate`, `average` and `translate` as programs: what they print, how they end, how they complain."""
+"""`nmt prepare`, `evaluate`, `average` and `translate` as programs: output, exit codes, messages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ProgramsTest(unittest.TestCase):
         return done.stdout
 
     def complains(self, command: str, code: int, *words: str) -> None:
-        """Ends with the code, and with one line on standard error (after what the log says) that has all the words."""
+        """Expects the exit code, and one line on standard error (after the log) with all the words."""
         with self.subTest(command):
             done = nmt(command)
             self.assertEqual(done.returncode, code, done.stderr)

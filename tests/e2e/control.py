@@ -1,4 +1,4 @@
-"""A server that starts runs by itself, and what the tests of the control plane ask of it."""
+"""A server that starts runs, and helpers of the tests of the control plane."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OVER = ("succeeded", "failed", "stopped", "lost")
 
 
 class ControlServer(Server):
-    """A `server` that starts what has failed again at once."""
+    """A `server` that restarts failed runs at once."""
 
     profile = "heartbeat_timeout_s: 120\n  cool_down_s: 0\n  most_running: 4"
     options: list[str] = []
@@ -39,7 +39,7 @@ class ControlServer(Server):
         return {"standard output": self.said} | {str(file): file.read_text(encoding="utf-8") for file in files if file.exists()}
 
     def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
-        """Status and JSON of an answer, whatever it is."""
+        """Status and JSON of an answer with any status."""
         request = self.request(f"/api/v1{path}", method, {} if body is None and method == "POST" else body)
         if key:
             request.add_header("Idempotency-Key", key)
@@ -59,7 +59,7 @@ class ControlTest(SystemTest):
         self.addCleanup(self.end_everything)
 
     def end_everything(self) -> None:
-        """The server, and whatever runs it has left: jobs survive their server. Nothing of it may have logged a token."""
+        """Ends the server and its remaining runs, which survive it. None of them may have logged a token."""
         self.control.end()
         mark = str(self.folder).encode()
         for entry in Path("/proc").iterdir():
@@ -108,7 +108,7 @@ class ControlTest(SystemTest):
         return wait_for(f"update {update}", reached)
 
     def end(self, run: str) -> None:
-        """What it was started for has been seen. Runs of tests that take part in their course have no end of their own, which
+        """Ends a run whose check is done. Runs with which a test interacts do not end by themselves, which
         might come before its time."""
         self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"mode": "now"})[0], 202)
         self.wait_state(run, "stopped")

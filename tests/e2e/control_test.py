@@ -63,7 +63,7 @@ class ControlPlaneTest(ControlTest):
         for name, text in logs.items():
             self.assertNotIn("bbr_", text, name)
 
-    def test_what_cannot_be_done_is_refused_with_its_place(self) -> None:
+    def test_impossible_requests_are_refused_with_their_place(self) -> None:
         ask = self.control.ask
         status, problem = ask("POST", "/runs", {"config": "training:\n  stop_afte: 5u\n"})
         self.assertEqual((status, problem["code"]), (422, "config_invalid"))
@@ -95,7 +95,7 @@ class ControlPlaneTest(ControlTest):
         checkpoints = self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"]
         self.assertEqual(len(checkpoints), 2, "one wished for, one at the stop")
         self.assertEqual(checkpoints[0]["update"], item["update"])
-        # From the older one: what was trained after it is given up.
+        # From the older one: later training is discarded.
         status, item = self.control.ask("POST", f"/runs/{run}/resume",
                                         {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")
         self.assertEqual((status, item["state"]), (202, "queued"))
@@ -112,7 +112,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
         self.assertIsNone(self.control.ask("PATCH", f"/runs/{run}", {"deleted": False})[1]["deleted_at"])
 
-    def test_a_killed_rank_is_named_and_the_run_goes_on_as_if_nothing_had_happened(self) -> None:
+    def test_a_killed_rank_is_named_and_the_run_continues_bit_for_bit(self) -> None:
         undisturbed = self.submit(self.config_text(training_stop_after="200u"))
         self.wait_state(undisturbed, "succeeded")
         run = self.submit(self.config_text(training_stop_after="100000u"))
@@ -170,7 +170,7 @@ class ControlPlaneTest(ControlTest):
         self.wait_update(run, 21, attempt=2)
         self.end(run)
 
-    def test_a_server_that_was_killed_finds_its_run_again(self) -> None:
+    def test_a_killed_server_finds_its_run_again(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"))
         self.wait_update(run, 20)
         pids = self.rank_pids(run)
@@ -228,7 +228,7 @@ class ControlPlaneTest(ControlTest):
         self.wait_state(run_id, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run_id}/checkpoints")["items"], [])
 
-    def test_an_attempt_that_a_newer_one_has_replaced_ends_itself(self) -> None:
+    def test_a_replaced_attempt_ends_itself(self) -> None:
         run = self.start_run(server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"])
         run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
         self.wait_update(run_id, 5)

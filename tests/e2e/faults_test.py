@@ -48,7 +48,7 @@ class FaultsTest(SystemTest):
         self.assertEqual(updates, list(range(1, len(updates) + 1)))
 
     def masks(self, pid: int) -> list[tuple[int, int]]:
-        """Of each thread: which signals it holds back, and for which it would run a handler."""
+        """Blocked and handled signals of each thread."""
         found = []
         for task in Path(f"/proc/{pid}/task").iterdir():
             fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)

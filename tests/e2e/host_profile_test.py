@@ -43,7 +43,7 @@ two-hosts:
         assert "listening on" in line, f"server said: {line!r}"
 
     def kill(self) -> None:
-        """The script takes the hosts away, and whatever runs on them."""
+        """The script removes the hosts and ends everything that runs on them."""
         self.process.terminate()
         self.process.wait(120)
         self.process.stdout.close()
@@ -99,7 +99,7 @@ class HostProfileTest(ControlTest):
         item = self.wait_state(run, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
 
-    def test_a_rank_that_is_killed_on_the_other_host_is_named_and_the_run_goes_on(self) -> None:
+    def test_a_rank_killed_on_the_other_host_is_named_and_the_run_continues(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"), profile="two-hosts", world_size=4)
         self.wait_update(run, 25)
         os.kill(self.rank_pids(run)[3], signal.SIGKILL)

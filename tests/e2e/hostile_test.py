@@ -19,7 +19,7 @@ SECONDS = os.environ.get("BABELRING_HOSTILE_SECONDS", "15")
 
 class HostileTest(unittest.TestCase):
 
-    def test_no_client_hurts_what_is_not_its_own(self) -> None:
+    def test_no_client_harms_other_runs(self) -> None:
         if shutil.which("mpirun") is None:
             self.skipTest("mpirun is not installed")
         done = subprocess.run([sys.executable, BENCH, "--programs", BIN, "server", "--hostile", "--seconds", SECONDS, "--quiet-seconds", "2",

@@ -39,7 +39,7 @@ class TwoHostRun(Run):
         return pids
 
     def end(self) -> None:
-        """The script ends whatever it started."""
+        """The script ends everything that it started."""
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=120)
@@ -106,7 +106,7 @@ class HostsTest(SystemTest):
             self.assertEqual(len(own), 8)
             payload = sum(step["communication_bytes"] for step in own)
             self.assertGreater(payload, 8 * 20e6)
-            # No faster than the link, which lets bursts of 256 kB through.
+            # At most the link's rate, apart from bursts of 256 kB.
             self.assertGreater(sum(step["communication_ms"] for step in own), 0.95 * payload / GBIT)
             counted = sum(step["network_tx_bytes"] for step in own)
             self.assertLess(counted, 1.05 * GBIT * sum(step["step_ms"] for step in own))
@@ -138,7 +138,7 @@ class HostsTest(SystemTest):
         self.assertEqual(len(list((self.folder / "run" / "checkpoints").glob("update-*"))), 1)
 
     def start_server_on_host_a(self, run: TwoHostRun) -> None:
-        """In the run's namespace, with which the script ends it."""
+        """Runs in the namespace of the run; the script ends it with the namespace."""
         inside = ["ip", "netns", "exec", run.namespace("hostA")]
         address = ["ip", "-n", run.namespace("hostA"), "-o", "addr"]
         wait_for("address of hostA",
@@ -152,7 +152,7 @@ class HostsTest(SystemTest):
         self.assertIn("listening on", server.stdout.readline())
 
     def start_and_lose(self, lose, options: str = "") -> str:
-        """Output of a run of which `lose` takes a part away in the middle; all of it ends in bounded time."""
+        """Output of a run of which `lose` removes a part in the middle; everything ends in bounded time."""
         run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0",
                                                  f"communication.deadline_s={DEADLINE_S}"],
                                       options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"])
@@ -190,7 +190,7 @@ class HostsTest(SystemTest):
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
 
     def start_with_a_disk_each(self, overrides: list[str]) -> TwoHostRun:
-        """Each host has a folder of its own in place of a shared one, in which relative names begin."""
+        """Each host has its own folder instead of a shared one, and relative names start there."""
         for host in ("hostA", "hostB"):
             (self.folder / host).mkdir(exist_ok=True)
         launcher = [SCRIPT, "--", "sh", "-c", f'cd "{self.folder}/$(hostname)" && exec "$@"', "sh"]

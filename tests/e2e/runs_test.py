@@ -98,7 +98,7 @@ class RunsTest(SystemTest):
         self.assertTrue((self.folder / rows[1]["name"] / "state.json").exists())
         self.assertIn("already exists", self.nmt("download", rows[1]["id"], code=1))
         self.assertIn("no checkpoint", self.nmt("download", "c_" + "0" * 26, code=1))
-        # An interrupted one goes on from where it was.
+        # An interrupted download continues.
         part = self.folder / "again.part"
         part.mkdir()
         weights = (original / "weights.safetensors").read_bytes()

@@ -111,7 +111,7 @@ class SlurmServer(ControlServer):
 
 
 class SlurmCase(ControlTest):
-    """Tests that have a Slurm of their own."""
+    """Tests with their own Slurm."""
 
     nodes: int = 1
     server_type: type[ControlServer] = SlurmServer
@@ -223,7 +223,7 @@ class TwoNodeSlurmTest(SlurmCase):
         self.assertEqual(self.node(run), "n[1-2]")
         self.end(run)
 
-    def test_a_run_goes_on_from_its_checkpoint_when_its_node_goes_down(self) -> None:
+    def test_a_run_continues_from_its_checkpoint_when_its_node_goes_down(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"), profile="batch", max_restarts=3)
         self.wait_update(run, 25)
         node = self.node(run)
@@ -236,7 +236,7 @@ class TwoNodeSlurmTest(SlurmCase):
         resumed = self.control.get(f"/api/v1/runs/{run}/attempts")["items"]
         self.assertEqual(len(resumed), 2)
         self.end(run)
-        # Bitwise what an undisturbed run has: from the checkpoint on the same updates were done again.
+        # Bit-equal to an undisturbed run: the updates after the checkpoint were repeated.
         calm = self.submit(self.config_text(training_stop_after="60u"))
         self.wait_state(calm, "succeeded")
         disturbed, undisturbed = self.digests(run), self.digests(calm)

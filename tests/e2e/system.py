@@ -1,4 +1,4 @@
-"""Starts and stops the programs of the system for the end-to-end tests, on loopback and in folders of their own."""
+"""Starts and stops the programs of the system for the end-to-end tests, on loopback and in separate folders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def digest_of(file: Path) -> str:
 
 
 def poison(checkpoint: Path, tensor: str) -> None:
-    """Makes a weight NaN, and the digests fit: what a program that did not look would have written."""
+    """Makes a weight NaN with matching digests, as a program without the check would have written it."""
     weights, state, sums = (checkpoint / name for name in ("weights.safetensors", "state.json", "SHA256SUMS"))
     before = {file: digest_of(file) for file in (weights, state)}
     content = bytearray(weights.read_bytes())
@@ -57,8 +57,8 @@ def poison(checkpoint: Path, tensor: str) -> None:
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """The first true value of `condition`, or a failure that says what was waited for. However busy a machine is, what comes
-    for sure comes within that time: a shorter one would only test the machine."""
+    """Returns the first true value of `condition`, or fails and names `what`. The timeout is longer than the delays of any
+    busy machine: a shorter one would only test the machine."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -82,7 +82,7 @@ def spool_records(file: Path) -> list[dict[str, Any]]:
 
 
 def held_port() -> socket.socket:
-    """Holds a free port of loopback: bound to it without listening, so that nobody else is given it, and a server may have it."""
+    """Holds a free port of loopback, bound without listening: no other program gets it, but a server may listen on it."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
@@ -133,7 +133,7 @@ class Server:
         return code
 
     def request(self, path: str, method: str = "GET", body: Any = None) -> urllib.request.Request:
-        """As the administrator whose token the server wrote down at its first start."""
+        """Uses the administrator's token that the server wrote at its first start."""
         token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
         data = None if body is None else json.dumps(body).encode()
         return urllib.request.Request(f"{self.address}{path}", data, method=method,

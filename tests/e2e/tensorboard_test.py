@@ -1,4 +1,4 @@
-"""`worker --tensorboard`: what it writes, read by code that is not ours."""
+"""`worker --tensorboard`: its files, read by third-party code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READER = Path(__file__).with_name("event_reader.py")
 
 
 def reading_python() -> str | None:
-    """An interpreter that has what the reader needs (Debian's: python3-protobuf, python3-crcmod)."""
+    """An interpreter with the reader's packages (Debian's: python3-protobuf, python3-crcmod)."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             if subprocess.run([python, "-c", "import google.protobuf, crcmod.predefined"], capture_output=True).returncode == 0:

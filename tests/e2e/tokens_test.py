@@ -27,7 +27,7 @@ class TokensTest(ControlTest):
     def only_run(self) -> str:
         return str(wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"])
 
-    def test_a_run_by_hand_outlives_its_server_and_goes_on_with_the_token_of_its_prefix(self) -> None:
+    def test_a_run_by_hand_outlives_its_server_and_continues_with_its_prefix_token(self) -> None:
         token = self.make_token("team", run_prefix="mt-")
         run = self.by_hand(token, "mt-hand", ENDLESS)
         run_id = self.only_run()

@@ -1,4 +1,4 @@
-"""Raw text to BLEU: what a user does on a good day."""
+"""From raw text to BLEU, as a user does it."""
 
 import hashlib
 import json
@@ -98,7 +98,7 @@ class TrainingTest(SystemTest):
         last = self.records("general", "step")[-1]["weights_digest"]
         start = [f"training.start_from={checkpoint}", "optimizer.learning_rate=0", "training.stop_after=1u"]
 
-        # Other text, once with a vocabulary of its own and once with the checkpoint's.
+        # Other text, once with its own vocabulary and once with the checkpoint's.
         text = toy_corpus(self.folder, 500, 3)
         prepare = [BIN / "nmt", "prepare", "--train", *text, "--valid", *text, "--vocabulary-size", "120"]
         data = {"own": [], "same": ["--vocabulary", checkpoint]}
@@ -122,7 +122,7 @@ class TrainingTest(SystemTest):
         self.assertEqual(resumed.wait(), 2, resumed.text())
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
 
-    def test_training_that_diverges_ends_with_one_line_and_no_checkpoint(self) -> None:
+    def test_diverging_training_ends_with_one_line_and_no_checkpoint(self) -> None:
         run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u"])
         self.assertEqual(run.wait(), 1, run.text())
         lines = [line for line in run.text().splitlines() if "training diverged at update" in line]
@@ -133,7 +133,7 @@ class TrainingTest(SystemTest):
         self.assertIn("training diverged at update", end["detail"])
         self.assertEqual(list((self.folder / "run" / "checkpoints").glob("update-*")), [])
 
-    def test_training_that_diverges_is_rewound_as_often_as_is_allowed(self) -> None:
+    def test_diverging_training_is_rewound_up_to_the_limit(self) -> None:
         self.assertEqual(self.start_run(overrides=["training.stop_after=20u"]).wait(), 0)
         run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u", "training.divergence.after=3u",
                                         "training.divergence.rewind=1"])
@@ -145,7 +145,7 @@ class TrainingTest(SystemTest):
             self.assertEqual(rates, [10, 5])
         self.assertEqual(self.start_run(overrides=["training.stop_after=22u"]).wait(), 0, "with the first learning rate again")
 
-    def test_what_happens_to_the_data_folder_meanwhile_changes_nothing(self) -> None:
+    def test_changes_of_the_data_folder_do_not_change_a_run(self) -> None:
         data = self.folder / "data"
         shutil.copytree(self.prepared, data)
         run = self.start_run(overrides=[f"data.folder={data}", "training.stop_after=1000000u", "checkpoint.every=5u"])

@@ -1,4 +1,4 @@
-"""F4 and F6 at the place where checkpoints are written: the disk is full, read-only, or fails to sync. Training goes on, the
+"""F4 and F6 at the place where checkpoints are written: the disk is full, read-only, or fails to sync. Training continues, the
 old checkpoint stays, the new one is never listed, and the next one is written when the disk is well again."""
 
 import json
@@ -22,7 +22,7 @@ from system import SystemTest, wait_for  # noqa: E402
 class CheckpointDiskTest(SystemTest):
 
     def training(self, environment: dict[str, str] | None = None):
-        """A run whose checkpoints lie on a small file system of their own."""
+        """A run whose checkpoints are on a separate small file system."""
         self.checkpoints = self.folder / "run" / "checkpoints"
         self.checkpoints.mkdir(parents=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.checkpoints], capture_output=True,

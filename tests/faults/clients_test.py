@@ -74,7 +74,7 @@ class ClientsTest(FaultTest):
         for client in slow:
             client.close()
         wait_for("all descriptors back", lambda: self.under_test.descriptors() < 40)
-        # A copy for each reader would be readers times what was sent; the ring itself holds it once.
+        # A copy per reader would multiply the events by the readers; the ring holds them once.
         self.assertLess(grown, 3 * sent + readers * (1 << 20) + (64 << 20))
         Figures.show("F15", slow_readers=readers, sent_mb=sent / 1e6, grown_mb=grown / 1e6, closed_after_s=closed,
                      median_quiet_ms=statistics.median(quiet), median_ms=statistics.median(busy), p99_quiet_ms=percentile(quiet, 0.99), p99_ms=percentile(busy, 0.99))
@@ -105,7 +105,7 @@ class ClientsTest(FaultTest):
         Figures.show("F18", bodies=len(bodies), slowest_ms=max(times.values()), slowest=max(times, key=times.get),
                      memory_over_body=max(grown.values()), dearest=max(grown, key=grown.get))
 
-    def test_many_connections_that_hold_still_or_drip(self) -> None:
+    def test_many_idle_or_dripping_connections(self) -> None:
         idle_count, dripping = (10_000, 500) if LONG else (800, 100)
         quiet = self.latencies()
         before, descriptors = self.under_test.rss_bytes(), self.under_test.descriptors()
@@ -121,7 +121,7 @@ class ClientsTest(FaultTest):
         for client in heads + bodies:
             client.setblocking(False)
             selector.register(client, selectors.EVENT_READ)
-        # The heads are closed 10 s after their first byte, however they go on.
+        # The heads are closed 10 s after their first byte, even if more bytes follow.
         while time.monotonic() < began + (45 if LONG else 0) or (dripping_heads and time.monotonic() < began + 150):
             for client in heads + bodies:
                 try:

@@ -1,4 +1,4 @@
-"""F14: the wall clock jumps by hours and days while ranks report and a page listens. Monotonic time goes on."""
+"""F14: the wall clock jumps by hours and days while ranks report and a page listens. Monotonic time continues."""
 
 import contextlib
 import glob

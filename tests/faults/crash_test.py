@@ -1,5 +1,5 @@
 """F3: the server is killed while ranks report, at random moments and at the points around its commit, with a database that
-is large already. Ranks and readers of the event stream go on with the next one."""
+is large already. Ranks and readers of the event stream continue with the next server."""
 
 import hashlib
 import random
@@ -24,7 +24,7 @@ class CrashTest(FaultTest):
         self.bytes = grow_database(self.folder / "server", MEGABYTES)
 
     def rounds(self, count: int, environment, fault: str) -> None:
-        """Kill and restart `count` times; the reporters and the follower go on all the while."""
+        """Kills and restarts the server `count` times; the reporters and the follower continue meanwhile."""
         rng = random.Random(SEED)
         server = self.server()
         server.start()
@@ -71,7 +71,7 @@ class CrashTest(FaultTest):
 
 
 class UnfinishedChangeTest(FaultTest):
-    """Killed between what a request changes in the database and what it changes on disk."""
+    """Killed between a request's change of the database and its change on disk."""
 
     def checkpoint(self, server, update: int) -> str:
         """Makes one as a worker leaves it, and reports it. Its path of the API."""
@@ -90,7 +90,7 @@ class UnfinishedChangeTest(FaultTest):
         listed = server.get(f"/api/v1/runs/{run_id(1)}/checkpoints")["items"]
         return "/api/v1/checkpoints/" + next(item["id"] for item in listed if item["update"] == update)
 
-    def test_what_a_killed_server_began_the_next_one_finishes(self) -> None:
+    def test_the_next_server_finishes_a_change_of_a_killed_one(self) -> None:
         server = self.server()
         server.start()
         paths = {update: self.checkpoint(server, update) for update in (10, 20, 30, 40)}
@@ -115,7 +115,7 @@ class UnfinishedChangeTest(FaultTest):
 
 class SpoolTest(SystemTest):
 
-    def test_training_goes_on_without_its_server_and_the_spool_is_drained(self) -> None:
+    def test_training_continues_without_its_server_and_the_spool_is_drained(self) -> None:
         folder = self.folder / "data"
         grow_database(folder, MEGABYTES)
         server = Server(folder)

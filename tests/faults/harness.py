@@ -1,5 +1,5 @@
-"""What the fault tests share: the server as a program, ranks that report without training, and the book of what was
-acknowledged to them. Everything is bounded in time and by a seed; BABELRING_FAULTS=long takes the long form."""
+"""Shared by the fault tests: the server as a program, ranks that report without training, and a book of the records
+that were acknowledged to them. Everything is bounded in time and by a seed; BABELRING_FAULTS=long takes the long form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_id(number: int) -> str:
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """The first true value of `condition`, or a failure that says what was waited for."""
+    """Returns the first true value of `condition`, or fails and names `what`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -51,7 +51,7 @@ class Server:
 
     def __init__(self, folder: Path, options: list[str] | None = None) -> None:
         self.folder, self.options = folder, options or []
-        # Bound to the port without listening: nobody else is given it, and a server may have it.
+        # Bound to the port without listening: no other program gets it, but a server may listen on it.
         self.holder = socket.socket()
         self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.holder.bind(("127.0.0.1", 0))
@@ -310,7 +310,7 @@ class FaultTest(unittest.TestCase):
         return points
 
     def tmpfs(self, megabytes: int) -> Path:
-        """A small file system of its own; skips where none can be mounted."""
+        """A separate small file system; skips the test where none can be mounted."""
         folder = self.folder / "tmpfs"
         folder.mkdir()
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], capture_output=True,

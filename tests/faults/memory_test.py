@@ -14,7 +14,7 @@ CGROUPS = Path("/sys/fs/cgroup/memory")
 class MemoryTest(FaultTest):
 
     def squeezed(self, megabytes: int, **environment: str) -> Server:
-        """A server that is killed when it takes more memory than that."""
+        """A server that is killed when it exceeds the memory limit."""
         self.group = CGROUPS / f"babelring-fault-{os.getpid()}"
         try:
             self.group.mkdir()
@@ -68,7 +68,7 @@ class MemoryTest(FaultTest):
         self.assertLessEqual(statuses, {200, 503})
         self.finish(server, threads, "F23", 400 * len(acknowledged), statuses=sorted(statuses))
 
-    def test_what_a_slow_disk_holds_up_is_bounded_and_the_rest_told_to_come_again(self) -> None:
+    def test_requests_that_wait_for_a_slow_disk_are_bounded_and_the_rest_refused(self) -> None:
         control = self.folder / "control"
         server = self.squeezed(400, LD_PRELOAD=str(build_io_faults(self)), IO_FAULTS=str(control))
         senders, lines = 48, 1900  # of 4 MB: all together do not fit

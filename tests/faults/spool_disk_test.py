@@ -1,4 +1,4 @@
-"""A full disk under a run's folder: training goes on, its records reach the server from memory, and the spool is written
+"""A full disk under a run's folder: training continues, its records reach the server from memory, and the spool is written
 again when there is room."""
 
 import subprocess

@@ -1,4 +1,4 @@
-"""F5 and F6: the database's disk is full, fails or takes half of what is written."""
+"""F5 and F6: the database's disk is full, fails, or writes only half of the data."""
 
 import json
 import time
@@ -71,7 +71,7 @@ class BadDiskTest(FaultTest):
     def test_failing_syncs(self) -> None:
         self.bad_disk("fsync")
 
-    def test_a_checkpoint_of_the_log_that_fails_is_no_end(self) -> None:
+    def test_a_failed_checkpoint_of_the_log_does_not_end_the_server(self) -> None:
         server = self.server()
         server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
         log = self.folder / "server.log"
