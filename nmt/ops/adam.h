@@ -43,8 +43,10 @@ struct AdamUpdate {
   std::int64_t step = 1;  // t, starts at 1
   static constexpr std::string_view name = "adam_update";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute, treatment, squares}); }
+  static void fields(auto& op, auto&& f) {
+    f.updates("master", op.master).reads("gradient", op.gradient).updates("m", op.m).updates("v", op.v);
+    f.writes("compute", op.compute).reads("treatment", op.treatment).reads("squares", op.squares);
+  }
 };
 
 /// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order. A non-finite element gives a
@@ -61,8 +63,7 @@ struct SquaredNorm {
   Tensor sums;    // [blocks(elements of x)] f32
   static constexpr std::string_view name = "squared_norm";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, sums}); }
+  static void fields(auto& op, auto&& f) { f.reads("x", op.x).writes("sums", op.sums); }
 };
 
 /// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of the sum, in one pass. For a rank
@@ -73,8 +74,10 @@ struct SumWithNorm {
   Tensor norms;                    // [SquaredNorm::blocks(n)] f32
   static constexpr std::string_view name = "sum_with_norm";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({sum}) * static_cast<double>(parts.size() + 1) + total_bytes({norms}); }
+  static void fields(auto& op, auto&& f) {
+    for (auto& part : op.parts) f.reads("parts", part);
+    f.writes("sum", op.sum).writes("norms", op.norms);
+  }
 };
 
 }  // namespace babelring

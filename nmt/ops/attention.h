@@ -26,8 +26,12 @@ struct AttentionForward {
                        // -infinity without keys
   static constexpr std::string_view name = "attention_forward";
   void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("q", op.q).reads("k", op.k).reads("v", op.v);
+    f.reads_host("q_offsets", op.q_offsets).reads_host("k_offsets", op.k_offsets);
+    f.writes("out", op.out).writes("log_sum_exp", op.log_sum_exp);
+  }
   double flops() const;
-  double bytes() const { return total_bytes({q, k, v, out, log_sum_exp}); }
 };
 
 /// Gradients of AttentionForward. Probabilities are recomputed from log_sum_exp. A sentence without keys gives zeros.
@@ -45,8 +49,12 @@ struct AttentionBackward {
   Tensor dq, dk, dv;  // shapes of q, k, v, overwritten; may be strided
   static constexpr std::string_view name = "attention_backward";
   void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("dout", op.dout).reads("out", op.out).reads("q", op.q).reads("k", op.k).reads("v", op.v);
+    f.reads_host("q_offsets", op.q_offsets).reads_host("k_offsets", op.k_offsets);
+    f.reads("log_sum_exp", op.log_sum_exp).writes("dq", op.dq).writes("dk", op.dk).writes("dv", op.dv);
+  }
   double flops() const;
-  double bytes() const { return total_bytes({dout, out, q, k, v, log_sum_exp, dq, dk, dv}); }
 };
 
 /// Attention of single query rows over cached keys, for decoding:
@@ -65,8 +73,12 @@ struct DecodeAttention {
   Tensor out;  // [rows, width]
   static constexpr std::string_view name = "decode_attention";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("q", op.q).reads("keys", op.keys).reads("values", op.values);
+    f.reads_host("key_begin", op.key_begin).reads_host("key_rows", op.key_rows).reads_host("key_count", op.key_count);
+    f.writes("out", op.out);
+  }
+  double bytes() const;  // only the cached rows that key_count covers are read
 };
 
 }  // namespace babelring

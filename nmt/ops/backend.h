@@ -25,15 +25,10 @@
 #include "nmt/ops/layer_norm.h"
 #include "nmt/ops/linear.h"
 #include "nmt/ops/loss_chunks.h"
+#include "nmt/ops/op_fields.h"
 #include "nmt/ops/product_report.h"
 
 namespace babelring {
-
-/// Min work of an op.
-struct OpCost {
-  double flops = 0;  // matmul operations
-  double bytes = 0;  // bytes read and written: each operand once, or twice if it is added to or updated
-};
 
 /// Called after every op. For timing, FLOP counts, traces and NaN detection.
 class OpObserver {
@@ -52,7 +47,7 @@ class Backend {
   template <class Op>
   void run(const Op& op) {
     op.check();
-    flops_ += op.flops();
+    flops_ += flops_of(op);
     if (observer_ == nullptr) {
       do_run(op);
       return;
@@ -60,7 +55,7 @@ class Backend {
     const auto start = SteadyClock::now();
     do_run(op);
     synchronize();
-    observer_->ran(Op::name, {op.flops(), op.bytes()}, SteadyClock::now() - start);
+    observer_->ran(Op::name, cost_of(op), SteadyClock::now() - start);
   }
 
   /// Allocates zeroed memory, aligned to 256 bytes. Throws Failure (bytes needed and free) if memory is short.

@@ -24,8 +24,10 @@ struct CrossEntropy {
   Tensor predicted = {};  // [rows] i32: index of the largest logit, the first on ties; not computed if absent
   static constexpr std::string_view name = "cross_entropy";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({logits, targets, dlogits, loss, nll, correct, predicted}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("logits", op.logits).reads("targets", op.targets).writes("dlogits", op.dlogits).writes("loss", op.loss);
+    f.writes("nll", op.nll).writes("correct", op.correct).writes("predicted", op.predicted);
+  }
 };
 
 /// The k largest log-probabilities of each row of logits, in descending order; ties: the smaller index first.
@@ -35,8 +37,9 @@ struct LogSoftmaxTopK {
   Tensor indices;      // [rows, k] i32
   static constexpr std::string_view name = "log_softmax_top_k";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({logits, scores, indices}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("logits", op.logits).writes("scores", op.scores).writes("indices", op.indices);
+  }
 };
 
 }  // namespace babelring

@@ -14,8 +14,7 @@ struct Dropout {
   DropoutKey key;
   static constexpr std::string_view name = "dropout";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, y}); }
+  static void fields(auto& op, auto&& f) { f.reads("x", op.x).writes("y", op.y); }
 };
 
 /// y = residual + mask(key) * scale * branch. Backward: dresidual = dy, dbranch = Dropout(dy, key).
@@ -25,8 +24,9 @@ struct ResidualDropout {
   DropoutKey key;
   static constexpr std::string_view name = "residual_dropout";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({residual, branch, y}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("residual", op.residual).reads("branch", op.branch).writes("y", op.y);
+  }
 };
 
 }  // namespace babelring

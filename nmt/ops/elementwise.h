@@ -12,8 +12,7 @@ struct Cast {
   Tensor y;       // the same shape
   static constexpr std::string_view name = "cast";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, y}); }
+  static void fields(auto& op, auto&& f) { f.reads("x", op.x).writes("y", op.y); }
 };
 
 /// y = value everywhere (f32, bf16).
@@ -22,8 +21,7 @@ struct Fill {
   float value = 0;
   static constexpr std::string_view name = "fill";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({y}); }
+  static void fields(auto& op, auto&& f) { f.writes("y", op.y); }
 };
 
 /// y += x.
@@ -32,8 +30,7 @@ struct Add {
   Tensor y;       // the same shape and type
   static constexpr std::string_view name = "add";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, y, y}); }
+  static void fields(auto& op, auto&& f) { f.reads("x", op.x).updates("y", op.y); }
 };
 
 }  // namespace babelring

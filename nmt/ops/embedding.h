@@ -18,7 +18,10 @@ struct EmbeddingForward {
   DropoutKey key;
   static constexpr std::string_view name = "embedding_forward";
   void check() const;
-  double flops() const { return 0; }
+  static void fields(auto& op, auto&& f) {
+    f.reads("ids", op.ids).reads("positions", op.positions).reads("table", op.table).writes("y", op.y);
+  }
+  /// As many elements of the table are read as y has.
   double bytes() const { return total_bytes({ids, positions, y, y}); }
 };
 
@@ -31,7 +34,8 @@ struct EmbeddingBackward {
   DropoutKey key;
   static constexpr std::string_view name = "embedding_backward";
   void check() const;
-  double flops() const { return 0; }
+  static void fields(auto& op, auto&& f) { f.reads("ids", op.ids).reads("dy", op.dy).updates("dtable", op.dtable); }
+  /// As many elements of dtable are updated as dy has.
   double bytes() const { return total_bytes({ids, dy}) + 8.0 * static_cast<double>(dy.shape.elements()); }
 };
 

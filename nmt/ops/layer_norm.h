@@ -16,8 +16,10 @@ struct LayerNormForward {
   float eps = 1e-5f;
   static constexpr std::string_view name = "layer_norm_forward";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, gain, bias, y, mean, rstd}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("x", op.x).reads("gain", op.gain).reads("bias", op.bias);
+    f.writes("y", op.y).writes("mean", op.mean).writes("rstd", op.rstd);
+  }
 };
 
 /// ResidualDropout and LayerNormForward in one pass: sum = residual + mask(key) * scale * branch; y, mean and rstd are
@@ -32,8 +34,10 @@ struct ResidualNormForward {
   float eps = 1e-5f;
   static constexpr std::string_view name = "residual_norm_forward";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({residual, branch, gain, bias, sum, y, mean, rstd}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("residual", op.residual).reads("branch", op.branch).reads("gain", op.gain).reads("bias", op.bias);
+    f.writes("sum", op.sum).writes("y", op.y).writes("mean", op.mean).writes("rstd", op.rstd);
+  }
 };
 
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n, dbias
@@ -51,8 +55,13 @@ struct LayerNormBackward {
   bool accumulate_parameters = true;  // if false, dgain and dbias are overwritten
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({dy, x, gain, mean, rstd, dx, accumulate ? dx : Tensor(), dbranch}); }
+  static void fields(auto& op, auto&& f) {
+    f.reads("dy", op.dy).reads("x", op.x).reads("gain", op.gain).reads("mean", op.mean).reads("rstd", op.rstd);
+    op.accumulate ? f.updates("dx", op.dx) : f.writes("dx", op.dx);
+    op.accumulate_parameters ? f.updates("dgain", op.dgain).updates("dbias", op.dbias)
+                             : f.writes("dgain", op.dgain).writes("dbias", op.dbias);
+    f.writes("dbranch", op.dbranch);
+  }
 };
 
 }  // namespace babelring

@@ -4,6 +4,7 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
+#include "nmt/ops/op_fields.h"
 
 namespace babelring {
 
@@ -33,8 +34,13 @@ struct LinearForward {
   Tensor relu_mask;
   static constexpr std::string_view name = "linear_forward";
   void check() const;
+  static void fields(auto& op, auto&& f) {
+    f.reads("x", op.x).reads("weight", op.weight).reads("bias", op.bias).reads("bias_copy", op.bias_copy);
+    f.writes("y", op.y).writes("relu_mask", op.relu_mask);
+  }
   double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }
-  double bytes() const { return total_bytes({x, weight, bias, y, relu_mask}); }
+  /// A backend reads either bias or bias_copy.
+  double bytes() const { return field_bytes(*this) - total_bytes({bias_copy}); }
 };
 
 /// dx = dy W, or dx += dy W. With `gate`, also applies the backward of gate = dropout(relu(z)):
@@ -52,10 +58,13 @@ struct LinearBackwardData {
   ConstTensor relu_mask;
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;
-  double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
-  double bytes() const {
-    return total_bytes({dy, weight, dx, accumulate ? dx : Tensor(), relu_mask ? relu_mask : gate});
+  static void fields(auto& op, auto&& f) {
+    f.reads("dy", op.dy).reads("weight", op.weight).reads("gate", op.gate).reads("relu_mask", op.relu_mask);
+    op.accumulate ? f.updates("dx", op.dx) : f.writes("dx", op.dx);
   }
+  double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
+  /// relu_mask is read instead of gate.
+  double bytes() const { return field_bytes(*this) - (relu_mask ? total_bytes({gate}) : 0); }
 };
 
 /// dW += dy^T x and dbias += column sums of dy, both in f32.
@@ -67,10 +76,12 @@ struct LinearBackwardWeight {
   bool accumulate = true;  // if false, both are overwritten
   static constexpr std::string_view name = "linear_backward_weight";
   void check() const;
-  double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
-  double bytes() const {
-    return total_bytes({dy, x, dweight, dbias}) + (accumulate ? total_bytes({dweight, dbias}) : 0.0);
+  static void fields(auto& op, auto&& f) {
+    f.reads("dy", op.dy).reads("x", op.x);
+    op.accumulate ? f.updates("dweight", op.dweight).updates("dbias", op.dbias)
+                  : f.writes("dweight", op.dweight).writes("dbias", op.dbias);
   }
+  double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
 };
 
 }  // namespace babelring

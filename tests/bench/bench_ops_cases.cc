@@ -34,12 +34,13 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
   one.prepare = [make, rows](Backend& backend) {
     const auto tensors = std::make_shared<BenchTensors>(backend);
     const Op op = make(*tensors, rows);
-    return PreparedOp{op.flops(), op.bytes(), [tensors, op] { tensors->backend().run(op); }};
+    const OpCost cost = cost_of(op);
+    return PreparedOp{cost.flops, cost.bytes, [tensors, op] { tensors->backend().run(op); }};
   };
   one.error = [make, rows, result](Backend& tested) {
     const auto reference = make_reference_backend();
     BenchTensors probe(*reference), found_tensors(tested), expected_tensors(*reference);
-    const bool slow = make(probe, 16).flops() > 1e8;
+    const bool slow = flops_of(make(probe, 16)) > 1e8;
     const std::int64_t few = std::min<std::int64_t>(rows, slow ? 16 : 96);
     const Op found = make(found_tensors, few), expected = make(expected_tensors, few);  // of the same seed
     tested.run(found);

@@ -30,14 +30,14 @@ double product_rate(Backend& backend, DType type, std::int64_t edge, double seco
 double add_rate(Backend& backend, std::int64_t elements, double seconds) {
   BenchTensors tensors(backend);
   const Add op{.x = tensors.uniform({elements}, DType::f32), .y = tensors.uniform({elements}, DType::f32)};
-  return op_rate(backend, op, op.bytes(), seconds);
+  return op_rate(backend, op, cost_of(op).bytes, seconds);
 }
 
 double read_rate(Backend& backend, std::int64_t elements, double seconds) {
   BenchTensors tensors(backend);
   const SquaredNorm op{.x = tensors.uniform({elements}, DType::f32),
                        .sums = tensors.make({SquaredNorm::blocks(elements)}, DType::f32)};
-  return op_rate(backend, op, op.bytes(), seconds);
+  return op_rate(backend, op, cost_of(op).bytes, seconds);
 }
 
 }  // namespace

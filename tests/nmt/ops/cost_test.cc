@@ -48,7 +48,7 @@ TEST(OpCostTest, ASumReadsEachPartAndWritesTheSum) {
   Tensors tensors;
   const Tensor part = tensors.normal({20'000}, DType::f32), norms = tensors.zeros({2}, DType::f32);
   const SumWithNorm op{.parts = {part, part, part}, .sum = tensors.zeros({20'000}, DType::f32), .norms = norms};
-  EXPECT_EQ(op.bytes(), 4 * 20'000 * (3 + 1) + 4 * 2);
+  EXPECT_EQ(cost_of(op).bytes, 4 * 20'000 * (3 + 1) + 4 * 2);
 }
 
 }  // namespace
