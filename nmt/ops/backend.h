@@ -15,17 +15,10 @@
 #include "nmt/core/buffer.h"
 #include "nmt/core/device_stream.h"
 #include "nmt/core/memory_info.h"
-#include "nmt/ops/adam.h"
-#include "nmt/ops/attention.h"
-#include "nmt/ops/cross_entropy.h"
 #include "nmt/ops/device_events.h"
-#include "nmt/ops/dropout.h"
-#include "nmt/ops/elementwise.h"
-#include "nmt/ops/embedding.h"
-#include "nmt/ops/layer_norm.h"
-#include "nmt/ops/linear.h"
 #include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/op_fields.h"
+#include "nmt/ops/op_list.h"
 #include "nmt/ops/product_report.h"
 
 namespace babelring {
@@ -39,7 +32,7 @@ class OpObserver {
 
 /// Runs ops on one device, in the order given. Results are visible to the host after synchronize(). Not thread-safe: a
 /// backend is used by one thread.
-class Backend {
+class Backend : protected OpInterface<AllOps> {
  public:
   virtual ~Backend() = default;
 
@@ -135,28 +128,6 @@ class Backend {
 
  private:
   friend class AllocationPurpose;
-  virtual void do_run(const LinearForward&) = 0;
-  virtual void do_run(const LinearBackwardData&) = 0;
-  virtual void do_run(const LinearBackwardWeight&) = 0;
-  virtual void do_run(const LayerNormForward&) = 0;
-  virtual void do_run(const ResidualNormForward&) = 0;
-  virtual void do_run(const LayerNormBackward&) = 0;
-  virtual void do_run(const Dropout&) = 0;
-  virtual void do_run(const ResidualDropout&) = 0;
-  virtual void do_run(const EmbeddingForward&) = 0;
-  virtual void do_run(const EmbeddingBackward&) = 0;
-  virtual void do_run(const AttentionForward&) = 0;
-  virtual void do_run(const AttentionBackward&) = 0;
-  virtual void do_run(const DecodeAttention&) = 0;
-  virtual void do_run(const CrossEntropy&) = 0;
-  virtual void do_run(const LogSoftmaxTopK&) = 0;
-  virtual void do_run(const AdamUpdate&) = 0;
-  virtual void do_run(const SquaredNorm&) = 0;
-  virtual void do_run(const SumWithNorm&) = 0;
-  virtual void do_run(const Cast&) = 0;
-  virtual void do_run(const Fill&) = 0;
-  virtual void do_run(const Add&) = 0;
-
   OpObserver* observer_ = nullptr;
   double flops_ = 0;
   const char* allocation_purpose_ = "buffers";

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "nmt/ops/every_op.h"
+
 namespace babelring {
 
 namespace {
 
-class DryBackend : public Backend {
+class DryBackend : public EveryOp<DryBackend> {
  public:
   DryBackend(const MemoryInfo& room, Backend* like)
       : room_(room), like_(like), next_(like == nullptr ? first_address : first_address_like) {}
@@ -30,30 +32,9 @@ class DryBackend : public Backend {
   }
   bool joins_products() const override { return like_ != nullptr && like_->joins_products(); }
   LossChunks loss_chunks() const override { return like_ == nullptr ? LossChunks() : like_->loss_chunks(); }
+  void launch(const auto&) {}
 
  private:
-  void do_run(const LinearForward&) override {}
-  void do_run(const LinearBackwardData&) override {}
-  void do_run(const LinearBackwardWeight&) override {}
-  void do_run(const LayerNormForward&) override {}
-  void do_run(const ResidualNormForward&) override {}
-  void do_run(const LayerNormBackward&) override {}
-  void do_run(const Dropout&) override {}
-  void do_run(const ResidualDropout&) override {}
-  void do_run(const EmbeddingForward&) override {}
-  void do_run(const EmbeddingBackward&) override {}
-  void do_run(const AttentionForward&) override {}
-  void do_run(const AttentionBackward&) override {}
-  void do_run(const DecodeAttention&) override {}
-  void do_run(const CrossEntropy&) override {}
-  void do_run(const LogSoftmaxTopK&) override {}
-  void do_run(const AdamUpdate&) override {}
-  void do_run(const SquaredNorm&) override {}
-  void do_run(const SumWithNorm&) override {}
-  void do_run(const Cast&) override {}
-  void do_run(const Fill&) override {}
-  void do_run(const Add&) override {}
-
   // Addresses beyond those of any process on today's processors, so that even models that exceed the process's limits
   // can be measured. A backend that is like another has addresses apart, because the model may be in the other's
   // memory.

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/failure.h"
+#include "nmt/ops/every_op.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 
 namespace babelring {
@@ -58,7 +59,7 @@ void use_opened(ShutMemory& memory, Use use) {
   use();
 }
 
-class ClosedBackend final : public Backend {
+class ClosedBackend final : public EveryOp<ClosedBackend> {
  public:
   Buffer allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
@@ -83,37 +84,15 @@ class ClosedBackend final : public Backend {
         [this](std::size_t bytes) { return allocate(bytes); },
         [memory = memory_](const FakeDeviceStream::Work& work) { use_opened(*memory, work); });
   }
+  void launch(const auto& op) {
+    opened([&] { cpu_->run(op); });
+  }
 
  private:
   template <class Use>
   void opened(Use use) {
     use_opened(*memory_, use);
   }
-  template <class Op>
-  void run_opened(const Op& op) {
-    opened([&] { cpu_->run(op); });
-  }
-  void do_run(const LinearForward& op) override { run_opened(op); }
-  void do_run(const LinearBackwardData& op) override { run_opened(op); }
-  void do_run(const LinearBackwardWeight& op) override { run_opened(op); }
-  void do_run(const LayerNormForward& op) override { run_opened(op); }
-  void do_run(const ResidualNormForward& op) override { run_opened(op); }
-  void do_run(const LayerNormBackward& op) override { run_opened(op); }
-  void do_run(const Dropout& op) override { run_opened(op); }
-  void do_run(const ResidualDropout& op) override { run_opened(op); }
-  void do_run(const EmbeddingForward& op) override { run_opened(op); }
-  void do_run(const EmbeddingBackward& op) override { run_opened(op); }
-  void do_run(const AttentionForward& op) override { run_opened(op); }
-  void do_run(const AttentionBackward& op) override { run_opened(op); }
-  void do_run(const DecodeAttention& op) override { run_opened(op); }
-  void do_run(const CrossEntropy& op) override { run_opened(op); }
-  void do_run(const LogSoftmaxTopK& op) override { run_opened(op); }
-  void do_run(const AdamUpdate& op) override { run_opened(op); }
-  void do_run(const SquaredNorm& op) override { run_opened(op); }
-  void do_run(const SumWithNorm& op) override { run_opened(op); }
-  void do_run(const Cast& op) override { run_opened(op); }
-  void do_run(const Fill& op) override { run_opened(op); }
-  void do_run(const Add& op) override { run_opened(op); }
 
   std::shared_ptr<ShutMemory> memory_ = std::make_shared<ShutMemory>();
   std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);

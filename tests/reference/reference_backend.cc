@@ -1,5 +1,6 @@
 #include "tests/reference/reference_backend.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/reference/formulas.h"

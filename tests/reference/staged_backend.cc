@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "nmt/ops/every_op.h"
+
 namespace babelring {
 
 namespace {
@@ -71,7 +73,7 @@ class Staging {
   std::vector<Region> regions_;
 };
 
-class StagedBackend final : public Backend {
+class StagedBackend final : public EveryOp<StagedBackend> {
  public:
   explicit StagedBackend(std::unique_ptr<Backend> device) : device_(std::move(device)) {}
 
@@ -86,101 +88,24 @@ class StagedBackend final : public Backend {
   std::int64_t relu_mask_words(const LinearForward& op) override { return device_->relu_mask_words(op); }
   std::string description() const override { return "staged " + device_->description(); }
 
- private:
   template <class Op>
-  void stage(Op op, std::initializer_list<ConstTensor Op::*> read, std::initializer_list<Tensor Op::*> written) {
+  void launch(Op op) {
     Staging staging(*device_);
-    for (const auto field : read) staging.add(op.*field);
-    for (const auto field : written) staging.add(op.*field);
+    for_each_device_field(op, [&](const auto& view) { staging.add(view); });
     staging.upload();
-    for (const auto field : read) staging.move_to_device(op.*field);
-    for (const auto field : written) staging.move_to_device(op.*field);
+    for_each_device_field(op, [&](auto& view) { staging.move_to_device(view); });
     device_->run(op);
     device_->synchronize();
     staging.download();
   }
 
-  void do_run(const LinearForward& op) override {
-    stage(op, {&LinearForward::x, &LinearForward::weight, &LinearForward::bias, &LinearForward::bias_copy},
-          {&LinearForward::y, &LinearForward::relu_mask});
+ private:
+  template <class Op, class Use>
+  static void for_each_device_field(Op& op, Use use) {
+    for_each_field(op, [&](std::string_view, auto& view, Access access) {
+      if (access != Access::reads_host) use(view);
+    });
   }
-  void do_run(const LinearBackwardData& op) override {
-    stage(op,
-          {&LinearBackwardData::dy, &LinearBackwardData::weight, &LinearBackwardData::gate,
-           &LinearBackwardData::relu_mask},
-          {&LinearBackwardData::dx});
-  }
-  void do_run(const LinearBackwardWeight& op) override {
-    stage(op, {&LinearBackwardWeight::dy, &LinearBackwardWeight::x},
-          {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
-  }
-  void do_run(const LayerNormForward& op) override {
-    stage(op, {&LayerNormForward::x, &LayerNormForward::gain, &LayerNormForward::bias},
-          {&LayerNormForward::y, &LayerNormForward::mean, &LayerNormForward::rstd});
-  }
-  void do_run(const ResidualNormForward& op) override {
-    stage(op,
-          {&ResidualNormForward::residual, &ResidualNormForward::branch, &ResidualNormForward::gain,
-           &ResidualNormForward::bias},
-          {&ResidualNormForward::sum, &ResidualNormForward::y, &ResidualNormForward::mean, &ResidualNormForward::rstd});
-  }
-  void do_run(const LayerNormBackward& op) override {
-    stage(op,
-          {&LayerNormBackward::dy, &LayerNormBackward::x, &LayerNormBackward::gain, &LayerNormBackward::mean,
-           &LayerNormBackward::rstd},
-          {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias, &LayerNormBackward::dbranch});
-  }
-  void do_run(const Dropout& op) override { stage(op, {&Dropout::x}, {&Dropout::y}); }
-  void do_run(const ResidualDropout& op) override {
-    stage(op, {&ResidualDropout::residual, &ResidualDropout::branch}, {&ResidualDropout::y});
-  }
-  void do_run(const EmbeddingForward& op) override {
-    stage(op, {&EmbeddingForward::ids, &EmbeddingForward::positions, &EmbeddingForward::table}, {&EmbeddingForward::y});
-  }
-  void do_run(const EmbeddingBackward& op) override {
-    stage(op, {&EmbeddingBackward::ids, &EmbeddingBackward::dy}, {&EmbeddingBackward::dtable});
-  }
-  void do_run(const AttentionForward& op) override {
-    stage(op, {&AttentionForward::q, &AttentionForward::k, &AttentionForward::v},
-          {&AttentionForward::out, &AttentionForward::log_sum_exp});
-  }
-  void do_run(const AttentionBackward& op) override {
-    stage(op,
-          {&AttentionBackward::dout, &AttentionBackward::out, &AttentionBackward::q, &AttentionBackward::k,
-           &AttentionBackward::v, &AttentionBackward::log_sum_exp},
-          {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
-  }
-  void do_run(const DecodeAttention& op) override {
-    stage(op, {&DecodeAttention::q, &DecodeAttention::keys, &DecodeAttention::values}, {&DecodeAttention::out});
-  }
-  void do_run(const CrossEntropy& op) override {
-    stage(op, {&CrossEntropy::logits, &CrossEntropy::targets},
-          {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll, &CrossEntropy::correct,
-           &CrossEntropy::predicted});
-  }
-  void do_run(const LogSoftmaxTopK& op) override {
-    stage(op, {&LogSoftmaxTopK::logits}, {&LogSoftmaxTopK::scores, &LogSoftmaxTopK::indices});
-  }
-  void do_run(const AdamUpdate& op) override {
-    stage(op, {&AdamUpdate::gradient, &AdamUpdate::treatment, &AdamUpdate::squares},
-          {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
-  }
-  void do_run(const SquaredNorm& op) override { stage(op, {&SquaredNorm::x}, {&SquaredNorm::sums}); }
-  void do_run(const SumWithNorm& op) override {
-    SumWithNorm moved = op;
-    Staging staging(*device_);
-    for (const ConstTensor& part : op.parts) staging.add(part);
-    for (const Tensor& result : {op.sum, op.norms}) staging.add(result);
-    staging.upload();
-    for (ConstTensor& part : moved.parts) staging.move_to_device(part);
-    for (Tensor* result : {&moved.sum, &moved.norms}) staging.move_to_device(*result);
-    device_->run(moved);
-    device_->synchronize();
-    staging.download();
-  }
-  void do_run(const Cast& op) override { stage(op, {&Cast::x}, {&Cast::y}); }
-  void do_run(const Fill& op) override { stage(op, {}, {&Fill::y}); }
-  void do_run(const Add& op) override { stage(op, {&Add::x}, {&Add::y}); }
 
   std::unique_ptr<Backend> device_;
 };

@@ -63,68 +63,13 @@ Products& CpuBackend::products() {
   return products_;
 }
 
-void CpuBackend::do_run(const LinearForward& op) {
-  cpu::run(op, products(), workspace_);
-}
-void CpuBackend::do_run(const LinearBackwardData& op) {
-  cpu::run(op, products(), workspace_);
-}
-void CpuBackend::do_run(const LinearBackwardWeight& op) {
-  cpu::run(op, products(), workspace_);
-}
-void CpuBackend::do_run(const LayerNormForward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const ResidualNormForward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const LayerNormBackward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const Dropout& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const ResidualDropout& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const EmbeddingForward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const EmbeddingBackward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const AttentionForward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const AttentionBackward& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const DecodeAttention& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const CrossEntropy& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const LogSoftmaxTopK& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const AdamUpdate& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const SquaredNorm& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const SumWithNorm& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const Cast& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const Fill& op) {
-  cpu::run(op, workspace_);
-}
-void CpuBackend::do_run(const Add& op) {
-  cpu::run(op, workspace_);
+template <class Op>
+void CpuBackend::launch(const Op& op) {
+  if constexpr (requires { cpu::run(op, products(), workspace_); }) {
+    cpu::run(op, products(), workspace_);
+  } else {
+    cpu::run(op, workspace_);
+  }
 }
 
 }  // namespace cpu

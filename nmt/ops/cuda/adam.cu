@@ -117,6 +117,7 @@ LaunchPlace norm_place(std::int64_t count, const CudaContext& workspace) {
 
 }  // namespace
 
+template <>
 void run(const AdamUpdate& op, CudaContext& workspace) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
@@ -141,6 +142,7 @@ void run(const AdamUpdate& op, CudaContext& workspace) {
       });
 }
 
+template <>
 void run(const SquaredNorm& op, CudaContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
@@ -148,6 +150,7 @@ void run(const SquaredNorm& op, CudaContext& workspace) {
          op.sums.as<float>());
 }
 
+template <>
 void run(const SumWithNorm& op, CudaContext& workspace) {
   const std::int64_t count = op.sum.shape.elements();
   if (count == 0) return;

@@ -277,6 +277,7 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaCont
 
 }  // namespace
 
+template <>
 void run(const AttentionForward& op, CudaContext& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
@@ -288,6 +289,7 @@ void run(const AttentionForward& op, CudaContext& workspace) {
   }
 }
 
+template <>
 void run(const AttentionBackward& op, CudaContext& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);

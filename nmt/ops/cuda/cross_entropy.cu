@@ -229,6 +229,7 @@ __global__ void __launch_bounds__(row_threads)
 
 }  // namespace
 
+template <>
 void run(const CrossEntropy& op, CudaContext& workspace) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
@@ -256,6 +257,7 @@ void run(const CrossEntropy& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const LogSoftmaxTopK& op, CudaContext& workspace) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;

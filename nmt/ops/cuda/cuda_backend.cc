@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "base/failure.h"
 #include "nmt/ops/cuda/cuda_events.h"
 #include "nmt/ops/cuda/kernels.h"
@@ -14,6 +16,20 @@ namespace {
 void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words) {
   if (mask.shape[1] != words) fail("{}: relu_mask has {} words a row, {} are needed", op, mask.shape[1], words);
   if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: relu_mask is not aligned to 256 bytes", op);
+}
+
+/// Throws Failure if the op has passed check() but is beyond the limits of its kernel.
+template <class Op>
+void check_limits(const Op& op, CudaContext& workspace) {
+  if constexpr (std::is_same_v<Op, LinearForward>) {
+    if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op, workspace));
+  } else if constexpr (std::is_same_v<Op, LinearBackwardData>) {
+    if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op.dx.columns()));
+  } else if constexpr (std::is_same_v<Op, DecodeAttention>) {
+    const std::int64_t head_width = op.q.columns() / op.heads;
+    if (head_width <= widest_decoding_head) return;
+    fail("{}: heads are {} wide, the GPU's kernel takes {}", op.name, head_width, widest_decoding_head);
+  }
 }
 
 /// While it lives, ops put what differs between repeats where recorded kernels find it.
@@ -149,82 +165,14 @@ std::string CudaBackend::description() const {
                      blas / 10000, blas % 10000 / 100, workspace_.cudnn().description(), forced);
 }
 
-/// An op with dropout.
 template <class Op>
-void CudaBackend::run_with_key(Op op) {
-  RepeatValues& values = on_device().values();
-  if (values.active()) op.key = values.key(op.key);
-  cuda::run(op, workspace_);
-}
-
-void CudaBackend::do_run(const LinearForward& op) {
-  if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op));
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const LinearBackwardData& op) {
-  if (op.relu_mask) check_mask(op.name, op.relu_mask, cuda::relu_mask_words(op.dx.columns()));
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const LinearBackwardWeight& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const LayerNormForward& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const ResidualNormForward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const LayerNormBackward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const Dropout& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const ResidualDropout& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const EmbeddingForward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const EmbeddingBackward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const AttentionForward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const AttentionBackward& op) {
-  run_with_key(op);
-}
-void CudaBackend::do_run(const DecodeAttention& op) {
-  const std::int64_t head_width = op.q.columns() / op.heads;
-  if (head_width > widest_decoding_head) {
-    fail("{}: heads are {} wide, the GPU's kernel takes {}", op.name, head_width, widest_decoding_head);
+void CudaBackend::launch(Op op) {
+  check_limits(op, on_device());
+  if constexpr (requires { op.key; }) {
+    RepeatValues& values = workspace_.values();
+    if (values.active()) op.key = values.key(op.key);
   }
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const CrossEntropy& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const LogSoftmaxTopK& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const AdamUpdate& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const SquaredNorm& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const SumWithNorm& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const Cast& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const Fill& op) {
-  cuda::run(op, on_device());
-}
-void CudaBackend::do_run(const Add& op) {
-  cuda::run(op, on_device());
+  cuda::run(op, workspace_);
 }
 
 }  // namespace babelring::cuda

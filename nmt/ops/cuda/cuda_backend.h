@@ -2,17 +2,17 @@
 
 #include <string>
 
-#include "nmt/ops/backend.h"
 #include "nmt/ops/cuda/cuda_context.h"
 #include "nmt/ops/cuda/graph.h"
 #include "nmt/ops/cuda/ranges.h"
 #include "nmt/ops/cuda/repeat_cache.h"
+#include "nmt/ops/every_op.h"
 
 namespace babelring::cuda {
 
 /// Ops on one CUDA device. run() launches and returns; kernels run one after another on a stream of the backend's.
 /// Indices that only the device can see (ids, targets) are found wrong at the next synchronize() or download().
-class CudaBackend final : public Backend {
+class CudaBackend final : public EveryOp<CudaBackend> {
  public:
   /// Throws Failure if the device cannot be used.
   explicit CudaBackend(int device);
@@ -39,32 +39,10 @@ class CudaBackend final : public Backend {
   std::vector<ProductReport> product_reports() const override { return workspace_.products().reports(); }
   void begin_range(const char* name) override { cuda::begin_range(name); }
   void end_range() override { cuda::end_range(); }
+  template <class Op>
+  void launch(Op op);
 
  private:
-  void do_run(const LinearForward& op) override;
-  void do_run(const LinearBackwardData& op) override;
-  void do_run(const LinearBackwardWeight& op) override;
-  void do_run(const LayerNormForward& op) override;
-  void do_run(const ResidualNormForward& op) override;
-  void do_run(const LayerNormBackward& op) override;
-  void do_run(const Dropout& op) override;
-  void do_run(const ResidualDropout& op) override;
-  void do_run(const EmbeddingForward& op) override;
-  void do_run(const EmbeddingBackward& op) override;
-  void do_run(const AttentionForward& op) override;
-  void do_run(const AttentionBackward& op) override;
-  void do_run(const DecodeAttention& op) override;
-  void do_run(const CrossEntropy& op) override;
-  void do_run(const LogSoftmaxTopK& op) override;
-  void do_run(const AdamUpdate& op) override;
-  void do_run(const SquaredNorm& op) override;
-  void do_run(const SumWithNorm& op) override;
-  void do_run(const Cast& op) override;
-  void do_run(const Fill& op) override;
-  void do_run(const Add& op) override;
-
-  template <class Op>
-  void run_with_key(Op op);
   /// What the work would give to the device, which is given nothing.
   WorkLog::Words words_of(const std::function<void()>& work);
 

@@ -49,6 +49,7 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
 
 }  // namespace
 
+template <>
 void run(const Dropout& op, CudaContext& workspace) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
@@ -62,6 +63,7 @@ void run(const Dropout& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const ResidualDropout& op, CudaContext& workspace) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;

@@ -48,10 +48,12 @@ void cast(ConstTensor x, Tensor y, WorkStream stream) {
   });
 }
 
+template <>
 void run(const Cast& op, CudaContext& workspace) {
   cast(op.x, op.y, workspace.stream());
 }
 
+template <>
 void run(const Fill& op, CudaContext& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
@@ -69,6 +71,7 @@ void run(const Fill& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const Add& op, CudaContext& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;

@@ -259,6 +259,7 @@ const float* sinusoids_of(int width, CudaContext& workspace) {
 
 }  // namespace
 
+template <>
 void run(const EmbeddingForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
@@ -275,6 +276,7 @@ void run(const EmbeddingForward& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const EmbeddingBackward& op, CudaContext& workspace) {
   if (op.dy.shape.elements() == 0) return;
   const Arena::Scope scope(workspace.scratch());

@@ -95,6 +95,7 @@ NormOperands norm_operands(const Op& op) {
 
 }  // namespace
 
+template <>
 void run(const LayerNormForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
@@ -108,6 +109,7 @@ void run(const LayerNormForward& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const ResidualNormForward& op, CudaContext& workspace) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;

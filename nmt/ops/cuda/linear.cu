@@ -7,6 +7,7 @@
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/pieces.cuh"
+#include "nmt/ops/elementwise.h"
 
 namespace babelring::cuda {
 
@@ -208,6 +209,7 @@ std::int64_t relu_mask_words(const LinearForward& op, CudaContext& workspace) {
   return workspace.products().has(shape, operands) ? relu_mask_words(shape.n) : 0;
 }
 
+template <>
 void run(const LinearForward& op, CudaContext& workspace) {
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
@@ -222,6 +224,7 @@ void run(const LinearForward& op, CudaContext& workspace) {
   workspace.products().run(shape, operands);
 }
 
+template <>
 void run(const LinearBackwardData& op, CudaContext& workspace) {
   ProductShape shape = data_product(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
@@ -246,6 +249,7 @@ void run(const LinearBackwardData& op, CudaContext& workspace) {
   });
 }
 
+template <>
 void run(const LinearBackwardWeight& op, CudaContext& workspace) {
   ProductShape shape = weight_product(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;
