@@ -13,7 +13,7 @@ import sys
 
 from lib import check
 
-#: What each room sees directly; what those see it sees too. A room is the longest of these that a path starts with.
+#: The rooms that each room may include directly; it may also include theirs. The longest prefix of a path is its room.
 ROOMS: dict[str, list[str]] = {
     "base": [],
     "nmt/core": ["base"],
@@ -43,7 +43,7 @@ ROOMS: dict[str, list[str]] = {
     "server": ["server/api", "nmt/core"],
 }
 
-#: Headers from outside that only some paths may include: (header pattern, prefixes of paths, what it is).
+#: Headers from outside that only some paths may include: (header pattern, prefixes of paths, description).
 RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"mpi(-ext)?\.h$", ("nmt/comm/mpi",), "MPI"),
     (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),

@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"`([^`]+)`")
 
 
 def forbidden(glossary: str) -> list[str]:
-    """The entries of the table whose last column is called never."""
+    """The entries of the last column of the table with the heading `never`."""
     entries: list[str] = []
     inside = False
     for line in glossary.splitlines():

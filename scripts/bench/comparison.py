@@ -11,7 +11,7 @@ from runs import Run
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One of the two. `rate` is what is compared, larger is better; `loss` shows that it computes the same."""
+    """One side of a comparison. `rate` is compared, larger is better; equal `loss` shows equal computation."""
 
     name: str
     run: Callable[[], Run]

@@ -14,7 +14,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which so large a share of them lies; 0 of none."""
+    """The quantile of the values at this fraction; 0 without values."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 

@@ -86,7 +86,7 @@ class Attack:
                     missing -= self.note(data)
 
     def ask(self, client: socket.socket, request: bytes) -> None:
-        """Sends one and reads all of its answer, which has a Content-Length or is small."""
+        """Sends a request and reads the whole answer, which has a Content-Length or is small."""
         client.sendall(request)
         data = b""
         while b"\r\n\r\n" not in data:

@@ -62,7 +62,7 @@ def is_open(client: socket.socket) -> bool:
 
 
 def held(attack: Attack) -> None:
-    """Takes all places: 12,500 connections that say a part of a head, a byte more every four seconds, and come again."""
+    """Takes all places: 12,500 connections that send part of a head, then a byte every four seconds, and reconnect."""
     wanted, drip_s = 12_500, 4.0
     waiting: dict[socket.socket, float] = {}
     selector = selectors.DefaultSelector()
@@ -163,7 +163,7 @@ def translate(attack: Attack) -> None:
 
 
 def bodies(attack: Attack) -> None:
-    """420 connections that announce 1.25 MiB, send 6 kB and then a kilobyte a second; they come again when they are closed."""
+    """420 connections that announce 1.25 MiB, send 6 kB and then a kilobyte per second; they reconnect when closed."""
     request = message("POST", "/api/v1/runs:validate", attack.orders.read[0], length=1_310_720) + b"{" + b" " * 6000
     clients: list[socket.socket] = []
     while attack.running():
@@ -305,7 +305,7 @@ def runs(attack: Attack) -> None:
     attack.at_once(2, lambda number: attack.pump(requests(attack.orders.ingest[0]), depth=10))
 
 
-#: Name, the token that it needs, and what it does.
+#: Name, required token, and function.
 ATTACKS: dict[str, tuple[str, Callable[[Attack], None]]] = {
     "refused": ("none", refused), "held": ("none", held), "guessed": ("none", guessed),
     "queries": ("read", queries), "validate": ("read", validate), "translate": ("read", translate), "bodies": ("read", bodies),

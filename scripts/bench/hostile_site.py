@@ -75,7 +75,7 @@ class Client:
             connection.close()
 
     def must(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer of what must succeed. Throws Refused."""
+        """The answer of a request that must succeed. Raises Refused."""
         status, answer = self.ask(method, path, body)
         if not 200 <= status < 300:
             raise Refused(f"{method} {path}: {status} {answer}")
@@ -111,7 +111,7 @@ class Site(Client):
         return str(self.must("POST", "/tokens", {"name": name, "scope": scope, **members})["secret"])
 
     def make_wide_token(self, name: str) -> str:
-        """For reports of whatever runs it begins, as far as the server makes tokens for more than one run."""
+        """A token for reports of all runs that it begins, if the server makes tokens for more than one run."""
         body = {"name": name, "scope": "ingest", "any_run": True}
         status, answer = self.ask("POST", "/tokens", body)
         if status == 400:  # a server of the time before any_run

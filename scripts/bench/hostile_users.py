@@ -1,4 +1,4 @@
-"""The clients that an attack must not hurt: ranks, whose heartbeats pass a proxy that times them, an external reporter, and pages."""
+"""The clients that an attack must not harm: ranks, whose heartbeats pass a proxy that times them, an external reporter, and pages."""
 
 from __future__ import annotations
 

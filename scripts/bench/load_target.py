@@ -42,7 +42,7 @@ def resident_bytes(pid: int) -> int:
 
 
 class Target:
-    """A server under load: its process, port and what a request must carry."""
+    """A server under load: its process, port and required request headers."""
 
     def __init__(self, name: str, process: subprocess.Popen[str], port: int, token: str = "") -> None:
         self.name, self.process, self.port, self.token = name, process, port, token

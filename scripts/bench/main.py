@@ -60,7 +60,7 @@ def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 
 
 def help_asked_of(mode: str, words: list[str]) -> str:
-    """The program whose options are asked for: behind --, or by the mode that has none of its own."""
+    """The program whose --help was requested, after -- or by a mode without its own options."""
     behind = words[words.index("--") + 1:] if "--" in words else words if mode == "ops" else []
     return PROGRAMS.get(mode, "") if {"--help", "-h"} & set(behind) else ""
 

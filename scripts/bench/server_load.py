@@ -55,7 +55,7 @@ def load(programs: pathlib.Path, target: Target, run: str, *words: object) -> di
 
 
 class Table:
-    """Rows of: what, found, must, and whether it is met."""
+    """Rows of figure, result, bar, and whether the bar is met."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, object]] = []

@@ -52,7 +52,7 @@ def arguments() -> argparse.Namespace:
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """What a side of an update is filled up to: tokens, and sentences, of which the last `spare` are of padding."""
+    """The padded size of a side of an update: tokens, and sentences, of which the last `spare` are padding."""
     tokens: int
     sentences: int
     spare: int
@@ -61,7 +61,7 @@ class Room:
 
 def rooms(updates: list[dict], padded: bool) -> list[tuple[Room, Room]]:
     """Of the source and the target of each update: alike for all where they are padded. Every sentence of padding has
-    tokens on both sides, for attention without keys is nobody's business here."""
+    tokens on both sides, because attention without keys is undefined."""
     sides = [[update[name] for update in updates] for name in ("source_offsets", "target_offsets")]
     longest = [max(SPARE, max(b - a for one in side for a, b in zip(one, one[1:]))) for side in sides]
     if not padded:

@@ -18,7 +18,7 @@ import time
 
 SHAPES = {"tiny": (4, 128, 4, 256, 10000, 0.3), "base": (6, 512, 8, 2048, 32000, 0.1)}
 # Read while Python and its libraries load. The fastest kernels, and memory that is neither returned nor mapped in small
-# pages: without the latter large tensors are cleared anew in every update.
+# pages: without the latter large tensors are cleared in every update.
 TUNED = {"ATEN_CPU_CAPABILITY": "avx512", "OPENBLAS_CORETYPE": "SKYLAKEX",
          "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184"
                            ":glibc.malloc.trim_threshold=17179869184"}

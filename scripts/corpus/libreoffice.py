@@ -95,7 +95,7 @@ def split_pair(source: str, target: str) -> list[parallel.Pair]:
 
 
 def page_pairs(root: pathlib.Path) -> tuple[list[parallel.Pair], dict[str, int]]:
-    """All sentence pairs of an unpacked tree in the order of its pages, and counts of what was read."""
+    """All sentence pairs of an unpacked tree in the order of its pages, and counts of the files and texts read."""
     english, german = (root / HELP / language / "text" for language in ("en-US", "de"))
     pages = sorted(path.relative_to(english) for path in english.rglob("*.html") if (german / path.relative_to(english)).is_file())
     if not pages:

@@ -56,7 +56,7 @@ def rejection(pair: Pair, limits: Limits) -> str | None:
 
 
 def clean(pairs: Iterable[Pair], limits: Limits) -> tuple[list[Pair], Counter[str]]:
-    """The pairs worth keeping, in order and without duplicates, and how many were dropped for what."""
+    """The pairs to keep, in order and without duplicates, and the number of dropped pairs by reason."""
     kept: dict[Pair, None] = {}
     dropped: Counter[str] = Counter()
     for raw in pairs:
@@ -146,7 +146,7 @@ def read_pairs(source: pathlib.Path, target: pathlib.Path) -> list[Pair]:
 
 
 def write_atomically(path: pathlib.Path, text: str) -> None:
-    """Writes beside the file and renames, so that a reader never sees half of it."""
+    """Writes a temporary file and renames it, so a reader never sees half of the text."""
     temporary = path.with_name(path.name + ".part")
     temporary.write_text(text, encoding="utf-8", newline="\n")
     os.replace(temporary, path)
@@ -154,7 +154,7 @@ def write_atomically(path: pathlib.Path, text: str) -> None:
 
 def write_corpus(parts: dict[str, list[Pair]], languages: tuple[str, str], output: pathlib.Path,
                  report: dict[str, object]) -> dict[str, object]:
-    """Writes PART.LANGUAGE for every part and side, and last report.json, whose presence means that all is there."""
+    """Writes PART.LANGUAGE for every part and side, and finally report.json, whose presence means that the corpus is complete."""
     output.mkdir(parents=True, exist_ok=True)
     counts: dict[str, object] = {}
     for name, pairs in parts.items():

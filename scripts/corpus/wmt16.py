@@ -62,7 +62,7 @@ def lines(text: str, name: str) -> list[str]:
 
 
 def pairs_of(archive: pathlib.Path, names: tuple[str, str]) -> list[parallel.Pair]:
-    """The sentence pairs of two members, which must have equally many."""
+    """The sentence pairs of two members, which must have the same number of lines."""
     sides = [lines(text, name) for text, name in zip(members(archive, names), names)]
     if len(sides[0]) != len(sides[1]):
         raise parallel.CorpusError(f"{archive}: {names[0]} has {len(sides[0])} sentences, {names[1]} has {len(sides[1])}: "

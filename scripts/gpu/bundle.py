@@ -21,10 +21,10 @@ PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_deco
              "bench_ops", "bench_train_step", "bench_decode", "bench_all_reduce")
 MODULE = "libbabelring_cuda.so"
 OF_TESTS = ("libbabelring_cuda_emulated.so", "libfake_nvml.so", "libfake_old_nvml.so")
-# Of the C library, which a machine has; and NVIDIA's, which it has where it has a GPU.
+# Libraries that the machine provides: the C library, and NVIDIA's on a machine with a GPU.
 LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
                       r"|lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink))")
-# Open MPI's for networks and job managers, with which their libraries would come, and for OpenSHMEM.
+# Open MPI's plug-ins for networks and job managers, which would need more libraries, and for OpenSHMEM.
 PLUGINS_LEFT_OUT = re.compile(r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem")
 SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix
@@ -110,7 +110,7 @@ def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
 
 
 def lay_texts(programs: pathlib.Path, text: pathlib.Path, out: pathlib.Path) -> list[str]:
-    """Prepares what there is; returns the names."""
+    """Prepares the available texts; returns their names."""
     done = []
     for name, pieces, sets in TEXTS:
         words: list[object] = []
@@ -139,7 +139,7 @@ def describe(programs: pathlib.Path, texts: list[str]) -> dict[str, object]:
 
 
 def pack(folder: pathlib.Path, file: pathlib.Path) -> int:
-    """By xz, which Python itself can unpack; returns the bytes."""
+    """Compresses by xz, which Python can unpack; returns the number of bytes."""
     with tarfile.open(file, "w:xz", preset=6) as tar:
         tar.add(folder, arcname=folder.name)
     return file.stat().st_size

@@ -1,4 +1,4 @@
-"""CUDA graphs, and what reading the GPU's figures costs: what the host does beside an update."""
+"""Host work around an update: CUDA graphs, and the cost of reading the GPU's figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stage import Failed, Figures, Missing, Stage
 
 
 def small_models(stage: Stage) -> list[tuple[str, str, int]]:
-    """The cases whose time launches may decide, as far as their text is there; tiny also in small updates."""
+    """The cases that launches may dominate, with available text; tiny also in small updates."""
     found: list[tuple[str, str, int]] = []
     for preset, text, tokens in cases(stage):
         if preset == "big" or not (stage.setting.data / text / "manifest.json").is_file():

@@ -1,4 +1,4 @@
-"""What machine this is: its GPU, and what programs need around them to run on it."""
+"""Describes the machine: its GPU, and the environment that programs need on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wheel_folders(python: str) -> list[pathlib.Path]:
 
 
 def library_folders(python: str) -> list[str]:
-    """For LD_LIBRARY_PATH, behind what is there already: a folder for each library that is not found without."""
+    """LD_LIBRARY_PATH with a folder appended for each library that is not found otherwise."""
     known = said("/sbin/ldconfig", "-p")
     given = [pathlib.Path(path) for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
     candidates = [*wheel_folders(python), TOOLKIT / "lib64"]
@@ -80,7 +80,7 @@ def packages(python: str) -> list[str]:
 
 
 def environment(root: pathlib.Path, programs: pathlib.Path, python: str) -> dict[str, str]:
-    """For our programs. In a bundle Open MPI lies elsewhere than it was built for, and there is no ssh."""
+    """The environment of our programs. In a bundle Open MPI is not in the folder it was built for, and there is no ssh."""
     # Containers often forbid process_vm_readv, which Open MPI's shared memory would use for large messages.
     changed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "BABELRING_SOURCE_DIR": str(root),
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/gpu_check.sh runs: its parts, one after another or beside each other, in bounded time."""
+"""The program behind scripts/gpu_check.sh: runs the parts in sequence or in parallel, in bounded time."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def find_programs(options: argparse.Namespace) -> pathlib.Path:
 
 
 class Check:
-    """Runs parts and stores what they found, again after each step, so that a check that is killed leaves all it has
+    """Runs parts and stores their results after each step, so a killed check leaves everything that it has
     measured."""
 
     def __init__(self, setting: Setting, minutes: float, out: pathlib.Path) -> None:
@@ -193,7 +193,7 @@ class Check:
         print(f"{part.name}: {result['status']} after {result['seconds']} s: {result['found']}", file=sys.stderr, flush=True)
 
     def run_all(self, parts: list[Part]) -> None:
-        """In their order; those beside each other with the first of them."""
+        """Runs the parts in order; the first parallel part starts all of them."""
         waiting = list(parts)
         while waiting:
             group = [part for part in waiting if part.beside] if waiting[0].beside else waiting[:1]

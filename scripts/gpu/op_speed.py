@@ -17,7 +17,7 @@ def peaks_of(result: Figures) -> Figures:
 
 
 def threads(stage: Stage) -> int:
-    """Of what the processor computes: in small one, for others may be at work."""
+    """CPU threads: one in quick mode, because other programs may run."""
     return 1 if stage.setting.quick else 8
 
 
@@ -98,7 +98,7 @@ def ops(stage: Stage) -> tuple[str, Figures]:
 
 
 def products(stage: Stage) -> tuple[str, Figures]:
-    """Each product of base and big: whether cuBLASLt has its epilogue, its first proposal beside the best of 8."""
+    """Each product of base and big: whether cuBLASLt has its epilogue, its first proposal compared with the best of 8."""
     setting = stage.setting
     file = setting.out / "rows" / "products.jsonl"
     file.parent.mkdir(exist_ok=True)
@@ -128,7 +128,7 @@ def products(stage: Stage) -> tuple[str, Figures]:
 
 
 def all_reduce(stage: Stage) -> tuple[str, Figures]:
-    """A gradient summed over ranks, each with a GPU of its own: by NCCL and by way of the host's memory."""
+    """A gradient summed over ranks, each with its own GPU: by NCCL and through the host's memory."""
     many = 2 if stage.setting.quick else min(machine.count_gpus()[0], 8)
     if many < 2:
         raise Missing("skipped: there is one GPU, and each rank needs its own")

@@ -43,7 +43,7 @@ def ops_table(figures: Figures) -> list[str]:
 
 
 def products_table(figures: Figures) -> list[str]:
-    """Which epilogue and algorithm each product got, and what choosing by time gains."""
+    """Epilogue and algorithm of each matmul, and the gain of choosing by time."""
     rows = [(row["preset"], row["layer"], row["product"], (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
              number(row["waves"], ".2f"), number(1e3 * row["first_ms"], ",.1f"), number(1e3 * row["chosen_ms"], ",.1f"), row["algorithm"])
             if "failure" not in row else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")

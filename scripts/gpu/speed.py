@@ -1,4 +1,4 @@
-"""Parts that measure updates beside PyTorch's, and beam search."""
+"""Parts that compare updates with PyTorch's, and measure beam search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stage import Failed, Figures, Late, Missing, Stage, in_parallel
 # Preset, its text, target tokens of an update. The most telling first.
 CASES = (("base", "wmt", 25000), ("big", "wmt", 25000), ("tiny", "multi30k", 25000))
 SMALL_CASES = (("tiny", "multi30k", 300),)
-# Products are timed in the warm-up, when their shapes first come.
+# Matmuls are timed in the warm-up, when their shapes first occur.
 UPDATES, WARM_UP = 20, 20
 LOSS_APART = 0.35  # first losses of two implementations, whose random weights differ
 
@@ -35,7 +35,7 @@ def step_words(stage: Stage, preset: str, text: str, tokens: int, warm_up: int |
 
 
 def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
-    """The file with what both sides are trained on."""
+    """The file with the training data of both sides."""
     file = stage.setting.work / f"batches-{preset}.jsonl"
     if not file.exists():
         fresh = file.with_suffix(f".{stage.name}")
@@ -69,7 +69,7 @@ def cache(stage: Stage) -> dict[str, str]:
 
 
 def compile_torch(stage: Stage) -> tuple[str, Figures]:
-    """Has PyTorch compile, beside the tests and behind them, what the part torch times."""
+    """Compiles the models of the part `torch` in parallel with the tests and after them."""
     version = require_torch(stage)
     figures: Figures = {}
 

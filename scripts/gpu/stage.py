@@ -21,7 +21,7 @@ class Missing(Exception):
 
 
 class Failed(Exception):
-    """What was found and what was expected. `figures` are kept all the same."""
+    """A failure, with result and expectation. `figures` are kept."""
 
     def __init__(self, text: str, figures: Figures | None = None) -> None:
         super().__init__(text)
@@ -48,7 +48,7 @@ def stop_all() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is checked, with what."""
+    """The checked programs, data and device."""
 
     root: pathlib.Path      # with scripts, configs and the tests' stored models
     programs: pathlib.Path
@@ -111,7 +111,7 @@ class Stage:
 
     def __init__(self, setting: Setting, name: str, seconds: float, log: Callable[[str], None],
                  keep: Callable[[Figures], None] = lambda figures: None) -> None:
-        """`keep` stores what the part has found so far, which lasts even if this program is killed."""
+        """`keep` stores the part's results so far, which survive a kill of this program."""
         self.setting, self.name, self.keep, self._log = setting, name, keep, log
         self.folder = setting.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ class Stage:
 
     def run(self, *words: object, most: float = 1e9, environment: dict[str, str] | None = None) -> Done:
         """Runs a program to its end, within the remaining time and at most `most` seconds; its output goes to the log.
-        `environment` is added to that of our programs. Raises Late when it had to be killed, with all that it started."""
+        `environment` is added to that of our programs. Raises Late if it was killed at the time limit, with its children."""
         command = [str(word) for word in words]
         name = pathlib.Path(command[0]).name
         limit = min(most, self.left())

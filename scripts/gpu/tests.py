@@ -29,7 +29,7 @@ class Counts:
 
 
 def count(file: pathlib.Path, output: str) -> Counts:
-    """What a test program wrote with --gtest_output=json, and what it printed: why it skipped is there alone."""
+    """A test program's --gtest_output=json, and its output, which alone has the reasons of skips."""
     passed, failed = 0, []
     for suite in json.loads(file.read_text(encoding="utf-8")).get("testsuites", []):
         for test in suite["testsuite"]:
@@ -177,7 +177,7 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
 
 
 def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]) -> tuple[str, Figures]:
-    """Suites for which the time did not last are named, and are no failure where others were checked."""
+    """Names suites without enough time; they are no failure if others were checked."""
     clean, late, bad = [], [], []
     if any(isinstance(result, Done) and "Device not supported" in result.output + result.errors for result in results):
         raise Missing("compute-sanitizer does not support the device of this machine")

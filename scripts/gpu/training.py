@@ -40,7 +40,7 @@ class Run:
         return [step["weights_digest"] for step in self.records("step")]
 
     def take_products(self, other: Run) -> None:
-        """Has this run, which has not begun, compute products by the algorithms that the other one chose."""
+        """Gives a run that has not begun the matmul algorithms that the other one chose."""
         self.folder.mkdir(parents=True)
         for file in other.folder.glob("products-rank-*.jsonl"):
             shutil.copy(file, self.folder)
@@ -99,7 +99,7 @@ def apart(a: float, b: float) -> float:
 
 
 def exchange(stage: Stage) -> tuple[str, Figures]:
-    """A checkpoint of the processor's goes on where the GPU is, and the GPU's on the processor, in f32: the first update
+    """A checkpoint of the CPU continues on the GPU, and one of the GPU on the CPU, in f32: the first update
     after a change has the loss that it has without, and the course stays close."""
     many = updates(stage, 20)
     common = (*SHORT, *small(stage), "training.precision=f32")

@@ -1,4 +1,4 @@
-"""What the checks of the tree share: which files there are, and how faults are told."""
+"""Shared by the checks of the tree: the list of files, and the output of violations."""
 
 from __future__ import annotations
 

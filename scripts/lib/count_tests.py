@@ -62,7 +62,7 @@ def told_by(output: str) -> list[str]:
 
 
 def failures(text: str) -> list[str]:
-    """For each failed entry of a JUnit file its name, then what it said."""
+    """The name and output of each failed entry of a JUnit file."""
     told: list[str] = []
     for case in xml.fromstring(text).iter("testcase"):
         if _status(case) == "fail":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what quickstart.sh ends with, from the files of its folder.
+"""Prints the summary at the end of quickstart.sh, from the files of its folder.
 
   quickstart_summary.py --words DIR    the score in words
   quickstart_summary.py DIR ADDRESS    one line of JSON

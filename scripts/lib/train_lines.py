@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows the output of training as it arrives: standard input, what mpirun and the workers write.
+"""Shows the output of mpirun and the workers as it arrives on standard input.
 
   train_lines.py LOG [--terminal]
 
