@@ -39,7 +39,14 @@ ROOMS: dict[str, list[str]] = {
     "server/alerts": ["base"],
     "server/launch": ["server/store"],
     "server/translate": ["base"],
-    "server/api": ["server/http", "server/store", "server/launch", "server/translate", "server/verdict", "server/alerts"],
+    "server/api": [
+        "server/http",
+        "server/store",
+        "server/launch",
+        "server/translate",
+        "server/verdict",
+        "server/alerts",
+    ],
     "server": ["server/api", "nmt/core"],
 }
 

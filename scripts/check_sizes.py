@@ -33,7 +33,8 @@ _TS_FUNCTION = re.compile(
     r"(?:function\*? *(?P<function>\w+)"
     r"|(?:const|let) (?P<arrow>\w+)(?:: [^=]+)? = (?:async )?(?:<.*>)?(?:\w+|\([^()]*\)(?:: [^=]+)?) =>"
     r"|(?:const|let) (?P<long_arrow>\w+) = (?:async )?\($"
-    r"|(?P<method>(?!if\b|for\b|while\b|switch\b|catch\b|return\b)[#\w]+)(?:<.*>)?\([^()]*\)(?:: .+)? \{$)")
+    r"|(?P<method>(?!if\b|for\b|while\b|switch\b|catch\b|return\b)[#\w]+)(?:<.*>)?\([^()]*\)(?:: .+)? \{$)"
+)
 
 
 def file_limit(path: pathlib.PurePath) -> int:
@@ -50,8 +51,19 @@ def python_functions(path: pathlib.Path) -> Iterator[tuple[str, int, int]]:
 
 def cpp_functions(paths: list[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str, int, int]]:
     """Every function of C++ files with its first and last line."""
-    command = ["ctags", "--output-format=json", "--fields=+ne", "--languages=C++", "--kinds-C++=f", "--map-C++=+.h", "--map-C++=+.cu",
-               "-f", "-", "-L", "-"]
+    command = [
+        "ctags",
+        "--output-format=json",
+        "--fields=+ne",
+        "--languages=C++",
+        "--kinds-C++=f",
+        "--map-C++=+.h",
+        "--map-C++=+.cu",
+        "-f",
+        "-",
+        "-L",
+        "-",
+    ]
     done = subprocess.run(command, input="\n".join(map(str, paths)), capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         tag = json.loads(line)
@@ -102,7 +114,9 @@ def violations(root: pathlib.Path) -> list[str]:
             out.append(f"{name}:1: {lines} lines, at most {file_limit(name)}")
     for path, function, first, last in functions([root / name for name in names]):
         if last - first + 1 > MAX_FUNCTION_LINES:
-            out.append(f"{path.relative_to(root)}:{first}: {function} has {last - first + 1} lines, at most {MAX_FUNCTION_LINES}")
+            out.append(
+                f"{path.relative_to(root)}:{first}: {function} has {last - first + 1} lines, at most {MAX_FUNCTION_LINES}"
+            )
     return out
 
 

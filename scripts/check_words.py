@@ -58,7 +58,9 @@ def violations(root: pathlib.Path) -> list[str]:
         for match in pattern.finditer(text):
             if match[0] not in PUBLIC:
                 word = " ".join(re.sub(r"[/#*]", " ", match[0]).split())
-                out.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: '{word}': the glossary ({GLOSSARY}) has another word")
+                out.append(
+                    f"{path}:{text.count(chr(10), 0, match.start()) + 1}: '{word}': the glossary ({GLOSSARY}) has another word"
+                )
     return out
 
 

@@ -19,15 +19,22 @@ seeds=
 while [ $# -gt 0 ]; do
   case $1 in
     --long) export BABELRING_FAULTS=long ;;
-    --seeds) seeds=$(option_value "$1" $# "${2:-}"); shift ;;
-    --seed) BABELRING_SEED=$(option_value "$1" $# "${2:-}"); export BABELRING_SEED; shift ;;
+    --seeds)
+      seeds=$(option_value "$1" $# "${2:-}")
+      shift
+      ;;
+    --seed)
+      BABELRING_SEED=$(option_value "$1" $# "${2:-}")
+      export BABELRING_SEED
+      shift
+      ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac
   shift
 done
 
-if [ -n "${BABELRING_BIN:-}" ]; then BABELRING_BIN=$(realpath "$BABELRING_BIN"); fi  # the tests run in their own folders
+if [ -n "${BABELRING_BIN:-}" ]; then BABELRING_BIN=$(realpath "$BABELRING_BIN"); fi # the tests run in their own folders
 cd "$ROOT"
 if [ -z "${BABELRING_BIN:-}" ]; then
   mkdir -p build/dev

@@ -23,11 +23,20 @@ corpus=libreoffice output='' downloads=''
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      --corpus) corpus=$(option_value "$1" $# "${2:-}"); shift ;;
-      --downloads) downloads=$(option_value "$1" $# "${2:-}"); shift ;;
+      --corpus)
+        corpus=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
+      --downloads)
+        downloads=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
       --help | -h) print_header && exit 0 ;;
       -*) usage_error "unknown option $1" ;;
-      *) [ -z "$output" ] || usage_error "one output folder expected, found $output and $1"; output=$1 ;;
+      *)
+        [ -z "$output" ] || usage_error "one output folder expected, found $output and $1"
+        output=$1
+        ;;
     esac
     shift
   done
@@ -84,7 +93,7 @@ fetch() {
       --continue-at - --output "$file.part" --write-out '%{http_code}' "$url") || status=$?
     case $status:$answer in
       0:*) mv "$file.part" "$file" && return ;;
-      33:* | *:416) rm -f "$file.part" ;;  # no ranges there, or the part is no part of this file: from the beginning
+      33:* | *:416) rm -f "$file.part" ;; # no ranges there, or the part is no part of this file: from the beginning
       18:* | 28:* | 56:*) say "fetch: $url broke off (curl $status), attempt $attempt of 3" ;;
       *) break ;;
     esac

@@ -15,8 +15,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 limit=-max_total_time=10
 while [ $# -gt 0 ]; do
   case $1 in
-    --seconds) limit=-max_total_time=$(option_value "$1" $# "${2:-}"); shift ;;
-    --runs) limit=-runs=$(option_value "$1" $# "${2:-}"); shift ;;
+    --seconds)
+      limit=-max_total_time=$(option_value "$1" $# "${2:-}")
+      shift
+      ;;
+    --runs)
+      limit=-runs=$(option_value "$1" $# "${2:-}")
+      shift
+      ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac

@@ -19,8 +19,15 @@ bin=$ROOT/build/gpu/bin others=()
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) print_header && exit 0 ;;
-    --bin) bin=$(option_value "$1" $# "${2:-}"); shift ;;
-    --text | --out) value=$(option_value "$1" $# "${2:-}"); others+=("$1" "$value"); shift ;;
+    --bin)
+      bin=$(option_value "$1" $# "${2:-}")
+      shift
+      ;;
+    --text | --out)
+      value=$(option_value "$1" $# "${2:-}")
+      others+=("$1" "$value")
+      shift
+      ;;
     *) usage_error "unknown option $1" ;;
   esac
   shift

@@ -32,13 +32,37 @@ stage_names=(setup build corpus prepare train evaluate translate)
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      --minutes) minutes=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$minutes"; shift ;;
-      --corpus) corpus=$(option_value "$1" $# "${2:-}"); shift ;;
-      --dir) dir=$(option_value "$1" $# "${2:-}"); shift ;;
-      --config) config=$(option_value "$1" $# "${2:-}"); shift ;;
-      --vocabulary-size) vocabulary_size=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$vocabulary_size"; shift ;;
-      --ranks) ranks=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$ranks"; shift ;;
-      --listen) listen=$(option_value "$1" $# "${2:-}"); shift ;;
+      --minutes)
+        minutes=$(option_value "$1" $# "${2:-}")
+        require_positive "$1" "$minutes"
+        shift
+        ;;
+      --corpus)
+        corpus=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
+      --dir)
+        dir=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
+      --config)
+        config=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
+      --vocabulary-size)
+        vocabulary_size=$(option_value "$1" $# "${2:-}")
+        require_positive "$1" "$vocabulary_size"
+        shift
+        ;;
+      --ranks)
+        ranks=$(option_value "$1" $# "${2:-}")
+        require_positive "$1" "$ranks"
+        shift
+        ;;
+      --listen)
+        listen=$(option_value "$1" $# "${2:-}")
+        shift
+        ;;
       --stop) stop_only=yes ;;
       --help | -h) print_header && exit 0 ;;
       *) usage_error "unknown option $1" ;;

@@ -34,7 +34,7 @@ TEST_PACKAGES=(
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
-PAGE_TEST_PACKAGES=(chromium)  # 180 MB with what it needs: only where Node is, without which the page is not tested
+PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested
 
 test_too=no bundle_too=no mode=install replace=no
 

@@ -36,8 +36,8 @@ SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full
 PRESET=ci
 
 passed=0 failed=0 skipped=0 summary=()
-meanwhile=''  # process of the background build, if it was started
-fixed_addresses=()  # command that starts programs without address space randomisation, if they need that
+meanwhile=''       # process of the background build, if it was started
+fixed_addresses=() # command that starts programs without address space randomisation, if they need that
 
 parse_arguments() {
   local only
@@ -46,7 +46,11 @@ parse_arguments() {
     case $1 in
       --fast) stages=(setup checks scripts build ctest system contract page browser) ;;
       --slow) stages=("${SLOW_STAGES[@]}") PRESET=dev ;;
-      --only) only=$(option_value "$1" $# "${2:-}"); stages_for "$only"; shift ;;
+      --only)
+        only=$(option_value "$1" $# "${2:-}")
+        stages_for "$only"
+        shift
+        ;;
       --help | -h) print_header && exit 0 ;;
       *) usage_error "unknown option $1" ;;
     esac
@@ -276,7 +280,10 @@ run_stage() {
   printf '%-9s ' "$stage" >&2
   # Not "|| status=$?": in such a place bash ignores errexit, inside the subshell too.
   set +e
-  (set -euo pipefail; "stage_$stage") >"$log" 2>&1
+  (
+    set -euo pipefail
+    "stage_$stage"
+  ) >"$log" 2>&1
   status=$?
   set -e
   count "$stage" "$status"
@@ -295,7 +302,7 @@ run_stage() {
 }
 
 main() {
-  local stage stages built=yes began=$SECONDS  # run_stage sets built
+  local stage stages built=yes began=$SECONDS # run_stage sets built
   parse_arguments "$@"
   cd "$ROOT"
   CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
@@ -307,7 +314,7 @@ main() {
       continue
     fi
     if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
-      set -m  # its own process group, which ends with this script
+      set -m # its own process group, which ends with this script
       compile_sanitized_meanwhile >"$LOGS/sanitized.log" 2>&1 &
       meanwhile=$!
       set +m

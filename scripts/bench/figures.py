@@ -34,12 +34,16 @@ class ProcessorTimes:
     @staticmethod
     def of(proc_stat: str) -> ProcessorTimes:
         """From the text of /proc/stat. A guest's time is counted in its user time already."""
-        user, nice, system, idle, iowait, irq, softirq, stolen = (int(x) for x in proc_stat.split("\n", 1)[0].split()[1:9])
+        user, nice, system, idle, iowait, irq, softirq, stolen = (
+            int(x) for x in proc_stat.split("\n", 1)[0].split()[1:9]
+        )
         busy = user + nice + system + irq + softirq
         return ProcessorTimes(busy, stolen, busy + idle + iowait + stolen)
 
 
-def disturbance(before: ProcessorTimes, after: ProcessorTimes, own_seconds: float, ticks_per_second: float) -> dict[str, float]:
+def disturbance(
+    before: ProcessorTimes, after: ProcessorTimes, own_seconds: float, ticks_per_second: float
+) -> dict[str, float]:
     """Shares of the machine that other processes, and other machines on the same host, took."""
     everything = max(after.all - before.all, 1)
     others = after.busy - before.busy - own_seconds * ticks_per_second

@@ -20,16 +20,25 @@ from hostile_site import MARK, RUN_IDS, Client, Refused, Site
 from hostile_users import Answers, HeartbeatProxy, Page, Reporter, User, summary
 
 MAX_ABOVE_IDLE_MB = 256
-MAX_LEFT_MB = 64   # above idle, when the attack has been over for a minute
-READ_TOKENS = 50   # of eight event streams each
+MAX_LEFT_MB = 64  # above idle, when the attack has been over for a minute
+READ_TOKENS = 50  # of eight event streams each
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("attackers beside a training run, instead of the load bars")
-    group.add_argument("--hostile", action="store_true", help="exit code 1 if the rule of docs/reliability.md is broken")
-    group.add_argument("--attack", action="append", choices=sorted(hostile_attacks.ATTACKS), metavar="NAME",
-                       help=f"these alone, repeated: {', '.join(hostile_attacks.ATTACKS)}")
-    group.add_argument("--each", action="store_true", help="run each attack alone against a fresh server, then all together")
+    group.add_argument(
+        "--hostile", action="store_true", help="exit code 1 if the rule of docs/reliability.md is broken"
+    )
+    group.add_argument(
+        "--attack",
+        action="append",
+        choices=sorted(hostile_attacks.ATTACKS),
+        metavar="NAME",
+        help=f"these alone, repeated: {', '.join(hostile_attacks.ATTACKS)}",
+    )
+    group.add_argument(
+        "--each", action="store_true", help="run each attack alone against a fresh server, then all together"
+    )
     group.add_argument("--fake-worker", action="store_true", help="the managed run only reports, instead of training")
     group.add_argument("--quiet-seconds", type=float, default=20, help="measured before it")
     group.add_argument("--settle-seconds", type=float, default=60, help="measured after it, until memory is judged")
@@ -49,7 +58,9 @@ class Phase:
 class Measurement:
     """One server from its start to its end."""
 
-    def __init__(self, options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, attacks: list[str]) -> None:
+    def __init__(
+        self, options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, attacks: list[str]
+    ) -> None:
         self.options, self.attacks = options, attacks
         self.answers = Answers()
         self.proxy = HeartbeatProxy(self.answers)
@@ -59,7 +70,7 @@ class Measurement:
         self.processes: dict[str, subprocess.Popen[str]] = {}  # attackers
         self.phases: list[Phase] = []
         self.attackers: dict[str, dict[str, object]] = {}
-        self.broken: list[str] = []   # each point of the rule that is, in a line
+        self.broken: list[str] = []  # each point of the rule that is, in a line
         self.changes: list[str] = []  # of runs that should not have
         self.rows: list[dict[str, object]] = []
 
@@ -71,15 +82,28 @@ class Measurement:
         ingest = [site.make_wide_token(f"attacker {number}") for number in range(2)]
         bound = [site.make_token("attacker's own", "ingest", run=RUN_IDS["own"])]
         Client(site.port, bound[0]).must("POST", f"/runs/{RUN_IDS['own']}/records", Reporter(RUN_IDS["own"]).started())
-        self.tokens = {"user": site.make_token("user", "read"), "reporter": site.make_token("reporter", "ingest", run=RUN_IDS["external"])}
+        self.tokens = {
+            "user": site.make_token("user", "read"),
+            "reporter": site.make_token("reporter", "ingest", run=RUN_IDS["external"]),
+        }
         self.mark = "/api/v1/tokens/" + site.must("POST", "/tokens", {"name": MARK, "scope": "read"})["id"]
         checkpoint = site.start_runs(self.options.fake_worker)
         self.reporter = Reporter(RUN_IDS["external"])
-        Client(site.port, self.tokens["reporter"]).must("POST", f"/runs/{RUN_IDS['external']}/records", self.reporter.started())
+        Client(site.port, self.tokens["reporter"]).must(
+            "POST", f"/runs/{RUN_IDS['external']}/records", self.reporter.started()
+        )
         self.reporter.update = 1
         site.fill()
-        return Orders(port=site.port, seconds=self.options.seconds, runs=site.runs, read=read, ingest=ingest,
-                                      bound=bound, checkpoint=checkpoint, config=site.config)
+        return Orders(
+            port=site.port,
+            seconds=self.options.seconds,
+            runs=site.runs,
+            read=read,
+            ingest=ingest,
+            bound=bound,
+            checkpoint=checkpoint,
+            config=site.config,
+        )
 
     def start_users(self) -> None:
         port, managed = self.site.port, self.site.runs["managed"]
@@ -88,10 +112,19 @@ class Measurement:
         self.users = [
             User(self.answers, "status", port, user, 0.25, lambda: ("GET", f"/api/v1/runs/{managed}", "")),
             User(self.answers, "list", port, user, 0.5, lambda: ("GET", "/api/v1/runs?limit=50", "")),
-            User(self.answers, "series", port, user, 0.5, lambda: ("GET", f"/api/v1/runs/{managed}/metrics/loss?points=1200", "")),
+            User(
+                self.answers,
+                "series",
+                port,
+                user,
+                0.5,
+                lambda: ("GET", f"/api/v1/runs/{managed}/metrics/loss?points=1200", ""),
+            ),
             User(self.answers, "healthz", port, "", 0.2, lambda: ("GET", "/healthz", ""), fresh=True),
             User(self.answers, "records", port, reporter, 0.5, self.reporter.records),
-            User(self.answers, "heartbeat elsewhere", port, reporter, 1, self.reporter.heartbeat), self.page]
+            User(self.answers, "heartbeat elsewhere", port, reporter, 1, self.reporter.heartbeat),
+            self.page,
+        ]
         for one in self.users:
             one.start()
 
@@ -108,7 +141,9 @@ class Measurement:
     def attack(self, orders: Orders) -> None:
         script = pathlib.Path(hostile_attacks.__file__)
         for name in self.attacks:
-            process = subprocess.Popen([sys.executable, str(script), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [sys.executable, str(script), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             assert process.stdin is not None
             process.stdin.write(json.dumps(dataclasses.asdict(orders)))
             process.stdin.close()
@@ -123,7 +158,9 @@ class Measurement:
             assert process.stdout is not None
             text = process.stdout.read()
             process.stdout.close()
-            self.attackers[name] = json.loads(text) if text else {"answers": {}, "errors": f"exit code {process.returncode}"}
+            self.attackers[name] = (
+                json.loads(text) if text else {"answers": {}, "errors": f"exit code {process.returncode}"}
+            )
 
     def run(self) -> None:
         orders = self.prepare()
@@ -140,23 +177,49 @@ class Measurement:
         self.judge(before)
 
     def judge(self, before: dict[str, tuple[str, ...]]) -> None:
-        beats = {phase.name: summary(self.answers.between({"heartbeat", "heartbeat elsewhere"}, phase.first, phase.last))
-                 for phase in self.phases}
+        beats = {
+            phase.name: summary(self.answers.between({"heartbeat", "heartbeat elsewhere"}, phase.first, phase.last))
+            for phase in self.phases
+        }
         self.row("heartbeats", {name: beat["count"] for name, beat in beats.items()}, "")
-        for key, name, limit in (("max_ms", "  slowest answer", None), ("p99_ms", "  p99", None), ("over_1_s", "  later than 1 s", 0),
-                                 ("not_answered", "  refused or not answered", 0)):
-            self.row(name, {phase: beat[key] for phase, beat in beats.items()}, "ms" if key.endswith("ms") else "", limit,
-                     timed=key != "not_answered")
+        for key, name, limit in (
+            ("max_ms", "  slowest answer", None),
+            ("p99_ms", "  p99", None),
+            ("over_1_s", "  later than 1 s", 0),
+            ("not_answered", "  refused or not answered", 0),
+        ):
+            self.row(
+                name,
+                {phase: beat[key] for phase, beat in beats.items()},
+                "ms" if key.endswith("ms") else "",
+                limit,
+                timed=key != "not_answered",
+            )
         for kind in ("status", "list", "series", "records", "healthz"):
-            found = {phase.name: summary(self.answers.between({kind}, phase.first, phase.last)) for phase in self.phases}
+            found = {
+                phase.name: summary(self.answers.between({kind}, phase.first, phase.last)) for phase in self.phases
+            }
             self.row(f"{kind}: p99", {name: one["p99_ms"] for name, one in found.items()}, "ms")
             self.row("  slowest", {name: one["max_ms"] for name, one in found.items()}, "ms")
             self.row("  refused or not answered", {name: one["not_answered"] for name, one in found.items()}, "")
-        self.row("page: longest gap between events", {phase.name: self.page.longest_gap_s(phase.first, phase.last) for phase in self.phases}, "s")
-        self.row("memory above idle, peak", {phase.name: phase.peak_mb - self.idle_mb for phase in self.phases}, "MB", MAX_ABOVE_IDLE_MB)
+        self.row(
+            "page: longest gap between events",
+            {phase.name: self.page.longest_gap_s(phase.first, phase.last) for phase in self.phases},
+            "s",
+        )
+        self.row(
+            "memory above idle, peak",
+            {phase.name: phase.peak_mb - self.idle_mb for phase in self.phases},
+            "MB",
+            MAX_ABOVE_IDLE_MB,
+        )
         after = self.phases[-1]
-        self.row(f"  {self.options.settle_seconds:.0f} s after the attack", {"after": after.end_mb - self.idle_mb}, "MB",
-                 MAX_LEFT_MB if self.options.settle_seconds >= 60 else None)
+        self.row(
+            f"  {self.options.settle_seconds:.0f} s after the attack",
+            {"after": after.end_mb - self.idle_mb},
+            "MB",
+            MAX_LEFT_MB if self.options.settle_seconds >= 60 else None,
+        )
         self.judge_state(before)
 
     def judge_state(self, before: dict[str, tuple[str, ...]]) -> None:
@@ -169,7 +232,9 @@ class Measurement:
                 for name, was in before.items():
                     if now[name] != was:
                         changed += 1
-                        self.changes.append(f"the {name} run was {was[0]}, now {now[name][0]}: {'; '.join(now[name][len(was):]) or 'no change noted'}")
+                        self.changes.append(
+                            f"the {name} run was {was[0]}, now {now[name][0]}: {'; '.join(now[name][len(was):]) or 'no change noted'}"
+                        )
                 lost = int(not self.site.audit_has(self.mark))
             except Refused as refused:
                 self.broken.append(f"the state after the attack cannot be read: {refused}")
@@ -177,12 +242,18 @@ class Measurement:
         self.row("runs of others that changed", {"after": changed}, "", 0)
         self.row("audit rows lost", {"after": lost}, "", 0)
 
-    def row(self, name: str, values: dict[str, float], unit: str, limit: float | None = None, timed: bool = False) -> None:
+    def row(
+        self, name: str, values: dict[str, float], unit: str, limit: float | None = None, timed: bool = False
+    ) -> None:
         """Values by phase. The limit holds for those from the attack on; `timed`: it depends on how busy the machine is."""
         attacked = [value for phase, value in values.items() if phase != "before"]
         met = None if limit is None else max(attacked) <= limit
-        self.rows.append({"what": name.strip(), "values": values, "unit": unit, "must": limit, "met": met, "timed": timed})
-        shown = "".join(f"{values[phase]:>12,.1f}" if phase in values else " " * 12 for phase in ("before", "during", "after"))
+        self.rows.append(
+            {"what": name.strip(), "values": values, "unit": unit, "must": limit, "met": met, "timed": timed}
+        )
+        shown = "".join(
+            f"{values[phase]:>12,.1f}" if phase in values else " " * 12 for phase in ("before", "during", "after")
+        )
         must = "" if limit is None else f"<= {limit:,}"
         print(f"{name:<40}{shown} {unit:<3} {must:<8} {'' if met is None else 'met' if met else 'BROKEN'}", flush=True)
         if met is False:
@@ -215,9 +286,15 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, attacks: list[s
         print(f"  {name} ({hostile_attacks.ATTACKS[name][0]}): {answers or 'no answers'}; {found['errors']} errors")
     for line in measurement.broken + measurement.changes:
         print(f"BROKEN: {line}")
-    return {"attacks": attacks, "rows": measurement.rows, "attackers": measurement.attackers, "broken": measurement.broken,
-            "changes": measurement.changes,
-            "idle_mb": measurement.idle_mb, "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1)}
+    return {
+        "attacks": attacks,
+        "rows": measurement.rows,
+        "attackers": measurement.attackers,
+        "broken": measurement.broken,
+        "changes": measurement.changes,
+        "idle_mb": measurement.idle_mb,
+        "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1),
+    }
 
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:

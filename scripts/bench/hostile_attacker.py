@@ -19,12 +19,12 @@ STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 class Orders:
     port: int
     seconds: float
-    runs: dict[str, str]           # managed, external, finished: the victims; own: the attackers'; large: with 160,000 steps
-    read: list[str]                # secrets of read tokens
-    ingest: list[str]              # of ingest tokens for any run, as far as the server makes such
-    bound: list[str]               # of ingest tokens for the attackers' own run
-    checkpoint: str                # of the finished run
-    config: str                    # one that the server accepts
+    runs: dict[str, str]  # managed, external, finished: the victims; own: the attackers'; large: with 160,000 steps
+    read: list[str]  # secrets of read tokens
+    ingest: list[str]  # of ingest tokens for any run, as far as the server makes such
+    bound: list[str]  # of ingest tokens for the attackers' own run
+    checkpoint: str  # of the finished run
+    config: str  # one that the server accepts
 
 
 class Attack:

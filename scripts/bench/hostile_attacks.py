@@ -203,7 +203,9 @@ def streams(attack: Attack) -> None:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 client.settimeout(30)
                 client.connect(("127.0.0.1", attack.orders.port))
-                client.sendall(message("GET", "/api/v1/events", attack.orders.read[len(clients) // 8 % len(attack.orders.read)]))
+                client.sendall(
+                    message("GET", "/api/v1/events", attack.orders.read[len(clients) // 8 % len(attack.orders.read)])
+                )
                 clients.append(client)
             time.sleep(1)
 
@@ -211,11 +213,20 @@ def streams(attack: Attack) -> None:
         rank, sequence = 100 + number, 0
         with attack.connect() as client:
             while attack.running():
-                lines = [f'{{"sequence":{sequence + i},"kind":"log","time_ms":1,"level":"info","text":"a line of a spool"}}'
-                         for i in range(1, 10_001)]
+                lines = [
+                    f'{{"sequence":{sequence + i},"kind":"log","time_ms":1,"level":"info","text":"a line of a spool"}}'
+                    for i in range(1, 10_001)
+                ]
                 sequence += 10_000
-                attack.ask(client, message("POST", run_path(attack.orders.runs["own"], "records"), attack.orders.bound[0],
-                                           batch(lines, rank=rank)))
+                attack.ask(
+                    client,
+                    message(
+                        "POST",
+                        run_path(attack.orders.runs["own"], "records"),
+                        attack.orders.bound[0],
+                        batch(lines, rank=rank),
+                    ),
+                )
 
     attack.at_once(2, lambda number: write(number) if number else listen(number))
 
@@ -247,8 +258,15 @@ def batches(attack: Attack) -> None:
                         more = f',"memory_bytes":{{{names}}}'
                     records.append(step(first + i, more))
                 first += 10_000
-                attack.ask(client, message("POST", run_path(attack.orders.runs["own"], "records"), attack.orders.bound[0],
-                                           batch(records, rank=number)))
+                attack.ask(
+                    client,
+                    message(
+                        "POST",
+                        run_path(attack.orders.runs["own"], "records"),
+                        attack.orders.bound[0],
+                        batch(records, rank=number),
+                    ),
+                )
 
     attack.at_once(4, work)
 
@@ -276,11 +294,20 @@ def attempts(attack: Attack) -> None:
             for run in ("managed", "external", "finished"):
                 run = attack.orders.runs[run]
                 for token in (attack.orders.ingest[0], attack.orders.bound[0], attack.orders.read[0]):
-                    yield message("POST", run_path(run, "heartbeat"), token, f'{{"attempt":{HUGE - 1},"rank":0,"host":"h","pid":1}}')
-                    yield message("POST", run_path(run, "heartbeat"), token, f'{{"attempt":2,"rank":0,"host":"h","pid":1}}')
+                    yield message(
+                        "POST",
+                        run_path(run, "heartbeat"),
+                        token,
+                        f'{{"attempt":{HUGE - 1},"rank":0,"host":"h","pid":1}}',
+                    )
+                    yield message(
+                        "POST", run_path(run, "heartbeat"), token, f'{{"attempt":2,"rank":0,"host":"h","pid":1}}'
+                    )
                     yield message("POST", run_path(run, "records"), token, batch([step(sequence)], attempt=HUGE))
                     for rank in (0, 7):
-                        yield message("POST", run_path(run, "records"), token, batch([over % (1_000_000 + sequence)], rank=rank))
+                        yield message(
+                            "POST", run_path(run, "records"), token, batch([over % (1_000_000 + sequence)], rank=rank)
+                        )
                     yield message("POST", run_path(run, "stop"), token, '{"mode":"now"}')
 
     all_requests = requests()
@@ -307,10 +334,20 @@ def runs(attack: Attack) -> None:
 
 #: Name, required token, and function.
 ATTACKS: dict[str, tuple[str, Callable[[Attack], None]]] = {
-    "refused": ("none", refused), "held": ("none", held), "guessed": ("none", guessed),
-    "queries": ("read", queries), "validate": ("read", validate), "translate": ("read", translate), "bodies": ("read", bodies),
-    "streams": ("read", streams), "audit": ("read", audit),
-    "batches": ("ingest", batches), "ranks": ("ingest", ranks), "attempts": ("ingest", attempts), "runs": ("ingest", runs)}
+    "refused": ("none", refused),
+    "held": ("none", held),
+    "guessed": ("none", guessed),
+    "queries": ("read", queries),
+    "validate": ("read", validate),
+    "translate": ("read", translate),
+    "bodies": ("read", bodies),
+    "streams": ("read", streams),
+    "audit": ("read", audit),
+    "batches": ("ingest", batches),
+    "ranks": ("ingest", ranks),
+    "attempts": ("ingest", attempts),
+    "runs": ("ingest", runs),
+}
 
 
 def step_back() -> None:

@@ -20,7 +20,18 @@ def value(name: str) -> str:
 
 def print_checked_config() -> None:
     with open(value("--config"), encoding="utf-8") as file:
-        print(json.dumps({"config": file.read(), "name": "fake", "max_updates": 0, "data_folder": "", "start_from": "", "errors": []}))
+        print(
+            json.dumps(
+                {
+                    "config": file.read(),
+                    "name": "fake",
+                    "max_updates": 0,
+                    "data_folder": "",
+                    "start_from": "",
+                    "errors": [],
+                }
+            )
+        )
 
 
 class Rank:
@@ -33,8 +44,11 @@ class Rank:
 
     def post(self, last: str, body: dict[str, object]) -> int:
         """The status of the server's answer, 0 without an answer."""
-        request = urllib.request.Request(f"{value('--server')}/api/v1/runs/{value('--run-id')}/{last}", json.dumps(self.common | body).encode(),
-                                         {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ['BABELRING_TOKEN']}"})
+        request = urllib.request.Request(
+            f"{value('--server')}/api/v1/runs/{value('--run-id')}/{last}",
+            json.dumps(self.common | body).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {os.environ['BABELRING_TOKEN']}"},
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return int(answer.status)
@@ -52,8 +66,23 @@ class Rank:
         return self.record("step", update=self.update, loss=2.0, step_ms=500.0, target_tokens=100)
 
     def first_records(self) -> list[dict[str, object]]:
-        started = [self.record("lifecycle", event="started", name="fake", config="", version="1", world_size=2, parameters=1, max_updates=0,
-                               device="cpu")] if self.rank == 0 else []
+        started = (
+            [
+                self.record(
+                    "lifecycle",
+                    event="started",
+                    name="fake",
+                    config="",
+                    version="1",
+                    world_size=2,
+                    parameters=1,
+                    max_updates=0,
+                    device="cpu",
+                )
+            ]
+            if self.rank == 0
+            else []
+        )
         return [*started, self.record("lifecycle", event="rank_up", pid=os.getpid(), device="cpu")]
 
 

@@ -17,10 +17,30 @@ from typing import Any
 from hostile_users import HeartbeatProxy
 from runs import program
 
-RUN_IDS = {"external": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E", "own": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F",
-           "large": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3G"}
+RUN_IDS = {
+    "external": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E",
+    "own": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F",
+    "large": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3G",
+}
 MARK = "before-the-attack"  # a token whose row in the audit must survive
-WORDS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "child", "book", "lamp", "road", "cloud", "old", "small", "sees", "likes"]
+WORDS = [
+    "cat",
+    "dog",
+    "house",
+    "tree",
+    "river",
+    "stone",
+    "bird",
+    "child",
+    "book",
+    "lamp",
+    "road",
+    "cloud",
+    "old",
+    "small",
+    "sees",
+    "likes",
+]
 CONFIG = """
 name: {name}
 preset: transformer-tiny
@@ -46,7 +66,9 @@ fake:
 """
 # Linux divides time between sessions first, where it has autogroups; mpirun leads one.
 STEP_BACK = '{{ echo {nice} >/proc/self/autogroup; }} 2>/dev/null; exec nice -n {nice} "$@"'
-TRAINING_NICE = 5  # the figures are the server's: how two busy ranks and a server share two cores is the kernel's affair
+TRAINING_NICE = (
+    5  # the figures are the server's: how two busy ranks and a server share two cores is the kernel's affair
+)
 
 
 class Refused(RuntimeError):
@@ -81,6 +103,7 @@ class Client:
             raise Refused(f"{method} {path}: {status} {answer}")
         return answer
 
+
 class Site(Client):
     """Asks as administrator."""
 
@@ -92,19 +115,37 @@ class Site(Client):
         profiles = folder / "profiles.yaml"
         fake_worker = pathlib.Path(__file__).with_name("hostile_fake_worker.py")
         step_back = STEP_BACK.format(nice=TRAINING_NICE)
-        profiles.write_text(PROFILES.format(port=proxy.port, step_back=step_back, fake_worker=fake_worker), encoding="utf-8")
+        profiles.write_text(
+            PROFILES.format(port=proxy.port, step_back=step_back, fake_worker=fake_worker), encoding="utf-8"
+        )
         self.log = folder / "server.log"
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([str(program(programs, "server")), "--listen", "127.0.0.1:0", "--data", str(folder / "data"),
-                                             "--checkpoint-root", str(folder / "runs"), "--profiles", str(profiles)],
-                                            stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1)
+            self.process = subprocess.Popen(
+                [
+                    str(program(programs, "server")),
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--data",
+                    str(folder / "data"),
+                    "--checkpoint-root",
+                    str(folder / "runs"),
+                    "--profiles",
+                    str(profiles),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                bufsize=1,
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if "listening on" not in line:
             sys.exit(f"bench: server said {line!r}: {self.log.read_text(encoding='utf-8')[-2000:]}")
         self.process.stdout.close()
-        super().__init__(int(line.split("listening on ")[1].strip().rstrip("/").rsplit(":", 1)[1]),
-                         (folder / "data" / "admin.token").read_text(encoding="utf-8").strip())
+        super().__init__(
+            int(line.split("listening on ")[1].strip().rstrip("/").rsplit(":", 1)[1]),
+            (folder / "data" / "admin.token").read_text(encoding="utf-8").strip(),
+        )
         proxy.target_port = self.port
 
     def make_token(self, name: str, scope: str, **members: Any) -> str:
@@ -126,11 +167,29 @@ class Site(Client):
         for name, lines in (("train", 600), ("valid", 20)):
             source = [" ".join(chance.choice(WORDS) for _ in range(8)) for _ in range(lines)]
             (self.folder / f"{name}.en").write_text("\n".join(source) + "\n", encoding="utf-8")
-            (self.folder / f"{name}.de").write_text("\n".join(" ".join(line.split()[::-1]) for line in source) + "\n", encoding="utf-8")
+            (self.folder / f"{name}.de").write_text(
+                "\n".join(" ".join(line.split()[::-1]) for line in source) + "\n", encoding="utf-8"
+            )
         files = {name: [str(self.folder / f"{name}.{side}") for side in ("en", "de")] for name in ("train", "valid")}
-        subprocess.run([str(program(self.programs, "nmt")), "prepare", "--train", *files["train"], "--valid", *files["valid"], "--test",
-                        *files["valid"], "--output", str(data), "--vocabulary-size", "60"], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                str(program(self.programs, "nmt")),
+                "prepare",
+                "--train",
+                *files["train"],
+                "--valid",
+                *files["valid"],
+                "--test",
+                *files["valid"],
+                "--output",
+                str(data),
+                "--vocabulary-size",
+                "60",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         return data
 
     def wait_state(self, run: str, *states: str) -> None:
@@ -140,8 +199,10 @@ class Site(Client):
             if item["state"] in states and (item["state"] != "running" or item["update"] > 0):
                 return
             if item["state"] in ("failed", "lost", "stopped"):
-                logs = "\n".join(log.read_text(encoding="utf-8", errors="replace")[-1500:]
-                                 for log in (self.folder / "data" / "runs" / run).glob("launcher-*.log"))
+                logs = "\n".join(
+                    log.read_text(encoding="utf-8", errors="replace")[-1500:]
+                    for log in (self.folder / "data" / "runs" / run).glob("launcher-*.log")
+                )
                 raise Refused(f"run {run} is {item['state']}: {item['detail']}\n{logs}")
             time.sleep(0.1)
         raise Refused(f"run {run} is not {' or '.join(states)} after 300 s")
@@ -150,20 +211,31 @@ class Site(Client):
         """The run whose series are expensive."""
         for rank in range(ranks):
             for first in range(1, steps + 1, 8000):
-                records = ",".join(f'{{"sequence":{i},"kind":"step","time_ms":{1795233600000 + i},"update":{i},"loss":{1 + 9 / i:.6f},'
-                                   f'"nll":{1 + 8 / i:.6f},"step_ms":{100 + i % 7},"target_tokens":{1000 + i % 13}}}'
-                                   for i in range(first, min(first + 8000, steps + 1)))
-                self.must("POST", f"/runs/{self.runs['large']}/records", f'{{"attempt":1,"rank":{rank},"host":"h","records":[{records}]}}')
+                records = ",".join(
+                    f'{{"sequence":{i},"kind":"step","time_ms":{1795233600000 + i},"update":{i},"loss":{1 + 9 / i:.6f},'
+                    f'"nll":{1 + 8 / i:.6f},"step_ms":{100 + i % 7},"target_tokens":{1000 + i % 13}}}'
+                    for i in range(first, min(first + 8000, steps + 1))
+                )
+                self.must(
+                    "POST",
+                    f"/runs/{self.runs['large']}/records",
+                    f'{{"attempt":1,"rank":{rank},"host":"h","records":[{records}]}}',
+                )
 
     def start_runs(self, fake: bool) -> str:
         """The finished run and the one that trains. The checkpoint of the finished one."""
         data = self.prepare_data()
         self.config = CONFIG.format(name="training", data=data, updates=100_000_000)
-        finished = self.must("POST", "/runs", {"config": CONFIG.format(name="finished", data=data, updates=20), "profile": "bench",
-                                               "world_size": 2})
+        finished = self.must(
+            "POST",
+            "/runs",
+            {"config": CONFIG.format(name="finished", data=data, updates=20), "profile": "bench", "world_size": 2},
+        )
         self.runs["finished"] = finished["id"]
         self.wait_state(finished["id"], "succeeded")
-        managed = self.must("POST", "/runs", {"config": self.config, "profile": "fake" if fake else "bench", "world_size": 2})
+        managed = self.must(
+            "POST", "/runs", {"config": self.config, "profile": "fake" if fake else "bench", "world_size": 2}
+        )
         self.runs["managed"] = managed["id"]
         self.wait_state(managed["id"], "running")
         return str(self.must("GET", f"/runs/{finished['id']}/checkpoints")["items"][0]["id"])
@@ -174,8 +246,10 @@ class Site(Client):
         for name in ("managed", "external", "finished"):
             item = self.must("GET", f"/runs/{self.runs[name]}")
             changes = self.must("GET", f"/runs/{self.runs[name]}/transitions")["items"]
-            found[name] = (f"{item['state']}, attempt {item['attempt']}",
-                           *(f"{change['from']} -> {change['to']}: {change['cause']}" for change in changes))
+            found[name] = (
+                f"{item['state']}, attempt {item['attempt']}",
+                *(f"{change['from']} -> {change['to']}: {change['cause']}" for change in changes),
+            )
         return found
 
     def audit_has(self, path: str) -> bool:

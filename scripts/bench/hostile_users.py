@@ -19,9 +19,9 @@ GIVE_UP_S = 60
 @dataclasses.dataclass(frozen=True)
 class Answer:
     kind: str
-    began: float    # monotonic
+    began: float  # monotonic
     ms: float
-    status: int     # 0: none came
+    status: int  # 0: none came
 
 
 class Answers:
@@ -43,8 +43,13 @@ class Answers:
 
 def summary(answers: list[Answer]) -> dict[str, float]:
     times = [answer.ms for answer in answers]
-    return {"count": len(answers), "p99_ms": figures.percentile(times, 0.99), "max_ms": max(times, default=0.0),
-            "over_1_s": sum(ms > 1000 for ms in times), "not_answered": sum(not 200 <= answer.status < 400 for answer in answers)}
+    return {
+        "count": len(answers),
+        "p99_ms": figures.percentile(times, 0.99),
+        "max_ms": max(times, default=0.0),
+        "over_1_s": sum(ms > 1000 for ms in times),
+        "not_answered": sum(not 200 <= answer.status < 400 for answer in answers),
+    }
 
 
 class HeartbeatProxy(threading.Thread):
@@ -104,8 +109,16 @@ class HeartbeatProxy(threading.Thread):
 class User(threading.Thread):
     """Asks the same again and again, once in `period_s`, on a connection that is kept or, if `fresh`, on a new one each time."""
 
-    def __init__(self, answers: Answers, kind: str, port: int, token: str, period_s: float,
-                 request: Callable[[], tuple[str, str, str]], fresh: bool = False) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        kind: str,
+        port: int,
+        token: str,
+        period_s: float,
+        request: Callable[[], tuple[str, str, str]],
+        fresh: bool = False,
+    ) -> None:
         super().__init__(daemon=True)
         self.answers, self.kind, self.port, self.token = answers, kind, port, token
         self.period_s, self.make_request, self.fresh = period_s, request, fresh
@@ -122,7 +135,9 @@ class User(threading.Thread):
                 try:
                     if connection is None:
                         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_S)
-                    connection.request(method, path, body or None, headers | ({"Content-Type": "application/json"} if body else {}))
+                    connection.request(
+                        method, path, body or None, headers | ({"Content-Type": "application/json"} if body else {})
+                    )
                     answer = connection.getresponse()
                     answer.read()
                     status = answer.status
@@ -150,8 +165,11 @@ class Page(threading.Thread):
         while not self.stopping.is_set():
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_S)
             try:
-                connection.request("GET", f"/api/v1/events?run={self.run_id}&topic=metrics",
-                                   headers={"Authorization": f"Bearer {self.token}"})
+                connection.request(
+                    "GET",
+                    f"/api/v1/events?run={self.run_id}&topic=metrics",
+                    headers={"Authorization": f"Bearer {self.token}"},
+                )
                 answer = connection.getresponse()
                 while answer.status == 200 and not self.stopping.is_set():
                     line = answer.readline()
@@ -177,17 +195,52 @@ class Reporter:
         self.run_id, self.update = run, 0
 
     def started(self) -> str:
-        return json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "records": [
-            {"sequence": 1, "kind": "lifecycle", "time_ms": 1, "event": "started", "name": "external", "config": "", "version": "1",
-             "world_size": 1, "parameters": 1, "max_updates": 0, "device": "cpu"}]})
+        return json.dumps(
+            {
+                "attempt": 1,
+                "rank": 0,
+                "host": "elsewhere",
+                "records": [
+                    {
+                        "sequence": 1,
+                        "kind": "lifecycle",
+                        "time_ms": 1,
+                        "event": "started",
+                        "name": "external",
+                        "config": "",
+                        "version": "1",
+                        "world_size": 1,
+                        "parameters": 1,
+                        "max_updates": 0,
+                        "device": "cpu",
+                    }
+                ],
+            }
+        )
 
     def records(self) -> tuple[str, str, str]:
         first = self.update + 1
         self.update += 10
-        steps = [{"sequence": update + 1, "kind": "step", "time_ms": int(time.time() * 1000), "update": update, "loss": 2.0, "step_ms": 50.0}
-                 for update in range(first, first + 10)]
-        return "POST", f"/api/v1/runs/{self.run_id}/records", json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "records": steps})
+        steps = [
+            {
+                "sequence": update + 1,
+                "kind": "step",
+                "time_ms": int(time.time() * 1000),
+                "update": update,
+                "loss": 2.0,
+                "step_ms": 50.0,
+            }
+            for update in range(first, first + 10)
+        ]
+        return (
+            "POST",
+            f"/api/v1/runs/{self.run_id}/records",
+            json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "records": steps}),
+        )
 
     def heartbeat(self) -> tuple[str, str, str]:
-        return ("POST", f"/api/v1/runs/{self.run_id}/heartbeat",
-                json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "pid": 1, "update": self.update}))
+        return (
+            "POST",
+            f"/api/v1/runs/{self.run_id}/heartbeat",
+            json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "pid": 1, "update": self.update}),
+        )

@@ -73,9 +73,22 @@ def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
     known = subprocess.run([program(programs, "server"), "--help"], capture_output=True, text=True, check=True).stdout
     # The bars are the server's; how often one client may ask is not among them.
     options = ["--request-rate", "0"] if "--request-rate" in known else []
-    process = subprocess.Popen([str(programs / "server"), "--listen", "127.0.0.1:0", "--data", str(folder / "data"),
-                                "--checkpoint-root", str(folder / "www"), "--log-level", "error", *options],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [
+            str(programs / "server"),
+            "--listen",
+            "127.0.0.1:0",
+            "--data",
+            str(folder / "data"),
+            "--checkpoint-root",
+            str(folder / "www"),
+            "--log-level",
+            "error",
+            *options,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     if "listening on" not in line:
@@ -93,8 +106,11 @@ def start_nginx(folder: pathlib.Path) -> Target | None:
         return None
     port = free_port()
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port), encoding="utf-8")
-    process = subprocess.Popen([program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g",
-                                "user root;" if os.geteuid() == 0 else ""], text=True, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", "user root;" if os.geteuid() == 0 else ""],
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
     end = time.monotonic() + 5
     while time.monotonic() < end:
         with socket.socket() as probe:
@@ -110,7 +126,9 @@ def wrk(target: Target, path: str, seconds: float) -> dict[str, float]:
     for name, value in target.headers.items():
         command += ["-H", f"{name}: {value}"]
     before = cpu_seconds(target.process.pid)
-    text = subprocess.run([*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True, check=True
+    ).stdout
     spent = cpu_seconds(target.process.pid) - before
     if "Non-2xx" in text:
         sys.exit(f"bench: {target.name} {path}: {text}")
@@ -133,23 +151,41 @@ def download(target: Target, path: str, size: int, digest: str = "") -> dict[str
     the client's calls and counted as its time, so that figures would depend on where the kernel puts the two.
 
     A client that checks the `digest` is slower than the server and has always something to do. One that throws the bytes
-    away sleeps as often as it happens to be quicker, and to wake it is the greater part of what the server then does."""
+    away sleeps as often as it happens to be quicker, and to wake it is the greater part of what the server then does.
+    """
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     client = ["taskset", "-c", str(last)]
-    command = [*client, "curl", "-s", "-o", "-" if digest else "/dev/null", "-w", "%{stderr}%{http_code} %{size_download}"]
+    command = [
+        *client,
+        "curl",
+        "-s",
+        "-o",
+        "-" if digest else "/dev/null",
+        "-w",
+        "%{stderr}%{http_code} %{size_download}",
+    ]
     for name, value in target.headers.items():
         command += ["-H", f"{name}: {value}"]
     keep_to(target.process.pid, first)
     before, began = cpu_seconds(target.process.pid), time.monotonic()
-    with subprocess.Popen([*command, f"http://127.0.0.1:{target.port}{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as curl:
+    with subprocess.Popen(
+        [*command, f"http://127.0.0.1:{target.port}{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as curl:
         assert curl.stderr is not None
         if digest:
-            found = subprocess.run([*client, "sha256sum"], stdin=curl.stdout, capture_output=True, text=True, check=True).stdout
+            found = subprocess.run(
+                [*client, "sha256sum"], stdin=curl.stdout, capture_output=True, text=True, check=True
+            ).stdout
             if found.split()[0] != digest:
-                sys.exit(f"bench: download from {target.name}: the bytes have the digest {found.split()[0]}, not {digest}")
+                sys.exit(
+                    f"bench: download from {target.name}: the bytes have the digest {found.split()[0]}, not {digest}"
+                )
         code, got = curl.stderr.read().decode().split()
     seconds = time.monotonic() - began
     keep_to(target.process.pid, None)
     if (code, int(got)) != ("200", size):
         sys.exit(f"bench: download from {target.name}: status {code}, {got} of {size} bytes")
-    return {"gb_per_second": size / seconds / 1e9, "cpu_s_per_gib": (cpu_seconds(target.process.pid) - before) / size * 2**30}
+    return {
+        "gb_per_second": size / seconds / 1e9,
+        "cpu_s_per_gib": (cpu_seconds(target.process.pid) - before) / size * 2**30,
+    }

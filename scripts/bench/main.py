@@ -17,8 +17,13 @@ import train_step
 from runs import program, run
 
 # Of modes that take its options.
-PROGRAMS = {"train-step": "bench_train_step", "ops": "bench_ops", "all-reduce": "bench_all_reduce", "decode": "bench_decode",
-            "data": "bench_data"}
+PROGRAMS = {
+    "train-step": "bench_train_step",
+    "ops": "bench_ops",
+    "all-reduce": "bench_all_reduce",
+    "decode": "bench_decode",
+    "data": "bench_data",
+}
 
 
 def declare_text(parser: argparse.ArgumentParser, text_needed: str) -> None:
@@ -32,14 +37,22 @@ def parser() -> argparse.ArgumentParser:
     modes = whole.add_subparsers(dest="mode", required=True, metavar="MODE")
     train_step.declare(modes.add_parser("train-step", help="updates of a model"))
     modes.add_parser("ops", help="every op; options are those of bench_ops", add_help=False)
-    reduce = modes.add_parser("all-reduce", help="our ring against MPI's, or NCCL; further options are those of bench_all_reduce")
+    reduce = modes.add_parser(
+        "all-reduce", help="our ring against MPI's, or NCCL; further options are those of bench_all_reduce"
+    )
     reduce.add_argument("--ranks", type=int, default=2)
     reduce.add_argument("--bind-to", default="none")
-    declare_text(modes.add_parser("decode", help="beam search; further options are those of bench_decode"),
-                 "its source side is translated; or a folder of nmt prepare, whose test set is")
-    declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
-                 "two files, plain or gzip")
-    server = modes.add_parser("server", help="the server's load bars beside nginx; with --hostile, attackers beside a training run")
+    declare_text(
+        modes.add_parser("decode", help="beam search; further options are those of bench_decode"),
+        "its source side is translated; or a folder of nmt prepare, whose test set is",
+    )
+    declare_text(
+        modes.add_parser("data", help="preparing text; further options are those of bench_data"),
+        "two files, plain or gzip",
+    )
+    server = modes.add_parser(
+        "server", help="the server's load bars beside nginx; with --hostile, attackers beside a training run"
+    )
     server_load.declare(server)
     hostile.declare(server)
     return whole
@@ -61,7 +74,7 @@ def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 
 def help_asked_of(mode: str, words: list[str]) -> str:
     """The program whose --help was requested, after -- or by a mode without its own options."""
-    behind = words[words.index("--") + 1:] if "--" in words else words if mode == "ops" else []
+    behind = words[words.index("--") + 1 :] if "--" in words else words if mode == "ops" else []
     return PROGRAMS.get(mode, "") if {"--help", "-h"} & set(behind) else ""
 
 
@@ -80,7 +93,9 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
         options.seconds = options.seconds or (120 if options.hostile else 2)
-        result = (hostile if options.hostile else server_against if options.against_build else server_load).main(options, options.programs)
+        result = (hostile if options.hostile else server_against if options.against_build else server_load).main(
+            options, options.programs
+        )
     else:
         one = run(command(options, rest))
         print(one.output)

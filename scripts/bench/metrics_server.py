@@ -26,8 +26,19 @@ def metrics_server(programs: pathlib.Path, folder: pathlib.Path) -> Iterator[Ser
     """A server on a free port with its data under `folder`."""
     log = folder / "server.log"
     with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen([program(programs, "server"), "--listen", "127.0.0.1:0", "--data", folder / "server",
-                                    "--checkpoint-root", folder], stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [
+                program(programs, "server"),
+                "--listen",
+                "127.0.0.1:0",
+                "--data",
+                folder / "server",
+                "--checkpoint-root",
+                folder,
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     try:
         yield Server(address(process, log), process.pid)
     finally:

@@ -20,11 +20,11 @@ DROPPED_VARIABLES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES
 @dataclasses.dataclass(frozen=True)
 class Run:
     result: dict[str, object]  # of the last line
-    output: str                # the lines before it
+    output: str  # the lines before it
     others_busy: float
     steal: float
-    memory_bytes: int          # largest resident size of the process, or of the largest of its children
-    companion_s: float         # processor time of the companion meanwhile
+    memory_bytes: int  # largest resident size of the process, or of the largest of its children
+    companion_s: float  # processor time of the companion meanwhile
 
     @property
     def disturbed(self) -> bool:
@@ -38,7 +38,9 @@ def program(folder: pathlib.Path, name: str) -> pathlib.Path:
     """One of ours. Ends this program where it is missing."""
     path = folder / name
     if not path.is_file():
-        sys.exit(f"bench: no program {path}; scripts/bench.sh builds it in build/bench unless BABELRING_BIN names another folder")
+        sys.exit(
+            f"bench: no program {path}; scripts/bench.sh builds it in build/bench unless BABELRING_BIN names another folder"
+        )
     return path
 
 
@@ -73,8 +75,14 @@ def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> 
         result = figures.last_json(output)
     except ValueError as error:
         sys.exit(f"bench: {words[0]}: {error}")
-    return Run(result, "\n".join(output.rstrip("\n").split("\n")[:-1]), others["others_busy"], others["steal"],
-               usage.ru_maxrss * 1024, companion_s)
+    return Run(
+        result,
+        "\n".join(output.rstrip("\n").split("\n")[:-1]),
+        others["others_busy"],
+        others["steal"],
+        usage.ru_maxrss * 1024,
+        companion_s,
+    )
 
 
 def process_seconds(pid: int | None) -> float:
@@ -94,7 +102,10 @@ def in_turns(ours: Callable[[], Run], theirs: Callable[[], Run], pairs: int) -> 
         pair = (ours(), theirs())
         disturbed = any(one.disturbed for one in pair)
         (bad if disturbed else good).append(pair)
-        print(f"pair {len(good) + len(bad)}: others busy {pair[0].others_busy:.1%} and {pair[1].others_busy:.1%}, "
-              f"steal {pair[0].steal:.1%} and {pair[1].steal:.1%}{': disturbed' if disturbed else ''}", file=sys.stderr)
+        print(
+            f"pair {len(good) + len(bad)}: others busy {pair[0].others_busy:.1%} and {pair[1].others_busy:.1%}, "
+            f"steal {pair[0].steal:.1%} and {pair[1].steal:.1%}{': disturbed' if disturbed else ''}",
+            file=sys.stderr,
+        )
     missing = pairs - len(good)
-    return good + bad[len(bad) - missing:] if missing else good, len(bad) - missing
+    return good + bad[len(bad) - missing :] if missing else good, len(bad) - missing

@@ -15,9 +15,21 @@ from runs import program
 
 TOLERATED = 0.05
 #: What is compared, and whether more is better.
-COMPARED = {"status_per_second": True, "status_cpu_us": False, "status_p99_ms": False, "download_gb_per_second": True,
-            "download_cpu_s_per_gib": False, "ingest_sent_per_second": True, "ingest_cpu_us_a_record": False, "ack_p99_ms": False,
-            "log_p99_ms": False, "metrics_p99_ms": False, "bytes_a_stream": False, "idle_mb": False, "left_mb": False}
+COMPARED = {
+    "status_per_second": True,
+    "status_cpu_us": False,
+    "status_p99_ms": False,
+    "download_gb_per_second": True,
+    "download_cpu_s_per_gib": False,
+    "ingest_sent_per_second": True,
+    "ingest_cpu_us_a_record": False,
+    "ack_p99_ms": False,
+    "log_p99_ms": False,
+    "metrics_p99_ms": False,
+    "bytes_a_stream": False,
+    "idle_mb": False,
+    "left_mb": False,
+}
 
 
 def bars(server: pathlib.Path, load: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
@@ -32,16 +44,27 @@ def bars(server: pathlib.Path, load: pathlib.Path, options: argparse.Namespace) 
             ours.end()
 
 
-def loaded(ours: load_target.Target, load: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
+def loaded(
+    ours: load_target.Target, load: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace
+) -> dict[str, float]:
     pid = ours.process.pid
     time.sleep(2)
     found = {"idle_mb": load_target.resident_bytes(pid) / 1e6}
     before = load_target.cpu_seconds(pid)
-    ingest = server_load.load(load, ours, server_load.RUN, "ingest", "--updates", options.updates, "--batch", options.batch)
-    found |= {"ingest_sent_per_second": ingest["sent_per_second"], "ack_p99_ms": ingest["ack_p99_ms"],
-              "ingest_cpu_us_a_record": (load_target.cpu_seconds(pid) - before) / ingest["records"] * 1e6}
+    ingest = server_load.load(
+        load, ours, server_load.RUN, "ingest", "--updates", options.updates, "--batch", options.batch
+    )
+    found |= {
+        "ingest_sent_per_second": ingest["sent_per_second"],
+        "ack_p99_ms": ingest["ack_p99_ms"],
+        "ingest_cpu_us_a_record": (load_target.cpu_seconds(pid) - before) / ingest["records"] * 1e6,
+    }
     status = load_target.wrk(ours, f"/api/v1/runs/{server_load.RUN}", options.seconds)
-    found |= {"status_per_second": status["per_second"], "status_cpu_us": status["cpu_us"], "status_p99_ms": status["p99_ms"]}
+    found |= {
+        "status_per_second": status["per_second"],
+        "status_cpu_us": status["cpu_us"],
+        "status_p99_ms": status["p99_ms"],
+    }
     file = folder / "www" / "update-00000001" / "weights.safetensors"
     (file.parent / "state.json").write_text("{}", encoding="utf-8")
     with open(file, "wb") as weights:
@@ -59,7 +82,10 @@ def loaded(ours: load_target.Target, load: pathlib.Path, folder: pathlib.Path, o
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     program(options.against_build, "server")
-    sides = {"this": lambda: bars(programs, programs, options), "other": lambda: bars(options.against_build, programs, options)}
+    sides = {
+        "this": lambda: bars(programs, programs, options),
+        "other": lambda: bars(options.against_build, programs, options),
+    }
     found = server_load.in_turns(options.rounds, sides)
     print(f"{'':<28}{'this build':>14}{'other build':>14}{'ratio':>9}")
     rows, worse = [], 0
@@ -69,6 +95,9 @@ def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, objec
         met = ratio["median"] >= 1 - TOLERATED if more_is_better else ratio["median"] <= 1 + TOLERATED
         worse += not met
         rows.append({"what": key, "this": mine, "other": theirs, "ratio": ratio, "met": met})
-        print(f"{key:<28}{mine['median']:>14,.2f}{theirs['median']:>14,.2f}{ratio['median']:>9.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
-              f"{'' if met else ' WORSE'}", flush=True)
+        print(
+            f"{key:<28}{mine['median']:>14,.2f}{theirs['median']:>14,.2f}{ratio['median']:>9.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+            f"{'' if met else ' WORSE'}",
+            flush=True,
+        )
     return {"rows": rows, "worse": worse}

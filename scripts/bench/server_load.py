@@ -26,13 +26,19 @@ SETTLE_S = 60
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each comparison")
-    parser.add_argument("--seconds", type=float, help="seconds per turn of requests (2); with --hostile, of the attack (120)")
+    parser.add_argument(
+        "--seconds", type=float, help="seconds per turn of requests (2); with --hostile, of the attack (120)"
+    )
     parser.add_argument("--updates", type=int, default=250_000, help="updates that each of four ranks reports")
     parser.add_argument("--subscribers", type=int, default=10_000, help="pages that listen at once")
     parser.add_argument("--listen-seconds", type=int, default=20, help="seconds for which the pages listen")
     parser.add_argument("--batch", type=int, default=500, help="records of a rank in flight")
-    parser.add_argument("--against-build", type=pathlib.Path, metavar="FOLDER",
-                        help="compare in turns with the server in this folder, such as an older commit's, instead of nginx")
+    parser.add_argument(
+        "--against-build",
+        type=pathlib.Path,
+        metavar="FOLDER",
+        help="compare in turns with the server in this folder, such as an older commit's, instead of nginx",
+    )
     parser.add_argument("--file-mb", type=int, default=512, help="size of the downloaded checkpoint")
 
 
@@ -47,8 +53,12 @@ def in_turns(rounds: int, sides: dict[str, Callable[[], dict[str, float]]]) -> d
 
 def load(programs: pathlib.Path, target: Target, run: str, *words: object) -> dict[str, float]:
     token = ["--token", target.token] if target.token else []
-    done = subprocess.run([str(program(programs, "bench_server")), "--port", str(target.port), *token, "--run", run, *map(str, words)],
-                          stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [str(program(programs, "bench_server")), "--port", str(target.port), *token, "--run", run, *map(str, words)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         sys.exit(f"bench: bench_server {words[0]}: exit code {done.returncode}")
     return figures.last_json(done.stdout)  # type: ignore[return-value]
@@ -75,13 +85,18 @@ def compare_requests(table: Table, ours: Target, nginx: Target | None, options: 
     if nginx is not None:
         sides["nginx"] = lambda: wrk(nginx, "/run.json", options.seconds)
     found = in_turns(options.rounds, sides)
-    median = {side: {key: figures.spread(values)["median"] for key, values in keys.items()} for side, keys in found.items()}
+    median = {
+        side: {key: figures.spread(values)["median"] for key, values in keys.items()} for side, keys in found.items()
+    }
     table.row("GET a run's status", median["ours"]["per_second"], "1/s", "", None)
     if nginx is None:
         return
     table.row("  nginx, a static file", median["nginx"]["per_second"], "1/s", "", None)
-    for key, name, must, good in (("per_second", "rate", ">= 1", lambda r: r >= 1), ("cpu_us", "processor", "<= 1.6", lambda r: r <= 1.6),
-                                  ("p99_ms", "p99", "<= 3", lambda r: r <= 3)):
+    for key, name, must, good in (
+        ("per_second", "rate", ">= 1", lambda r: r >= 1),
+        ("cpu_us", "processor", "<= 1.6", lambda r: r <= 1.6),
+        ("p99_ms", "p99", "<= 3", lambda r: r <= 3),
+    ):
         ratio = figures.spread(figures.ratios(found["ours"][key], found["nginx"][key]))["median"]
         table.row(f"  {name} as a multiple of nginx's", ratio, "x", must, good(ratio))
 
@@ -89,28 +104,53 @@ def compare_requests(table: Table, ours: Target, nginx: Target | None, options: 
 def offer(ours: Target, file: pathlib.Path) -> tuple[str, str]:
     """Reports a checkpoint with this file. The path of its download, and its digest."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    status, answer = ours.request("POST", f"/api/v1/runs/{RUN}/records", {"attempt": 1, "rank": 9, "records": [
-        {"sequence": 1, "kind": "checkpoint", "time_ms": 1, "update": 1, "name": "update-00000001", "folder": str(file.parent),
-         "files": [{"name": file.name, "size": file.stat().st_size, "sha256": digest}]}]})
+    status, answer = ours.request(
+        "POST",
+        f"/api/v1/runs/{RUN}/records",
+        {
+            "attempt": 1,
+            "rank": 9,
+            "records": [
+                {
+                    "sequence": 1,
+                    "kind": "checkpoint",
+                    "time_ms": 1,
+                    "update": 1,
+                    "name": "update-00000001",
+                    "folder": str(file.parent),
+                    "files": [{"name": file.name, "size": file.stat().st_size, "sha256": digest}],
+                }
+            ],
+        },
+    )
     if status != 200:
         sys.exit(f"bench: checkpoint record: {status} {answer!r}")
     item = json.loads(ours.request("GET", f"/api/v1/runs/{RUN}/checkpoints")[1])["items"][0]
     return f"/api/v1/checkpoints/{item['id']}/files/{file.name}", digest
 
 
-def compare_downloads(table: Table, ours: Target, nginx: Target | None, file: pathlib.Path, options: argparse.Namespace) -> None:
+def compare_downloads(
+    table: Table, ours: Target, nginx: Target | None, file: pathlib.Path, options: argparse.Namespace
+) -> None:
     size = file.stat().st_size
     path, digest = offer(ours, file)
     places = {"ours": (ours, path)} | ({} if nginx is None else {"nginx": (nginx, f"/{file.parent.name}/{file.name}")})
-    found = in_turns(options.rounds, {side: lambda place=place: download(*place, size) for side, place in places.items()})
-    checked = in_turns(options.rounds, {side: lambda place=place: download(*place, size, digest) for side, place in places.items()})
+    found = in_turns(
+        options.rounds, {side: lambda place=place: download(*place, size) for side, place in places.items()}
+    )
+    checked = in_turns(
+        options.rounds, {side: lambda place=place: download(*place, size, digest) for side, place in places.items()}
+    )
     table.row("download of a checkpoint", figures.spread(found["ours"]["gb_per_second"])["median"], "GB/s", "", None)
     table.row("  processor", figures.spread(found["ours"]["cpu_s_per_gib"])["median"], "s/GiB", "", None)
     if nginx is None:
         return
     rate = figures.spread(figures.ratios(found["ours"]["gb_per_second"], found["nginx"]["gb_per_second"]))["median"]
     table.row("  rate as a multiple of nginx's sendfile", rate, "x", ">= 1", rate >= 1)
-    for what, values in (("processor as a multiple of nginx's", found), ("the same, client that checks the digest", checked)):
+    for what, values in (
+        ("processor as a multiple of nginx's", found),
+        ("the same, client that checks the digest", checked),
+    ):
         mine, theirs = (figures.spread(values[side]["cpu_s_per_gib"])["median"] for side in ("ours", "nginx"))
         table.row("  " + what, mine / max(theirs, 1e-9), "x", "<= 1.2", mine <= 1.2 * theirs)
 
@@ -126,12 +166,24 @@ def page_tokens(ours: Target, pages: int) -> list[str]:
     return tokens
 
 
-def listen(ours: Target, programs: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace) -> tuple[dict[str, float], float]:
+def listen(
+    ours: Target, programs: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace
+) -> tuple[dict[str, float], float]:
     """What pages that listen find, and the memory of each."""
     (folder / "tokens").write_text("\n".join(page_tokens(ours, options.subscribers)), encoding="utf-8")
     held = resident_bytes(ours.process.pid)
-    found = load(programs, ours, LISTEN, "listen", "--subscribers", options.subscribers, "--seconds", options.listen_seconds,
-                 "--tokens", folder / "tokens")
+    found = load(
+        programs,
+        ours,
+        LISTEN,
+        "listen",
+        "--subscribers",
+        options.subscribers,
+        "--seconds",
+        options.listen_seconds,
+        "--tokens",
+        folder / "tokens",
+    )
     return found, max(resident_bytes(ours.process.pid) - held, 0) / options.subscribers
 
 
@@ -150,7 +202,9 @@ def query(table: Table, ours: Target) -> None:
     table.row("  again", again, "ms", "<= 20", again <= 20)
 
 
-def measure(options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, table: Table, targets: list[Target]) -> None:
+def measure(
+    options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, table: Table, targets: list[Target]
+) -> None:
     (folder / "www").mkdir()
     ours = start_server(programs, folder)
     targets.append(ours)
@@ -170,8 +224,13 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, folder: pathlib
 
     ingest = load(programs, ours, RUN, "ingest", "--updates", options.updates, "--batch", options.batch)
     table.row("ingest of 4 ranks, records of a step", ingest["records_per_second"], "1/s", "", None)
-    table.row(f"  numbers sent ({ingest['sent']} a record)", ingest["sent_per_second"], "1/s", ">= 100,000",
-              ingest["sent_per_second"] >= 100_000)
+    table.row(
+        f"  numbers sent ({ingest['sent']} a record)",
+        ingest["sent_per_second"],
+        "1/s",
+        ">= 100,000",
+        ingest["sent_per_second"] >= 100_000,
+    )
     table.row(f"  points stored ({ingest['keys']} a record)", ingest["points_per_second"], "1/s", "", None)
     table.row("  acknowledged after commit, p99", ingest["ack_p99_ms"], "ms", "<= 100", ingest["ack_p99_ms"] <= 100)
     query(table, ours)
@@ -189,7 +248,10 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, folder: pathlib
 
     listening, each = listen(ours, programs, folder, options)
     missed = listening["closed"]
-    for topic, name, must in (("log", f"{listening['accepted']:,} pages listen: a log line", 250), ("metrics", "  a step", 500)):
+    for topic, name, must in (
+        ("log", f"{listening['accepted']:,} pages listen: a log line", 250),
+        ("metrics", "  a step", 500),
+    ):
         found = listening[topic]
         table.row(f"{name}, p50", found["p50_ms"], "ms", "", None)
         table.row("    p99", found["p99_ms"], "ms", f"<= {must}", found["p99_ms"] <= must)
@@ -211,5 +273,8 @@ def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, objec
             for target in targets:
                 target.end()
     after = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
-    return {"rows": table.rows, "missed": sum(row["met"] is False for row in table.rows),
-            "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1)}
+    return {
+        "rows": table.rows,
+        "missed": sum(row["met"] is False for row in table.rows),
+        "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1),
+    }

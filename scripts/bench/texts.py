@@ -38,8 +38,19 @@ def prepared(programs: pathlib.Path, text: str, pieces: int) -> pathlib.Path:
     folder = folder_for(files, pieces)
     if not (folder / "manifest.json").exists():
         names = [str(file) for file in files]
-        command = [program(programs, "nmt"), "prepare", "--train", *names, "--test", *names, "--keep-held-out", "--output", folder,
-                   "--vocabulary-size", str(pieces)]
+        command = [
+            program(programs, "nmt"),
+            "prepare",
+            "--train",
+            *names,
+            "--test",
+            *names,
+            "--keep-held-out",
+            "--output",
+            folder,
+            "--vocabulary-size",
+            str(pieces),
+        ]
         done = subprocess.run(command, stdout=sys.stderr, check=False)
         if done.returncode != 0:
             sys.exit(f"bench: nmt prepare: exit code {done.returncode}")

@@ -39,7 +39,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=pathlib.Path, required=True)
     parser.add_argument("--preset", choices=sorted(SHAPES), default="base")
-    parser.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16", help="of products; weights and Adam are fp32")
+    parser.add_argument(
+        "--dtype", choices=["bf16", "fp32"], default="bf16", help="of products; weights and Adam are fp32"
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--attention", choices=["auto", "varlen", "padded"], default="auto")
     parser.add_argument("--updates", type=int, default=20, help="timed, after --warmup")
@@ -53,6 +55,7 @@ def arguments() -> argparse.Namespace:
 @dataclasses.dataclass(frozen=True)
 class Room:
     """The padded size of a side of an update: tokens, and sentences, of which the last `spare` are padding."""
+
     tokens: int
     sentences: int
     spare: int
@@ -66,8 +69,9 @@ def rooms(updates: list[dict], padded: bool) -> list[tuple[Room, Room]]:
     longest = [max(SPARE, max(b - a for one in side for a, b in zip(one, one[1:]))) for side in sides]
     if not padded:
         return [tuple(Room(one[-1], len(one) - 1, 0, most) for one, most in zip(pair, longest)) for pair in zip(*sides)]
-    spare = 1 + max(math.ceil((max(one[-1] for one in side) - min(one[-1] for one in side) + 64) / (SPARE - 1))
-                    for side in sides)
+    spare = 1 + max(
+        math.ceil((max(one[-1] for one in side) - min(one[-1] for one in side) + 64) / (SPARE - 1)) for side in sides
+    )
     sentences = spare + max(len(one) - 1 for one in sides[0])
     tokens = [max(one[-1] for one in side) + spare for side in sides]
     same = tuple(Room(count + -count % 64, sentences, spare, most) for count, most in zip(tokens, longest))
@@ -128,7 +132,9 @@ def pad(x: torch.Tensor, side: Side) -> torch.Tensor:
     return padded.unflatten(0, (side.sentences, side.longest)).transpose(1, 2)
 
 
-def attend_padded(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: Side, keys: Side, causal: bool) -> torch.Tensor:
+def attend_padded(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: Side, keys: Side, causal: bool
+) -> torch.Tensor:
     """By scaled_dot_product_attention over padded sentences; an empty sentence has one key of zeros."""
     mask = torch.arange(keys.longest, device=q.device)[None, :] < keys.lengths.clamp(min=1)[:, None]
     mask = mask[:, None, None, :]
@@ -148,8 +154,9 @@ class Attention(nn.Module):
         self.memory = None if own else nn.Linear(width, 2 * width)
         self.outward = nn.Linear(width, width)
 
-    def forward(self, x: torch.Tensor, rows: Side, keys: Side, causal: bool,
-                memory: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, rows: Side, keys: Side, causal: bool, memory: torch.Tensor | None = None
+    ) -> torch.Tensor:
         if self.memory is None:
             parts = self.inward(x).chunk(3, dim=-1)
         else:
@@ -233,7 +240,8 @@ def train(options: argparse.Namespace, mode: str, read: list[dict], attend: Atte
     fused = {"fused": True} if options.device == "cuda" else {}
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, **fused)
     noam = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: model.width**-0.5 * min((done + 1) ** -0.5, (done + 1) * 4000**-1.5))
+        optimizer, lambda done: model.width**-0.5 * min((done + 1) ** -0.5, (done + 1) * 4000**-1.5)
+    )
     step = compiled(model, mode)
     began_all = time.perf_counter()
     seconds, losses = [], []
@@ -249,19 +257,29 @@ def train(options: argparse.Namespace, mode: str, read: list[dict], attend: Atte
         losses.append(loss.detach().clone())
         wait(options.device)
         seconds.append(time.perf_counter() - began)
-    timed = seconds[options.warmup:]
-    target = [update.target_tokens for update in updates[options.warmup:]]
+    timed = seconds[options.warmup :]
+    target = [update.target_tokens for update in updates[options.warmup :]]
     rates = [tokens / took for tokens, took in zip(target, timed)]
-    result = {"compile": mode, "target_tokens_per_s": statistics.median(rates), "target_tokens_per_s_min": min(rates),
-              "target_tokens_per_s_max": max(rates), "step_ms": 1e3 * statistics.median(timed),
-              "warmup_s": sum(seconds[:options.warmup]), "whole_s": time.perf_counter() - began_all,
-              "first_loss": losses[0].item(), "last_loss": losses[-1].item(),
-              "padding": statistics.mean(update.padding for update in updates),
-              "parameters": sum(parameter.numel() for parameter in model.parameters())}
+    result = {
+        "compile": mode,
+        "target_tokens_per_s": statistics.median(rates),
+        "target_tokens_per_s_min": min(rates),
+        "target_tokens_per_s_max": max(rates),
+        "step_ms": 1e3 * statistics.median(timed),
+        "warmup_s": sum(seconds[: options.warmup]),
+        "whole_s": time.perf_counter() - began_all,
+        "first_loss": losses[0].item(),
+        "last_loss": losses[-1].item(),
+        "padding": statistics.mean(update.padding for update in updates),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
     if options.device == "cuda":
         free, total = torch.cuda.mem_get_info()
-        result |= {"peak_memory_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
-                   "device_used_bytes": total - free}
+        result |= {
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(),
+            "reserved_bytes": torch.cuda.max_memory_reserved(),
+            "device_used_bytes": total - free,
+        }
     return result
 
 
@@ -280,9 +298,11 @@ def main() -> None:
     options = arguments()
     torch.set_float32_matmul_precision("highest" if options.dtype == "fp32" else "high")
     read = [json.loads(line) for line in options.batches.read_text(encoding="utf-8").splitlines()]
-    read = read[:options.warmup + options.updates]
+    read = read[: options.warmup + options.updates]
     if len(read) <= options.warmup:
-        raise SystemExit(f"torch_gpu_step: {options.batches} has {len(read)} updates, more than {options.warmup} are needed")
+        raise SystemExit(
+            f"torch_gpu_step: {options.batches} has {len(read)} updates, more than {options.warmup} are needed"
+        )
     name, attend = choose_attention(options)
     tried, failed = [], []
     for mode in options.modes:
@@ -295,8 +315,19 @@ def main() -> None:
     if not tried:
         raise SystemExit(f"torch_gpu_step: nothing worked: {json.dumps(failed)}")
     best = max(tried, key=lambda one: one["target_tokens_per_s"])
-    print(json.dumps({"torch": torch.__version__, "preset": options.preset, "dtype": options.dtype, "attention": name,
-                      **best, "tried": tried, "failed": failed}))
+    print(
+        json.dumps(
+            {
+                "torch": torch.__version__,
+                "preset": options.preset,
+                "dtype": options.dtype,
+                "attention": name,
+                **best,
+                "tried": tried,
+                "failed": failed,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -19,15 +19,20 @@ import time
 SHAPES = {"tiny": (4, 128, 4, 256, 10000, 0.3), "base": (6, 512, 8, 2048, 32000, 0.1)}
 # Read while Python and its libraries load. The fastest kernels, and memory that is neither returned nor mapped in small
 # pages: without the latter large tensors are cleared in every update.
-TUNED = {"ATEN_CPU_CAPABILITY": "avx512", "OPENBLAS_CORETYPE": "SKYLAKEX",
-         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184"
-                           ":glibc.malloc.trim_threshold=17179869184"}
+TUNED = {
+    "ATEN_CPU_CAPABILITY": "avx512",
+    "OPENBLAS_CORETYPE": "SKYLAKEX",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184"
+    ":glibc.malloc.trim_threshold=17179869184",
+}
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=sorted(SHAPES), default="base")
-    parser.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16", help="of products; weights and Adam are fp32")
+    parser.add_argument(
+        "--dtype", choices=["bf16", "fp32"], default="bf16", help="of products; weights and Adam are fp32"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--processes", type=int, choices=[1], default=1, help="this script has one")
     parser.add_argument("--batch-sentences", type=int, default=64)
@@ -61,7 +66,9 @@ class Attention(nn.Module):
         self.memory = None if own else nn.Linear(width, 2 * width)
         self.outward = nn.Linear(width, width)
 
-    def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, memory: torch.Tensor | None = None, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         if self.memory is None:
             parts = self.inward(x).chunk(3, dim=-1)
         else:
@@ -87,7 +94,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """A layer: its sub-layers one after another, each y = norm(x + dropout(sub-layer(x)))."""
 
-    def __init__(self, decodes: bool, width: int, heads: int, inner: int, options: argparse.Namespace, dropout: float) -> None:
+    def __init__(
+        self, decodes: bool, width: int, heads: int, inner: int, options: argparse.Namespace, dropout: float
+    ) -> None:
         super().__init__()
         self.own = Attention(width, heads, options.attn_dropout, True)
         self.cross = Attention(width, heads, options.attn_dropout, False) if decodes else None
@@ -95,7 +104,9 @@ class Block(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3 if decodes else 2))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None, mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, memory: torch.Tensor | None = None, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
         x = self.norms[0](x + self.dropout(self.own(x, mask=mask)))
         if self.cross is not None:
             x = self.norms[1](x + self.dropout(self.cross(x, memory)))
@@ -140,7 +151,8 @@ def train(options: argparse.Namespace) -> tuple[list[float], list[float], Transf
     model = Transformer(options)
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     noam = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: model.width**-0.5 * min((done + 1) ** -0.5, (done + 1) * 4000**-1.5))
+        optimizer, lambda done: model.width**-0.5 * min((done + 1) ** -0.5, (done + 1) * 4000**-1.5)
+    )
     loss_of = nn.CrossEntropyLoss(label_smoothing=0.1)
     source = torch.randint(3, model.vocabulary, (options.batch_sentences, options.src_len))
     output = torch.randint(3, model.vocabulary, (options.batch_sentences, options.tgt_len))
@@ -163,14 +175,28 @@ def train(options: argparse.Namespace) -> tuple[list[float], list[float], Transf
 def main() -> None:
     torch.set_num_threads(OPTIONS.threads)
     seconds, losses, model = train(OPTIONS)
-    timed = seconds[OPTIONS.warmup_steps:]
+    timed = seconds[OPTIONS.warmup_steps :]
     tokens = OPTIONS.batch_sentences * OPTIONS.tgt_len
-    print(json.dumps({
-        "torch": torch.__version__, "preset": OPTIONS.preset, "dtype": OPTIONS.dtype, "tuned": OPTIONS.tuned,
-        "threads": OPTIONS.threads, "vocabulary": model.vocabulary, "dropout": model.p,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "tokens_per_s": tokens / statistics.median(timed), "step_s_median": statistics.median(timed),
-        "step_s_min": min(timed), "step_s_max": max(timed), "first_loss": losses[0], "last_loss": losses[-1]}))
+    print(
+        json.dumps(
+            {
+                "torch": torch.__version__,
+                "preset": OPTIONS.preset,
+                "dtype": OPTIONS.dtype,
+                "tuned": OPTIONS.tuned,
+                "threads": OPTIONS.threads,
+                "vocabulary": model.vocabulary,
+                "dropout": model.p,
+                "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                "tokens_per_s": tokens / statistics.median(timed),
+                "step_s_median": statistics.median(timed),
+                "step_s_min": min(timed),
+                "step_s_max": max(timed),
+                "first_loss": losses[0],
+                "last_loss": losses[-1],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

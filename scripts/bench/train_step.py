@@ -15,8 +15,21 @@ from metrics_server import metrics_server
 from runs import Run, in_turns, program, run
 
 # Options of bench_train_step under the same names.
-PASSED_ON = ("preset", "precision", "threads", "sentences", "source_length", "target_length", "vocabulary", "dropout",
-             "attention_dropout", "activation_dropout", "updates", "warmup", "repeats")
+PASSED_ON = (
+    "preset",
+    "precision",
+    "threads",
+    "sentences",
+    "source_length",
+    "target_length",
+    "vocabulary",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "updates",
+    "warmup",
+    "repeats",
+)
 OWN_BASELINE = pathlib.Path(__file__).with_name("torch_step.py")
 
 
@@ -38,7 +51,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=int, default=5, help="of a comparison")
     parser.add_argument("--bind-to", default="none", help="mpirun's, of each rank: none, core or hwthread")
     modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--against-pytorch", action="store_true", help="needs Debian's python3-torch, libopenblas0-openmp")
+    modes.add_argument(
+        "--against-pytorch", action="store_true", help="needs Debian's python3-torch, libopenblas0-openmp"
+    )
     modes.add_argument("--compare-ranks", action="store_true")
     modes.add_argument("--weak-scaling", action="store_true")
     modes.add_argument("--against-build", type=pathlib.Path, help="folder with another build's bench_train_step")
@@ -50,8 +65,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="-- and options of bench_train_step, such as --norm pre")
 
 
-def measure(options: argparse.Namespace, programs: pathlib.Path, *extra: str | int, companion: int | None = None,
-            **changes: int) -> Run:
+def measure(
+    options: argparse.Namespace, programs: pathlib.Path, *extra: str | int, companion: int | None = None, **changes: int
+) -> Run:
     """One process, or one mpirun, of bench_train_step; `changes` are options to have another value."""
     options = argparse.Namespace(**vars(options) | changes)
     launcher = ["mpirun", "-np", options.ranks, "--bind-to", options.bind_to] if options.ranks > 1 else []
@@ -65,16 +81,40 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, *extra: str | i
 
 def measure_pytorch(options: argparse.Namespace) -> Run:
     dtype = {"bf16": "bf16", "f32": "fp32"}[options.precision]
-    words = [options.baseline_python, options.baseline, "--tuned", "--preset", options.preset, "--dtype", dtype,
-             "--threads", options.threads, "--batch-sentences", options.sentences // options.ranks,
-             "--processes", options.ranks, "--src-len", options.source_length, "--tgt-len", options.target_length,
-             "--attn-dropout", options.attention_dropout, "--act-dropout", options.activation_dropout,
-             "--steps", options.updates, "--warmup-steps", options.warmup]
+    words = [
+        options.baseline_python,
+        options.baseline,
+        "--tuned",
+        "--preset",
+        options.preset,
+        "--dtype",
+        dtype,
+        "--threads",
+        options.threads,
+        "--batch-sentences",
+        options.sentences // options.ranks,
+        "--processes",
+        options.ranks,
+        "--src-len",
+        options.source_length,
+        "--tgt-len",
+        options.target_length,
+        "--attn-dropout",
+        options.attention_dropout,
+        "--act-dropout",
+        options.activation_dropout,
+        "--steps",
+        options.updates,
+        "--warmup-steps",
+        options.warmup,
+    ]
     if options.dropout is not None:
         words += ["--dropout", options.dropout]
     if options.vocabulary is not None:
         if options.baseline != OWN_BASELINE:
-            sys.exit("bench: --vocabulary: only this repository's baseline has the option; leave it out with --baseline")
+            sys.exit(
+                "bench: --vocabulary: only this repository's baseline has the option; leave it out with --baseline"
+            )
         words += ["--vocabulary", options.vocabulary]
     return run([str(word) for word in words])
 
@@ -110,8 +150,12 @@ def report(mode: str, ours: comparison.Side, theirs: comparison.Side, pairs: int
 
 def against_pytorch(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     ours = side("ours", lambda: measure(options, programs, "--observed", 0))
-    theirs = comparison.Side("PyTorch", lambda: measure_pytorch(options), lambda one: one.number("tokens_per_s"),
-                             lambda one: one.memory_bytes)
+    theirs = comparison.Side(
+        "PyTorch",
+        lambda: measure_pytorch(options),
+        lambda one: one.number("tokens_per_s"),
+        lambda one: one.memory_bytes,
+    )
     return report("against_pytorch", ours, theirs, options.pairs)
 
 
@@ -129,8 +173,11 @@ def compare_ranks(options: argparse.Namespace, programs: pathlib.Path) -> dict[s
 
 def weak_scaling(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     """Tokens a second and rank of two ranks against those of one."""
-    ours = side("2 ranks, each", lambda: measure(options, programs, "--observed", 0, ranks=2, threads=1,
-                                                 sentences=2 * options.sentences), lambda one: target_rate(one) / 2)
+    ours = side(
+        "2 ranks, each",
+        lambda: measure(options, programs, "--observed", 0, ranks=2, threads=1, sentences=2 * options.sentences),
+        lambda one: target_rate(one) / 2,
+    )
     theirs = side("1 rank", lambda: measure(options, programs, "--observed", 0, ranks=1, threads=1))
     return report("weak_scaling", ours, theirs, options.pairs)
 
@@ -141,30 +188,52 @@ def real_text(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, 
     tokens = options.sentences * options.target_length
     text = ["--observed", "0", "--data", str(folder), "--tokens", str(tokens)]
     first = measure(options, programs, *text)
-    lengths = {f"{which}_length": figures.same_length(first.number(f"{which}_tokens_per_step"), options.sentences)
-               for which in ("source", "target")}
+    lengths = {
+        f"{which}_length": figures.same_length(first.number(f"{which}_tokens_per_step"), options.sentences)
+        for which in ("source", "target")
+    }
     fixed = lengths | {"vocabulary": int(first.number("vocabulary"))}
-    return report("text", side("text", lambda: measure(options, programs, *text), all_rate),
-                  side("one length", lambda: measure(options, programs, "--observed", 0, **fixed), all_rate), options.pairs,
-                  text=options.text, lengths=lengths, tokens_per_update=tokens)
+    return report(
+        "text",
+        side("text", lambda: measure(options, programs, *text), all_rate),
+        side("one length", lambda: measure(options, programs, "--observed", 0, **fixed), all_rate),
+        options.pairs,
+        text=options.text,
+        lengths=lengths,
+        tokens_per_update=tokens,
+    )
 
 
 def records_cost(one: Run, updates: int) -> dict[str, float]:
     """What the records of an update took: of the training thread, of the reporter's, and of the server; and their share of
     the time of all processors. Rates of runs in turns differ by more than that."""
-    cost = {"update_ms": one.number("report_ms"), "reporter_ms": one.number("reporter_processor_s") / updates * 1e3,
-            "server_ms": one.companion_s / updates * 1e3}
+    cost = {
+        "update_ms": one.number("report_ms"),
+        "reporter_ms": one.number("reporter_processor_s") / updates * 1e3,
+        "server_ms": one.companion_s / updates * 1e3,
+    }
     return cost | {"share": sum(cost.values()) / one.number("step_ms") / (os.cpu_count() or 1)}
 
 
 def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     costs = []
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, metrics_server(programs, pathlib.Path(folder)) as server:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, metrics_server(
+        programs, pathlib.Path(folder)
+    ) as server:
         spools = iter(range(10**6))
 
         def reporting() -> Run:
-            one = measure(options, programs, "--observed", 0, "--spool", f"{folder}/spool-{next(spools)}", "--server",
-                          server.address, companion=server.pid)
+            one = measure(
+                options,
+                programs,
+                "--observed",
+                0,
+                "--spool",
+                f"{folder}/spool-{next(spools)}",
+                "--server",
+                server.address,
+                companion=server.pid,
+            )
             costs.append(records_cost(one, options.warmup + options.updates * options.repeats))
             return one
 
@@ -172,16 +241,26 @@ def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[st
         theirs = side("silent", lambda: measure(options, programs, "--observed", 0), ours.rate)
         result = report("metrics_cost", ours, theirs, options.pairs)
     cost = {key: figures.spread([one[key] for one in costs]) for key in costs[0]}
-    print("processor time of an update's records: " + ", ".join(
-        f"{key.removesuffix('_ms')} {cost[key]['median']:.3f} ms" for key in ("update_ms", "reporter_ms", "server_ms")) +
-        f"; {cost['share']['median']:.2%} of the processors' time ({cost['share']['min']:.2%} to {cost['share']['max']:.2%})")
+    print(
+        "processor time of an update's records: "
+        + ", ".join(
+            f"{key.removesuffix('_ms')} {cost[key]['median']:.3f} ms"
+            for key in ("update_ms", "reporter_ms", "server_ms")
+        )
+        + f"; {cost['share']['median']:.2%} of the processors' time ({cost['share']['min']:.2%} to {cost['share']['max']:.2%})"
+    )
     return result | {"cost": cost}
 
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
-    for chosen, mode in ((options.against_pytorch, against_pytorch), (options.against_build, against_build),
-                         (options.compare_ranks, compare_ranks), (options.weak_scaling, weak_scaling),
-                         (options.text, real_text), (options.metrics_cost, metrics_cost)):
+    for chosen, mode in (
+        (options.against_pytorch, against_pytorch),
+        (options.against_build, against_build),
+        (options.compare_ranks, compare_ranks),
+        (options.weak_scaling, weak_scaling),
+        (options.text, real_text),
+        (options.metrics_cost, metrics_cost),
+    ):
         if chosen:
             return mode(options, programs)
     one = measure(options, programs)

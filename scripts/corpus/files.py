@@ -33,8 +33,12 @@ def main() -> int:
         size = held_out_default(len(kept))
         valid, test = (size if given is None else given for given in (arguments.valid, arguments.test))
         parts = parallel.split(kept, valid, test)
-        report = {"corpus": f"{arguments.source.name}, {arguments.target.name}", "sentence_pairs": len(pairs), "kept": len(kept),
-                  "dropped": dict(sorted(dropped.items()))}
+        report = {
+            "corpus": f"{arguments.source.name}, {arguments.target.name}",
+            "sentence_pairs": len(pairs),
+            "kept": len(kept),
+            "dropped": dict(sorted(dropped.items())),
+        }
         print(json.dumps(parallel.write_corpus(parts, ("src", "tgt"), arguments.output, report), ensure_ascii=False))
     except parallel.CorpusError as error:
         print(f"files.py: {error}", file=sys.stderr)

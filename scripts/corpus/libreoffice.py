@@ -23,7 +23,8 @@ OPAQUE = {"script", "style", "pre"}
 #: An end of sentence, with quotes and brackets that close after it, before something that may start one.
 _BOUNDARY = re.compile(r"(?<=[.!?])([\"'”“«»)\]]*) +(?=[\"'„“»«(\[]*[A-ZÄÖÜ0-9])")
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|No|Abb|Fig|usw|ggf|evtl|inkl|max|min|Std|Mr|Dr|\w|\d+)\.$")
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|No|Abb|Fig|usw|ggf|evtl|inkl|max|min|Std|Mr|Dr|\w|\d+)\.$"
+)
 
 
 class Paragraphs(html.parser.HTMLParser):
@@ -97,9 +98,13 @@ def split_pair(source: str, target: str) -> list[parallel.Pair]:
 def page_pairs(root: pathlib.Path) -> tuple[list[parallel.Pair], dict[str, int]]:
     """All sentence pairs of an unpacked tree in the order of its pages, and counts of the files and texts read."""
     english, german = (root / HELP / language / "text" for language in ("en-US", "de"))
-    pages = sorted(path.relative_to(english) for path in english.rglob("*.html") if (german / path.relative_to(english)).is_file())
+    pages = sorted(
+        path.relative_to(english) for path in english.rglob("*.html") if (german / path.relative_to(english)).is_file()
+    )
     if not pages:
-        raise parallel.CorpusError(f"{english} and {german} have no page in common: expected the two unpacked help packages")
+        raise parallel.CorpusError(
+            f"{english} and {german} have no page in common: expected the two unpacked help packages"
+        )
     pairs: list[parallel.Pair] = []
     paragraph_pairs = 0
     for page in pages:
@@ -123,7 +128,12 @@ def main() -> int:
         pairs, counts = page_pairs(arguments.root)
         kept, dropped = parallel.clean(pairs, parallel.Limits())
         parts = parallel.split(kept, arguments.valid, arguments.test)
-        report = {"corpus": "LibreOffice help (MPL-2.0)", **counts, "kept": len(kept), "dropped": dict(sorted(dropped.items()))}
+        report = {
+            "corpus": "LibreOffice help (MPL-2.0)",
+            **counts,
+            "kept": len(kept),
+            "dropped": dict(sorted(dropped.items())),
+        }
         print(json.dumps(parallel.write_corpus(parts, ("en", "de"), arguments.output, report), ensure_ascii=False))
     except parallel.CorpusError as error:
         print(f"libreoffice.py: {error}", file=sys.stderr)

@@ -106,8 +106,10 @@ def split(pairs: list[Pair], valid: int, test: int) -> dict[str, list[Pair]]:
     # Groups of many pairs are stock phrases: they stay in training, where nothing is lost by them.
     small = [group for group in groups if len(group) <= 4]
     if len(small) < 2 * (valid + test):
-        raise CorpusError(f"{len(pairs)} pairs with {len(small)} distinct sentences are too few to hold out "
-                          f"{valid} + {test} of them; lower --valid and --test")
+        raise CorpusError(
+            f"{len(pairs)} pairs with {len(small)} distinct sentences are too few to hold out "
+            f"{valid} + {test} of them; lower --valid and --test"
+        )
     small.sort(key=lambda group: hashlib.sha256("\t".join(group[0]).encode()).digest())
     held_out = {pair for group in small[: valid + test] for pair in group}
     return {
@@ -152,8 +154,9 @@ def write_atomically(path: pathlib.Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def write_corpus(parts: dict[str, list[Pair]], languages: tuple[str, str], output: pathlib.Path,
-                 report: dict[str, object]) -> dict[str, object]:
+def write_corpus(
+    parts: dict[str, list[Pair]], languages: tuple[str, str], output: pathlib.Path, report: dict[str, object]
+) -> dict[str, object]:
     """Writes PART.LANGUAGE for every part and side, and finally report.json, whose presence means that the corpus is complete."""
     output.mkdir(parents=True, exist_ok=True)
     counts: dict[str, object] = {}

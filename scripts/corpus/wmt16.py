@@ -65,8 +65,9 @@ def pairs_of(archive: pathlib.Path, names: tuple[str, str]) -> list[parallel.Pai
     """The sentence pairs of two members, which must have the same number of lines."""
     sides = [lines(text, name) for text, name in zip(members(archive, names), names)]
     if len(sides[0]) != len(sides[1]):
-        raise parallel.CorpusError(f"{archive}: {names[0]} has {len(sides[0])} sentences, {names[1]} has {len(sides[1])}: "
-                                   "expected as many")
+        raise parallel.CorpusError(
+            f"{archive}: {names[0]} has {len(sides[0])} sentences, {names[1]} has {len(sides[1])}: " "expected as many"
+        )
     return list(zip(*sides))
 
 
@@ -82,14 +83,21 @@ def main() -> int:
     parser.add_argument("output", type=pathlib.Path, help="folder for the corpus")
     arguments = parser.parse_args()
     try:
-        held_out_sets = {name: pairs_of(arguments.archives / archive, (source, target))
-                         for name, (archive, source, target) in HELD_OUT.items()}
-        held_out = {parallel.sentence_key(parallel.normalise(target)) for pairs in held_out_sets.values() for _, target in pairs}
+        held_out_sets = {
+            name: pairs_of(arguments.archives / archive, (source, target))
+            for name, (archive, source, target) in HELD_OUT.items()
+        }
+        held_out = {
+            parallel.sentence_key(parallel.normalise(target)) for pairs in held_out_sets.values() for _, target in pairs
+        }
         kept, dropped = parallel.clean(training_pairs(arguments.archives), parallel.Limits(min_words=1))
         train = [pair for pair in kept if parallel.sentence_key(pair[1]) not in held_out]
         dropped["held_out"] = len(kept) - len(train)
-        report = {"corpus": "WMT16 English-German", "sentence_pairs": len(kept) + dropped.total() - dropped["held_out"],
-                  "dropped": dict(sorted(dropped.items()))}
+        report = {
+            "corpus": "WMT16 English-German",
+            "sentence_pairs": len(kept) + dropped.total() - dropped["held_out"],
+            "dropped": dict(sorted(dropped.items())),
+        }
         parts = {"train": train, **held_out_sets}
         print(json.dumps(parallel.write_corpus(parts, ("en", "de"), arguments.output, report), ensure_ascii=False))
     except parallel.CorpusError as error:

@@ -16,24 +16,52 @@ import tarfile
 from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_parallel", "test_metering", "test_train",
-             "test_cuda", "test_mpi_nccl",
-             "bench_ops", "bench_train_step", "bench_decode", "bench_all_reduce")
+PROGRAMS = (
+    "worker",
+    "nmt",
+    "test_ops",
+    "test_layers",
+    "test_model",
+    "test_decode",
+    "test_parallel",
+    "test_metering",
+    "test_train",
+    "test_cuda",
+    "test_mpi_nccl",
+    "bench_ops",
+    "bench_train_step",
+    "bench_decode",
+    "bench_all_reduce",
+)
 MODULE = "libbabelring_cuda.so"
 OF_TESTS = ("libbabelring_cuda_emulated.so", "libfake_nvml.so", "libfake_old_nvml.so")
 # Libraries that the machine provides: the C library, and NVIDIA's on a machine with a GPU.
-LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
-                      r"|lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink))")
+LEFT_OUT = re.compile(
+    r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
+    r"|lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink))"
+)
 # Open MPI's plug-ins for networks and job managers, which would need more libraries, and for OpenSHMEM.
-PLUGINS_LEFT_OUT = re.compile(r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem")
+PLUGINS_LEFT_OUT = re.compile(
+    r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem"
+)
 SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix
-CARRIED = ("LICENSE", "scripts/gpu_check.sh", "scripts/gpu/*.py", "scripts/bench/torch_gpu_step.py", "configs/*.yaml",
-           "tests/golden/model/*.json")
+CARRIED = (
+    "LICENSE",
+    "scripts/gpu_check.sh",
+    "scripts/gpu/*.py",
+    "scripts/bench/torch_gpu_step.py",
+    "configs/*.yaml",
+    "tests/golden/model/*.json",
+)
 MAX_BYTES = 50 << 20
 # Name, vocabulary size, and the files for nmt prepare in the text folder.
 TEXTS = (
-    ("multi30k", 8000, {"--train": ["multi30k/train"], "--valid": ["multi30k/val"], "--test": ["multi30k/test_2016_flickr"]}),
+    (
+        "multi30k",
+        8000,
+        {"--train": ["multi30k/train"], "--valid": ["multi30k/val"], "--test": ["multi30k/test_2016_flickr"]},
+    ),
     ("tatoeba", 16000, {"--train": ["tatoeba/train"], "--valid": ["tatoeba/dev"]}),
     ("wmt", 32000, {"--train": ["wmt16-train/europarl-v7-head", "wmt16-train/opennmt-10k"]}),
 )
@@ -93,8 +121,11 @@ def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
     if missing:
         stop(f"{programs} has no {', '.join(missing)}")
     launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
-    plugins = [file for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
-               if not PLUGINS_LEFT_OUT.search(file.name)]
+    plugins = [
+        file
+        for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
+        if not PLUGINS_LEFT_OUT.search(file.name)
+    ]
     if not plugins:
         stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
     for file in ours:
@@ -105,8 +136,12 @@ def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
         put(file, out / PLUGINS / file.name, "$ORIGIN/../../../..")
     for name, file in sorted(libraries([*ours, *launchers, *plugins]).items()):
         put(file, out / "lib" / name, "$ORIGIN")
-    shutil.copytree("/usr/share/openmpi", out / "share" / "openmpi", dirs_exist_ok=True,
-                    ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))])
+    shutil.copytree(
+        "/usr/share/openmpi",
+        out / "share" / "openmpi",
+        dirs_exist_ok=True,
+        ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))],
+    )
 
 
 def lay_texts(programs: pathlib.Path, text: pathlib.Path, out: pathlib.Path) -> list[str]:
@@ -133,9 +168,15 @@ def lay_scripts(out: pathlib.Path) -> None:
 
 
 def describe(programs: pathlib.Path, texts: list[str]) -> dict[str, object]:
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    return {"version": run(programs / "nmt", "--version").strip(), "commit": commit.stdout.strip(),
-            "packed": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "texts": texts}
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return {
+        "version": run(programs / "nmt", "--version").strip(),
+        "commit": commit.stdout.strip(),
+        "packed": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "texts": texts,
+    }
 
 
 def pack(folder: pathlib.Path, file: pathlib.Path) -> int:
@@ -148,8 +189,12 @@ def pack(folder: pathlib.Path, file: pathlib.Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/gpu_bundle.sh")
     parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--text", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt16-train, NAME.{en,de}.gz in each")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu-bundle", help="folder; FOLDER.tar.xz is the bundle")
+    parser.add_argument(
+        "--text", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt16-train, NAME.{en,de}.gz in each"
+    )
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=ROOT / "build" / "gpu-bundle", help="folder; FOLDER.tar.xz is the bundle"
+    )
     options = parser.parse_args()
     out = options.out.resolve()
     if out.exists() and not (out / "bundle.json").exists() and any(out.iterdir()):

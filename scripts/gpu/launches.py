@@ -13,7 +13,11 @@ def small_models(stage: Stage) -> list[tuple[str, str, int]]:
     for preset, text, tokens in cases(stage):
         if preset == "big" or not (stage.setting.data / text / "manifest.json").is_file():
             continue
-        found += [(preset, text, tokens)] if preset == "base" or stage.setting.quick else [(preset, text, 2048), (preset, text, tokens)]
+        found += (
+            [(preset, text, tokens)]
+            if preset == "base" or stage.setting.quick
+            else [(preset, text, 2048), (preset, text, tokens)]
+        )
     return found
 
 
@@ -27,16 +31,42 @@ def one_shape(stage: Stage, figures: Figures) -> list[str]:
     """Repeats updates of one shape, with dropout. Returns a line per case whose losses are not bit-equal."""
     quick, different = stage.setting.quick, []
     for preset, sentences in (("tiny", 16),) if quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
-        words = [stage.setting.program("bench_train_step"), "--preset", preset, "--sentences", sentences, "--dropout", 0.1,
-                 "--attention-dropout", 0.1, "--updates", 2 if quick else 40, "--warmup", 1 if quick else 8, "--threads", threads(stage),
-                 "--products", stage.folder / f"{preset}-{sentences}.jsonl"]  # the same algorithms, so the same bits
+        words = [
+            stage.setting.program("bench_train_step"),
+            "--preset",
+            preset,
+            "--sentences",
+            sentences,
+            "--dropout",
+            0.1,
+            "--attention-dropout",
+            0.1,
+            "--updates",
+            2 if quick else 40,
+            "--warmup",
+            1 if quick else 8,
+            "--threads",
+            threads(stage),
+            "--products",
+            stage.folder / f"{preset}-{sentences}.jsonl",
+        ]  # the same algorithms, so the same bits
         on, off = with_and_without(stage, words)
         same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
-        figures["rows"].append({"preset": preset, "of": "one shape", "target_tokens": sentences * 32, "with_ms": on["step_ms"],
-                                "without_ms": off["step_ms"], "same_losses": same})
+        figures["rows"].append(
+            {
+                "preset": preset,
+                "of": "one shape",
+                "target_tokens": sentences * 32,
+                "with_ms": on["step_ms"],
+                "without_ms": off["step_ms"],
+                "same_losses": same,
+            }
+        )
         stage.keep(figures)
         if not same:
-            different.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
+            different.append(
+                f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}"
+            )
     return different
 
 
@@ -49,22 +79,55 @@ def graphs(stage: Stage) -> tuple[str, Figures]:
     for preset, text, tokens in small_models(stage):
         before = WARM_UP if stage.setting.quick else 60  # most sizes have come twice by then
         on, off = with_and_without(stage, step_words(stage, preset, text, tokens, before))
-        figures["rows"].append({"preset": preset, "of": text, "target_tokens": tokens, "with_ms": on["step_ms"],
-                                "without_ms": off["step_ms"]})
+        figures["rows"].append(
+            {
+                "preset": preset,
+                "of": text,
+                "target_tokens": tokens,
+                "with_ms": on["step_ms"],
+                "without_ms": off["step_ms"],
+            }
+        )
         stage.keep(figures)
-    return ", ".join(f"{row['preset']} {row['with_ms'] / row['without_ms']:.2f} of the time without" for row in figures["rows"]), figures
+    return (
+        ", ".join(
+            f"{row['preset']} {row['with_ms'] / row['without_ms']:.2f} of the time without" for row in figures["rows"]
+        ),
+        figures,
+    )
 
 
 def meter(stage: Stage) -> tuple[str, Figures]:
     """Updates while a thread reads the GPU's figures by NVML, as in training, and without: without, with, with, without."""
     figures: Figures = {"rows": []}
     for preset, text, tokens in small_models(stage):
-        words = [*step_words(stage, preset, text, tokens), "--observed", 0, "--peak-seconds", 0.01, "--device", stage.setting.device]
-        rates = [stage.run(*words, *more).json()["target_tokens_per_s"] for more in ([], ["--gpu-meter"], ["--gpu-meter"], [])]
-        figures["rows"].append({"preset": preset, "without_tokens_per_s": (rates[0] + rates[3]) / 2,
-                                "with_tokens_per_s": (rates[1] + rates[2]) / 2})
+        words = [
+            *step_words(stage, preset, text, tokens),
+            "--observed",
+            0,
+            "--peak-seconds",
+            0.01,
+            "--device",
+            stage.setting.device,
+        ]
+        rates = [
+            stage.run(*words, *more).json()["target_tokens_per_s"]
+            for more in ([], ["--gpu-meter"], ["--gpu-meter"], [])
+        ]
+        figures["rows"].append(
+            {
+                "preset": preset,
+                "without_tokens_per_s": (rates[0] + rates[3]) / 2,
+                "with_tokens_per_s": (rates[1] + rates[2]) / 2,
+            }
+        )
         stage.keep(figures)
     if not figures["rows"]:
         raise Missing("no prepared text")
-    return "tokens/s with NVML read by those without: " + ", ".join(
-        f"{row['preset']} {row['with_tokens_per_s'] / row['without_tokens_per_s']:.3f}" for row in figures["rows"]), figures
+    return (
+        "tokens/s with NVML read by those without: "
+        + ", ".join(
+            f"{row['preset']} {row['with_tokens_per_s'] / row['without_tokens_per_s']:.3f}" for row in figures["rows"]
+        ),
+        figures,
+    )

@@ -38,11 +38,21 @@ def said(*words: str) -> str:
 
 def describe() -> dict[str, object]:
     asked = "name,driver_version,memory.total,power.limit,clocks.max.sm,clocks.max.memory"
-    processor = [line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                 if line.startswith("model name")]
-    return {"gpus": [line.strip() for line in said("nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader").splitlines()],
-            "processor": processor[0] if processor else platform.machine(), "processors": os.cpu_count(),
-            "kernel": platform.release(), "python": platform.python_version(), "libc": " ".join(platform.libc_ver())}
+    processor = [
+        line.partition(":")[2].strip()
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "gpus": [
+            line.strip() for line in said("nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader").splitlines()
+        ],
+        "processor": processor[0] if processor else platform.machine(),
+        "processors": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "libc": " ".join(platform.libc_ver()),
+    }
 
 
 def wheel_folders(python: str) -> list[pathlib.Path]:
@@ -82,15 +92,24 @@ def packages(python: str) -> list[str]:
 def environment(root: pathlib.Path, programs: pathlib.Path, python: str) -> dict[str, str]:
     """The environment of our programs. In a bundle Open MPI is not in the folder it was built for, and there is no ssh."""
     # Containers often forbid process_vm_readv, which Open MPI's shared memory would use for large messages.
-    changed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "BABELRING_SOURCE_DIR": str(root),
-               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    changed = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "BABELRING_SOURCE_DIR": str(root),
+        "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    }
     folders = library_folders(python)
     if folders:
         changed["LD_LIBRARY_PATH"] = ":".join(folders)
     if (root / "bundle.json").exists():
-        changed |= {"OPAL_PREFIX": str(root), "PATH": f"{programs}:{os.environ.get('PATH', '/usr/bin:/bin')}",
-                    "OMPI_MCA_plm": "isolated", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp",
-                    "PMIX_MCA_pcompress_base_silence_warning": "1"}
+        changed |= {
+            "OPAL_PREFIX": str(root),
+            "PATH": f"{programs}:{os.environ.get('PATH', '/usr/bin:/bin')}",
+            "OMPI_MCA_plm": "isolated",
+            "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_btl": "self,vader,tcp",
+            "PMIX_MCA_pcompress_base_silence_warning": "1",
+        }
     return dict(os.environ) | changed
 
 

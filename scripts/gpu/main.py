@@ -56,8 +56,18 @@ FIRST = (
 )
 PARTS = (
     *FIRST,
-    *(Part(name, tests.test_program, 120, beside=True) for name in
-      ("test_layers", "test_model", "test_decode", "test_parallel", "test_metering", "test_train", "test_cuda")),
+    *(
+        Part(name, tests.test_program, 120, beside=True)
+        for name in (
+            "test_layers",
+            "test_model",
+            "test_decode",
+            "test_parallel",
+            "test_metering",
+            "test_train",
+            "test_cuda",
+        )
+    ),
     Part("routes", tests.routes, 120, beside=True),
     Part("compile_torch", speed.compile_torch, 150, beside=True),
     Part("determinism", training.determinism, 60, 20),
@@ -77,14 +87,19 @@ PARTS = (
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/gpu_check.sh")
-    parser.add_argument("--first", action="store_true", help=f"only {', '.join(part.name for part in FIRST)}, in two minutes")
+    parser.add_argument(
+        "--first", action="store_true", help=f"only {', '.join(part.name for part in FIRST)}, in two minutes"
+    )
     parser.add_argument("--minutes", type=float, help="for all parts together; default 9, with --first 2")
     parser.add_argument("--only", nargs="+", metavar="PART", help="these parts; --list names them")
     parser.add_argument("--skip", nargs="+", metavar="PART", default=[])
     parser.add_argument("--list", action="store_true", help="name the parts and end")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
-                        help="cpu: runs the parts that need no GPU, in small sizes")
-    parser.add_argument("--bin", type=pathlib.Path, help=f"folder of programs; default: the first with a worker of {', '.join(BUILDS)}")
+    parser.add_argument(
+        "--device", choices=["cuda", "cpu"], default="cuda", help="cpu: runs the parts that need no GPU, in small sizes"
+    )
+    parser.add_argument(
+        "--bin", type=pathlib.Path, help=f"folder of programs; default: the first with a worker of {', '.join(BUILDS)}"
+    )
     parser.add_argument("--data", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt, each of nmt prepare")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check"), help="folder of the results")
     parser.add_argument("--torch-python", default="python3", help="a Python with PyTorch")
@@ -147,9 +162,15 @@ class Check:
         self.unwritten = str(error)
 
     def whole(self) -> Figures:
-        return {"date": self._date, "device": self.setting.device, "machine": self._machine, "bundle": self._bundle,
-                "seconds": round(time.monotonic() - self.began, 1), "stopped": STOPPED.is_set(),
-                "parts": list(self._results.values())}
+        return {
+            "date": self._date,
+            "device": self.setting.device,
+            "machine": self._machine,
+            "bundle": self._bundle,
+            "seconds": round(time.monotonic() - self.began, 1),
+            "stopped": STOPPED.is_set(),
+            "parts": list(self._results.values()),
+        }
 
     def store(self, part: str, result: Figures) -> str:
         """Adds to a part's result and writes everything; returns the text in brief."""
@@ -176,7 +197,9 @@ class Check:
         try:
             if allowed < self.least(part) - KILLING or STOPPED.is_set():
                 raise Late("not run: the time was over")
-            stage = Stage(self.setting, part.name, allowed, self.log, lambda figures: self.store(part.name, {"figures": figures}))
+            stage = Stage(
+                self.setting, part.name, allowed, self.log, lambda figures: self.store(part.name, {"figures": figures})
+            )
             result["found"], result["figures"] = part.run(stage)
             result["status"] = "passed"
         except Missing as missing:
@@ -190,7 +213,11 @@ class Check:
             result |= {"status": "failed", "found": f"{type(error).__name__}: {error}"}
         result["seconds"] = round(time.monotonic() - began, 1)
         self.store(part.name, result)
-        print(f"{part.name}: {result['status']} after {result['seconds']} s: {result['found']}", file=sys.stderr, flush=True)
+        print(
+            f"{part.name}: {result['status']} after {result['seconds']} s: {result['found']}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def run_all(self, parts: list[Part]) -> None:
         """Runs the parts in order; the first parallel part starts all of them."""
@@ -218,8 +245,16 @@ def main() -> None:
     for old in options.out.glob("gpu_check.*"):
         old.unlink()
     work = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))
-    setting = Setting(ROOT, programs, (options.data or ROOT / "data").resolve(), work, options.out.resolve(), options.device,
-                      machine.environment(ROOT, programs, options.torch_python), options.torch_python)
+    setting = Setting(
+        ROOT,
+        programs,
+        (options.data or ROOT / "data").resolve(),
+        work,
+        options.out.resolve(),
+        options.device,
+        machine.environment(ROOT, programs, options.torch_python),
+        options.torch_python,
+    )
     print(f"gpu_check: programs of {programs}", file=sys.stderr)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop_all())

@@ -11,9 +11,12 @@ MAX_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest exp
 
 
 def peaks_of(result: Figures) -> Figures:
-    return {"bf16_tflop_per_s": result["peaks"]["bf16_gflop_per_s"] / 1e3, "f32_tflop_per_s":
-            result["peaks"]["f32_gflop_per_s"] / 1e3, "copy_gb_per_s": result["peaks"]["triad_gb_per_s"],
-            "read_gb_per_s": result["peaks"]["read_gb_per_s"]}
+    return {
+        "bf16_tflop_per_s": result["peaks"]["bf16_gflop_per_s"] / 1e3,
+        "f32_tflop_per_s": result["peaks"]["f32_gflop_per_s"] / 1e3,
+        "copy_gb_per_s": result["peaks"]["triad_gb_per_s"],
+        "read_gb_per_s": result["peaks"]["read_gb_per_s"],
+    }
 
 
 def threads(stage: Stage) -> int:
@@ -40,8 +43,20 @@ class Ops:
         sizes = ["--tokens", 64, "--repeats", 1] if setting.quick else ["--tokens", 25600, "--repeats", 5]
         seconds = max(self.stage.left() - 10, 1)  # the last op begun takes some
         try:
-            done = self.stage.run(setting.program("bench_ops"), "--device", setting.device, "--threads", threads(self.stage), *sizes,
-                                  "--rows", file, "--seconds", seconds, *words, environment=environment).json()
+            done = self.stage.run(
+                setting.program("bench_ops"),
+                "--device",
+                setting.device,
+                "--threads",
+                threads(self.stage),
+                *sizes,
+                "--rows",
+                file,
+                "--seconds",
+                seconds,
+                *words,
+                environment=environment,
+            ).json()
             self.figures.setdefault("backend", done["backend"])
             self.figures.setdefault("peaks", peaks_of(done))
             if done["left_out"] > 0:
@@ -58,8 +73,11 @@ class Ops:
     def judge(self) -> tuple[str, Figures]:
         rows, peak = self.figures["rows"], self.figures.get("peaks", {})
         crashed = [f"{row['op']}: {row['failure']}" for row in rows if "failure" in row]
-        wrong = [f"{row['op']} ({row['error']})" for row in rows
-                 if "failure" not in row and not (row["error"] is not None and row["error"] <= MAX_ERROR[row["type"]])]
+        wrong = [
+            f"{row['op']} ({row['error']})"
+            for row in rows
+            if "failure" not in row and not (row["error"] is not None and row["error"] <= MAX_ERROR[row["type"]])
+        ]
         problems = [*self.problems, *crashed]
         if wrong:
             problems.append(f"{len(wrong)} of {len(rows)} ops are off by more than {MAX_ERROR}: {', '.join(wrong[:3])}")
@@ -69,16 +87,26 @@ class Ops:
             raise Late(f"{len(rows)} ops right; {self.late}", self.figures)
         if not rows:
             raise Failed("no op was measured", self.figures)
-        return (f"{len(rows)} ops right; peaks {peak['bf16_tflop_per_s']:.0f} TFLOP/s in bf16, {peak['f32_tflop_per_s']:.0f} in f32, "
-                f"{peak['copy_gb_per_s'] / 1e3:.2f} TB/s"), self.figures
+        return (
+            f"{len(rows)} ops right; peaks {peak['bf16_tflop_per_s']:.0f} TFLOP/s in bf16, {peak['f32_tflop_per_s']:.0f} in f32, "
+            f"{peak['copy_gb_per_s'] / 1e3:.2f} TB/s"
+        ), self.figures
 
 
 def hot_ops(stage: Stage) -> tuple[str, Figures]:
     """The ops of base whose time is the least certain: attention by length, the embedding's gradient, cross-entropy."""
     found = Ops(stage)
     preset = "tiny" if stage.setting.quick else "base"
-    found.measure("", "--preset", preset, "--only", "embedding_backward bf16", "cross_entropy bf16", "attention_forward bf16",
-                  "attention_backward bf16")
+    found.measure(
+        "",
+        "--preset",
+        preset,
+        "--only",
+        "embedding_backward bf16",
+        "cross_entropy bf16",
+        "attention_forward bf16",
+        "attention_backward bf16",
+    )
     return found.judge()
 
 
@@ -91,8 +119,15 @@ def ops(stage: Stage) -> tuple[str, Figures]:
     found.measure("", "--preset", "base", "--only", "bf16", "adam_update", "squared_norm")
     found.measure(" of big", "--preset", "big", "--only", "bf16")
     for route in ("products", "short", "cudnn"):
-        found.measure(f" by {route}", "--preset", "base", "--only", "attention_forward bf16", "attention_backward bf16",
-                      environment={"BABELRING_CUDA_ATTENTION": route})
+        found.measure(
+            f" by {route}",
+            "--preset",
+            "base",
+            "--only",
+            "attention_forward bf16",
+            "attention_backward bf16",
+            environment={"BABELRING_CUDA_ATTENTION": route},
+        )
     found.measure(" in f32", "--preset", "base", "--only", "f32")
     return found.judge()
 
@@ -105,13 +140,27 @@ def products(stage: Stage) -> tuple[str, Figures]:
     file.unlink(missing_ok=True)
     figures: Figures = {"rows": []}
     tokens = 64 if setting.quick else 25600
-    words = [setting.program("bench_ops"), "--products", "--device", setting.device, "--threads", threads(stage), "--tokens", tokens,
-             "--rows", file, "--preset", *(["tiny"] if setting.quick else ["base", "big"])]
+    words = [
+        setting.program("bench_ops"),
+        "--products",
+        "--device",
+        setting.device,
+        "--threads",
+        threads(stage),
+        "--tokens",
+        tokens,
+        "--rows",
+        file,
+        "--preset",
+        *(["tiny"] if setting.quick else ["base", "big"]),
+    ]
     try:
         stage.run(*words).require()
     finally:
         if file.exists():
-            figures["rows"] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+            figures["rows"] = [
+                json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.endswith("}")
+            ]
             stage.keep(figures)
     rows = [row for row in figures["rows"] if "failure" not in row]
     crashed = [f"{row['layer']} of {row['preset']}: {row['failure']}" for row in figures["rows"] if "failure" in row]
@@ -123,8 +172,11 @@ def products(stage: Stage) -> tuple[str, Figures]:
         raise Failed("no product was reported", figures)
     without = [row for row in rows if not row["found"]]
     first, best = (sum(row[key] for row in rows) for key in ("first_ms", "chosen_ms"))
-    return (f"{len(rows)} products, each once: {best:.2f} ms, by cuBLASLt's first proposals {first:.2f} ms; {len(without)} without "
-            f"their epilogue" + (f": {', '.join(sorted({row['epilogue'] or 'none' for row in without}))}" if without else "")), figures
+    return (
+        f"{len(rows)} products, each once: {best:.2f} ms, by cuBLASLt's first proposals {first:.2f} ms; {len(without)} without "
+        f"their epilogue"
+        + (f": {', '.join(sorted({row['epilogue'] or 'none' for row in without}))}" if without else "")
+    ), figures
 
 
 def all_reduce(stage: Stage) -> tuple[str, Figures]:
@@ -132,8 +184,21 @@ def all_reduce(stage: Stage) -> tuple[str, Figures]:
     many = 2 if stage.setting.quick else min(machine.count_gpus()[0], 8)
     if many < 2:
         raise Missing("skipped: there is one GPU, and each rank needs its own")
-    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", many, stage.setting.program("bench_all_reduce"), "--device",
-             stage.setting.device, "--repeats", 2 if stage.setting.quick else 5, "--largest-mb", 1 if stage.setting.quick else 100]
+    words = [
+        "mpirun",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "-np",
+        many,
+        stage.setting.program("bench_all_reduce"),
+        "--device",
+        stage.setting.device,
+        "--repeats",
+        2 if stage.setting.quick else 5,
+        "--largest-mb",
+        1 if stage.setting.quick else 100,
+    ]
     figures = stage.run(*words).json()
     best: dict[str, float] = {}
     for row in figures["rows"]:

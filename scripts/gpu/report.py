@@ -33,9 +33,18 @@ def gigabytes(value: object) -> str:
 
 
 def ops_table(figures: Figures) -> list[str]:
-    rows = [(row["op"], number(1e3 * row["ms"], ",.1f"), f"{number(row['rate'])} {row['unit']}", number(row["share_of_peak"], ".0%"),
-             number(row["error"], ".1e")) if "failure" not in row else (row["op"], "-", row["failure"], "-", "-")
-            for row in figures.get("rows", [])]
+    rows = [
+        (
+            row["op"],
+            number(1e3 * row["ms"], ",.1f"),
+            f"{number(row['rate'])} {row['unit']}",
+            number(row["share_of_peak"], ".0%"),
+            number(row["error"], ".1e"),
+        )
+        if "failure" not in row
+        else (row["op"], "-", row["failure"], "-", "-")
+        for row in figures.get("rows", [])
+    ]
     if not rows:
         return []
     peaks = ", ".join(f"{name} {value:,.1f}" for name, value in figures.get("peaks", {}).items())
@@ -44,10 +53,21 @@ def ops_table(figures: Figures) -> list[str]:
 
 def products_table(figures: Figures) -> list[str]:
     """Epilogue and algorithm of each matmul, and the gain of choosing by time."""
-    rows = [(row["preset"], row["layer"], row["product"], (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
-             number(row["waves"], ".2f"), number(1e3 * row["first_ms"], ",.1f"), number(1e3 * row["chosen_ms"], ",.1f"), row["algorithm"])
-            if "failure" not in row else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")
-            for row in figures.get("rows", [])]
+    rows = [
+        (
+            row["preset"],
+            row["layer"],
+            row["product"],
+            (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
+            number(row["waves"], ".2f"),
+            number(1e3 * row["first_ms"], ",.1f"),
+            number(1e3 * row["chosen_ms"], ",.1f"),
+            row["algorithm"],
+        )
+        if "failure" not in row
+        else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")
+        for row in figures.get("rows", [])
+    ]
     head = ("model", "layer", "product", "epilogue", "waves", "first, us", "chosen, us", "settings")
     return table(head, rows) if rows else []
 
@@ -61,43 +81,111 @@ def updates_table(figures: Figures) -> list[str]:
                 continue
             one = row[name]
             how = f"PyTorch {figures.get('torch')}, {one['attention']}, {one['compile']}" if name == "torch" else "ours"
-            rows.append((row["preset"], how, number(one["target_tokens_per_s"]), number(one["step_ms"], ".2f"),
-                         number(one["flop_utilisation"], ".1%"), gigabytes(one.get("device_used_bytes")),
-                         f"{one['first_loss']:.3f} to {one['last_loss']:.3f}", number(row.get("ratio"), ".2f") if name == "ours" else ""))
-    return table(("model", "by", "target tokens/s", "update, ms", "FLOP utilisation", "memory, GB", "loss", "ours / PyTorch"),
-                 rows) if rows else []
+            rows.append(
+                (
+                    row["preset"],
+                    how,
+                    number(one["target_tokens_per_s"]),
+                    number(one["step_ms"], ".2f"),
+                    number(one["flop_utilisation"], ".1%"),
+                    gigabytes(one.get("device_used_bytes")),
+                    f"{one['first_loss']:.3f} to {one['last_loss']:.3f}",
+                    number(row.get("ratio"), ".2f") if name == "ours" else "",
+                )
+            )
+    return (
+        table(
+            (
+                "model",
+                "by",
+                "target tokens/s",
+                "update, ms",
+                "FLOP utilisation",
+                "memory, GB",
+                "loss",
+                "ours / PyTorch",
+            ),
+            rows,
+        )
+        if rows
+        else []
+    )
 
 
 def graphs_table(figures: Figures) -> list[str]:
-    rows = [(row["preset"], row["of"], row["target_tokens"], number(row["with_ms"], ".2f"), number(row["without_ms"], ".2f"),
-             {True: "the same", False: "DIFFERENT", None: ""}[row.get("same_losses")])
-            for row in figures.get("rows", [])]
-    return table(("model", "updates of", "target tokens", "with graphs, ms", "without, ms", "losses"), rows) if rows else []
+    rows = [
+        (
+            row["preset"],
+            row["of"],
+            row["target_tokens"],
+            number(row["with_ms"], ".2f"),
+            number(row["without_ms"], ".2f"),
+            {True: "the same", False: "DIFFERENT", None: ""}[row.get("same_losses")],
+        )
+        for row in figures.get("rows", [])
+    ]
+    return (
+        table(("model", "updates of", "target tokens", "with graphs, ms", "without, ms", "losses"), rows)
+        if rows
+        else []
+    )
 
 
 def meter_table(figures: Figures) -> list[str]:
-    rows = [(row["preset"], number(row["with_tokens_per_s"]), number(row["without_tokens_per_s"])) for row in figures.get("rows", [])]
+    rows = [
+        (row["preset"], number(row["with_tokens_per_s"]), number(row["without_tokens_per_s"]))
+        for row in figures.get("rows", [])
+    ]
     return table(("model", "target tokens/s while NVML is read", "without"), rows) if rows else []
 
 
 def update_ops_table(figures: Figures) -> list[str]:
     """Where an update's time goes, by op."""
-    rows = [(row["preset"], op["op"], op["calls"], number(op["ms"], ",.3f"), number(op.get("floor_ms"), ",.3f"))
-            for row in figures.get("rows", []) for op in row.get("ops", [])]
+    rows = [
+        (row["preset"], op["op"], op["calls"], number(op["ms"], ",.3f"), number(op.get("floor_ms"), ",.3f"))
+        for row in figures.get("rows", [])
+        for op in row.get("ops", [])
+    ]
     return table(("model", "op", "calls", "ms", "floor, ms"), rows) if rows else []
 
 
 def decode_table(figures: Figures) -> list[str]:
-    rows = [(row["data"], number(row["parameters"]), row["beam"], row["batch_sentences"], number(row["sentences_per_s"], ",.1f"),
-             number(row["target_tokens_per_s"]), number(row["error"], ".1e")) for row in figures.get("rows", [])]
-    head = ("text", "parameters", "beam", "sentences a batch", "sentences/s", "target tokens/s", "scores from the processor's")
+    rows = [
+        (
+            row["data"],
+            number(row["parameters"]),
+            row["beam"],
+            row["batch_sentences"],
+            number(row["sentences_per_s"], ",.1f"),
+            number(row["target_tokens_per_s"]),
+            number(row["error"], ".1e"),
+        )
+        for row in figures.get("rows", [])
+    ]
+    head = (
+        "text",
+        "parameters",
+        "beam",
+        "sentences a batch",
+        "sentences/s",
+        "target tokens/s",
+        "scores from the processor's",
+    )
     return table(head, rows) if rows else []
 
 
 def all_reduce_table(figures: Figures) -> list[str]:
-    rows = [(row["algorithm"], number(row["payload_bytes"] / 1e6, ",.2f"), number(row["bucket_bytes"] / 1e6, ",.2f"),
-             number(row["median_ms"], ".3f"), number(row["bus_gb_per_s"], ".2f"), number(row["error"], ".1e"))
-            for row in figures.get("rows", [])]
+    rows = [
+        (
+            row["algorithm"],
+            number(row["payload_bytes"] / 1e6, ",.2f"),
+            number(row["bucket_bytes"] / 1e6, ",.2f"),
+            number(row["median_ms"], ".3f"),
+            number(row["bus_gb_per_s"], ".2f"),
+            number(row["error"], ".1e"),
+        )
+        for row in figures.get("rows", [])
+    ]
     return table(("all-reduce by", "MB", "in buckets of, MB", "ms", "bus, GB/s", "error"), rows) if rows else []
 
 
@@ -118,8 +206,12 @@ def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
     models = {row["preset"]: row["ours"] for row in figures_of(whole, "updates").get("rows", [])}
     if "base" in models:
         bar("transformer-base, target tokens/s", models["base"]["target_tokens_per_s"], 1e6, ",.0f", at_least)
-    compared = [row["ratio"] for part in ("torch_base", "torch") for row in figures_of(whole, part).get("rows", [])
-                if row["preset"] == "base"]
+    compared = [
+        row["ratio"]
+        for part in ("torch_base", "torch")
+        for row in figures_of(whole, part).get("rows", [])
+        if row["preset"] == "base"
+    ]
     if compared:  # beside PyTorch's fastest mode
         bar("transformer-base, beside PyTorch compiled", min(compared), 1.2, ".2f", at_least)
     if "big" in models:
@@ -135,16 +227,29 @@ def text_of(whole: Figures, brief: bool) -> str:
     """`brief`: without the long tables."""
     gpus = "; ".join(whole["machine"]["gpus"]) or "none"
     backend = figures_of(whole, "hot_ops").get("backend", "")
-    lines = [f"# GPU check, {whole['date']}", "", f"GPU: {gpus}. {backend}", "",
-             *table(("part", "result", "s", "found"), [(part["part"], part["status"], part["seconds"], part["found"])
-                                                      for part in whole["parts"]])]
+    lines = [
+        f"# GPU check, {whole['date']}",
+        "",
+        f"GPU: {gpus}. {backend}",
+        "",
+        *table(
+            ("part", "result", "s", "found"),
+            [(part["part"], part["status"], part["seconds"], part["found"]) for part in whole["parts"]],
+        ),
+    ]
     for title, part, make, is_long in (
-            ("Updates", "updates", updates_table, False), ("Ops of an update", "updates", update_ops_table, True),
-            ("Products", "products", products_table, False),
-            ("Beside PyTorch: base", "torch_base", updates_table, False), ("Beside PyTorch", "torch", updates_table, False),
-            ("CUDA graphs", "graphs", graphs_table, False), ("NVML", "meter", meter_table, False), ("Ops that decide", "hot_ops", ops_table, False),
-            ("Ops", "ops", ops_table, True), ("All-reduces", "all_reduce", all_reduce_table, True),
-            ("Beam search", "decode", decode_table, False)):
+        ("Updates", "updates", updates_table, False),
+        ("Ops of an update", "updates", update_ops_table, True),
+        ("Products", "products", products_table, False),
+        ("Beside PyTorch: base", "torch_base", updates_table, False),
+        ("Beside PyTorch", "torch", updates_table, False),
+        ("CUDA graphs", "graphs", graphs_table, False),
+        ("NVML", "meter", meter_table, False),
+        ("Ops that decide", "hot_ops", ops_table, False),
+        ("Ops", "ops", ops_table, True),
+        ("All-reduces", "all_reduce", all_reduce_table, True),
+        ("Beam search", "decode", decode_table, False),
+    ):
         if brief and is_long:
             continue
         body = make(figures_of(whole, part))

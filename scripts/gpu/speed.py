@@ -30,8 +30,23 @@ def step_words(stage: Stage, preset: str, text: str, tokens: int, warm_up: int |
     timed, before = sizes(stage)
     if warm_up is not None:
         before = warm_up
-    return [stage.setting.program("bench_train_step"), "--preset", preset, "--data", stage.setting.prepared(text), "--tokens",
-            tokens, "--dropout", 0.1, "--updates", timed, "--warmup", before, "--threads", threads(stage)]
+    return [
+        stage.setting.program("bench_train_step"),
+        "--preset",
+        preset,
+        "--data",
+        stage.setting.prepared(text),
+        "--tokens",
+        tokens,
+        "--dropout",
+        0.1,
+        "--updates",
+        timed,
+        "--warmup",
+        before,
+        "--threads",
+        threads(stage),
+    ]
 
 
 def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
@@ -48,9 +63,24 @@ def torch_words(stage: Stage, case: tuple[str, str, int], modes: tuple[str, ...]
     """`modes`: ways of compiling."""
     setting = stage.setting
     timed, before = sizes(stage)
-    return [setting.torch_python, setting.root / "scripts" / "bench" / "torch_gpu_step.py", "--batches", batches(stage, *case),
-            "--preset", case[0], "--dropout", 0.1, "--updates", timed, "--warmup", before, "--device", setting.device, "--modes",
-            *(("eager",) if setting.quick else modes)]
+    return [
+        setting.torch_python,
+        setting.root / "scripts" / "bench" / "torch_gpu_step.py",
+        "--batches",
+        batches(stage, *case),
+        "--preset",
+        case[0],
+        "--dropout",
+        0.1,
+        "--updates",
+        timed,
+        "--warmup",
+        before,
+        "--device",
+        setting.device,
+        "--modes",
+        *(("eager",) if setting.quick else modes),
+    ]
 
 
 def require_torch(stage: Stage) -> str:
@@ -76,7 +106,11 @@ def compile_torch(stage: Stage) -> tuple[str, Figures]:
     def one(case: tuple[str, str, int], mode: str) -> None:
         name = f"{case[0]} {mode}"
         try:
-            figures[name] = stage.run("nice", "-n", 10, *torch_words(stage, case, (mode,)), environment=cache(stage)).require().seconds
+            figures[name] = (
+                stage.run("nice", "-n", 10, *torch_words(stage, case, (mode,)), environment=cache(stage))
+                .require()
+                .seconds
+            )
         except Failed as failed:
             figures[name] = str(failed)
         stage.keep(figures)
@@ -99,8 +133,9 @@ def torch_runs(stage: Stage) -> list[tuple[tuple[str, str, int], str]]:
 
 def ours(stage: Stage, case: tuple[str, str, int], observed: int = 0) -> Figures:
     """An update of ours; `observed`: how many to take apart by op."""
-    return stage.run(*step_words(stage, *case), "--device", stage.setting.device, "--peak-seconds", 0.05, "--observed",
-                     observed).json()
+    return stage.run(
+        *step_words(stage, *case), "--device", stage.setting.device, "--peak-seconds", 0.05, "--observed", observed
+    ).json()
 
 
 def updates(stage: Stage) -> tuple[str, Figures]:
@@ -160,7 +195,9 @@ def beside_torch(stage: Stage, runs: list[tuple[tuple[str, str, int], str]]) -> 
             late = why
         except Failed as failed:
             problems.append(f"PyTorch, {case[0]}, {mode}: {failed}")
-    found = "; ".join(f"{row['preset']} {row['ratio']:.2f} of PyTorch ({row['torch']['compile']})" for row in figures["rows"])
+    found = "; ".join(
+        f"{row['preset']} {row['ratio']:.2f} of PyTorch ({row['torch']['compile']})" for row in figures["rows"]
+    )
     if problems:
         raise Failed(f"{'; '.join(problems)[:400]} ({found})", figures)
     if late is not None:
@@ -169,21 +206,36 @@ def beside_torch(stage: Stage, runs: list[tuple[tuple[str, str, int], str]]) -> 
 
 
 def compare(preset: str, before: Figures, theirs: Figures, after: Figures, problems: list[str]) -> Figures:
-    row: Figures = {"preset": preset, "ours": summary([before, after]),
-                    "torch": summary([theirs]) | {key: theirs[key] for key in ("attention", "compile", "padding", "failed")}}
+    row: Figures = {
+        "preset": preset,
+        "ours": summary([before, after]),
+        "torch": summary([theirs]) | {key: theirs[key] for key in ("attention", "compile", "padding", "failed")},
+    }
     row["ratio"] = row["ours"]["target_tokens_per_s"] / row["torch"]["target_tokens_per_s"]
     row["torch"]["flop_utilisation"] = row["ours"]["flop_utilisation"] / row["ratio"]
     apart = abs(before["first_loss"] - theirs["first_loss"])
     if before["parameters"] != theirs["parameters"] or apart > LOSS_APART:
-        problems.append(f"{preset}: the models differ: {before['parameters']} and {theirs['parameters']} parameters, "
-                        f"first losses {before['first_loss']:.3f} and {theirs['first_loss']:.3f}")
+        problems.append(
+            f"{preset}: the models differ: {before['parameters']} and {theirs['parameters']} parameters, "
+            f"first losses {before['first_loss']:.3f} and {theirs['first_loss']:.3f}"
+        )
     return row
 
 
 def summary(runs: list[Figures]) -> Figures:
     """Medians of runs; the memory is the largest."""
-    keys = ("target_tokens_per_s", "step_ms", "flop_utilisation", "first_loss", "last_loss", "matmul_gflop_per_s", "forward_ms",
-            "backward_ms", "optimizer_ms", "roofline_fraction")
+    keys = (
+        "target_tokens_per_s",
+        "step_ms",
+        "flop_utilisation",
+        "first_loss",
+        "last_loss",
+        "matmul_gflop_per_s",
+        "forward_ms",
+        "backward_ms",
+        "optimizer_ms",
+        "roofline_fraction",
+    )
     found = {key: statistics.median(run[key] for run in runs) for key in keys if key in runs[0]}
     for key in ("device_used_bytes", "peak_memory_bytes", "reserved_bytes"):
         if key in runs[0]:
@@ -200,18 +252,49 @@ def say(row: Figures) -> str:
 def search(stage: Stage, data: str, test_set: str, checkpoint: pathlib.Path, figures: Figures) -> None:
     """Adds a row per batch size: the speed, and the difference of scores in f32 from the CPU's."""
     setting = stage.setting
-    words = [setting.program("bench_decode"), "--data", setting.prepared(data), "--set", test_set, "--checkpoint", checkpoint,
-             "--threads", threads(stage)]
+    words = [
+        setting.program("bench_decode"),
+        "--data",
+        setting.prepared(data),
+        "--set",
+        test_set,
+        "--checkpoint",
+        checkpoint,
+        "--threads",
+        threads(stage),
+    ]
     few = 8 if setting.quick else 64
-    there, here = (stage.run(*words, "--device", device, "--precision", "f32", "--sentences", few, "--repeats",
-                             1).json()["mean_log_probability"] for device in (setting.device, "cpu"))
-    keys = ("beam", "sentences", "sentences_per_s", "target_tokens_per_s", "roofline_fraction", "mean_log_probability", "parameters")
+    there, here = (
+        stage.run(*words, "--device", device, "--precision", "f32", "--sentences", few, "--repeats", 1).json()[
+            "mean_log_probability"
+        ]
+        for device in (setting.device, "cpu")
+    )
+    keys = (
+        "beam",
+        "sentences",
+        "sentences_per_s",
+        "target_tokens_per_s",
+        "roofline_fraction",
+        "mean_log_probability",
+        "parameters",
+    )
     for batch in (8,) if setting.quick else (64, 256):
         more = ["--sentences", few] if setting.quick else []
-        run = stage.run(*words, "--device", setting.device, "--batch-sentences", batch, "--repeats", 1 if setting.quick else 3,
-                        *more).json()
+        run = stage.run(
+            *words,
+            "--device",
+            setting.device,
+            "--batch-sentences",
+            batch,
+            "--repeats",
+            1 if setting.quick else 3,
+            *more,
+        ).json()
         error = abs(there - here) / max(abs(here), 1e-9)
-        figures["rows"].append({"data": data, "batch_sentences": batch, "error": error} | {key: run[key] for key in keys})
+        figures["rows"].append(
+            {"data": data, "batch_sentences": batch, "error": error} | {key: run[key] for key in keys}
+        )
         stage.keep(figures)
 
 
@@ -226,8 +309,10 @@ def decode(stage: Stage) -> tuple[str, Figures]:
         raise Missing("no checkpoint of the parts multi30k and tatoeba")
     worst = max(row["error"] for row in figures["rows"])
     fastest = max(figures["rows"], key=lambda row: row["sentences_per_s"])
-    found = (f"{fastest['sentences_per_s']:,.0f} sentences/s ({fastest['data']}, beam {fastest['beam']}); scores differ by "
-             f"{worst:.1e} from the processor's")
+    found = (
+        f"{fastest['sentences_per_s']:,.0f} sentences/s ({fastest['data']}, beam {fastest['beam']}); scores differ by "
+        f"{worst:.1e} from the processor's"
+    )
     if worst > 1e-3:
         raise Failed(f"{found}, expected 1e-3", figures)
     return found, figures

@@ -50,12 +50,12 @@ def stop_all() -> None:
 class Setting:
     """The checked programs, data and device."""
 
-    root: pathlib.Path      # with scripts, configs and the tests' stored models
+    root: pathlib.Path  # with scripts, configs and the tests' stored models
     programs: pathlib.Path
-    data: pathlib.Path      # prepared text: multi30k, tatoeba, wmt
+    data: pathlib.Path  # prepared text: multi30k, tatoeba, wmt
     work: pathlib.Path
-    out: pathlib.Path       # of the results
-    device: str             # cuda, or cpu, where everything is small
+    out: pathlib.Path  # of the results
+    device: str  # cuda, or cpu, where everything is small
     environment: dict[str, str]  # of our programs
     torch_python: str
 
@@ -109,8 +109,14 @@ class Done:
 class Stage:
     """One part. Its functions may be called by several threads."""
 
-    def __init__(self, setting: Setting, name: str, seconds: float, log: Callable[[str], None],
-                 keep: Callable[[Figures], None] = lambda figures: None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        name: str,
+        seconds: float,
+        log: Callable[[str], None],
+        keep: Callable[[Figures], None] = lambda figures: None,
+    ) -> None:
         """`keep` stores the part's results so far, which survive a kill of this program."""
         self.setting, self.name, self.keep, self._log = setting, name, keep, log
         self.folder = setting.work / name
@@ -124,7 +130,8 @@ class Stage:
 
     def run(self, *words: object, most: float = 1e9, environment: dict[str, str] | None = None) -> Done:
         """Runs a program to its end, within the remaining time and at most `most` seconds; its output goes to the log.
-        `environment` is added to that of our programs. Raises Late if it was killed at the time limit, with its children."""
+        `environment` is added to that of our programs. Raises Late if it was killed at the time limit, with its children.
+        """
         command = [str(word) for word in words]
         name = pathlib.Path(command[0]).name
         limit = min(most, self.left())
@@ -134,11 +141,19 @@ class Stage:
             self._count += 1
             place = self.folder / f"{self._count:02}-{name}"
         began = time.monotonic()
-        with open(f"{place}.out", "w+", encoding="utf-8", errors="replace") as out, \
-                open(f"{place}.err", "w+", encoding="utf-8", errors="replace") as err:
+        with open(f"{place}.out", "w+", encoding="utf-8", errors="replace") as out, open(
+            f"{place}.err", "w+", encoding="utf-8", errors="replace"
+        ) as err:
             try:
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-                                           env=self.setting.environment | (environment or {}), cwd=self.folder)
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                    env=self.setting.environment | (environment or {}),
+                    cwd=self.folder,
+                )
             except OSError as error:
                 raise Failed(f"{name}: {error}") from error
             with _running_lock:
@@ -154,7 +169,9 @@ class Stage:
             seconds = time.monotonic() - began
             out.seek(0), err.seek(0)
             done = Done(name, -signal.SIGKILL if code is None else code, out.read(), err.read(), seconds)
-        self._log(f"== {self.name}: {' '.join(command)}\n{done.output}{done.errors}== {done.code} after {seconds:.1f} s\n")
+        self._log(
+            f"== {self.name}: {' '.join(command)}\n{done.output}{done.errors}== {done.code} after {seconds:.1f} s\n"
+        )
         if code is None or STOPPED.is_set():
             raise Late(f"{name}: killed after {seconds:.0f} s")
         return done

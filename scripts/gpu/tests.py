@@ -42,10 +42,17 @@ def count(file: pathlib.Path, output: str) -> Counts:
     return Counts(passed, tuple(failed), tuple(skipped))
 
 
-def run_tests(stage: Stage, program: str, tests: str, name: str, environment: dict[str, str] | None = None) -> tuple[Counts, Done]:
+def run_tests(
+    stage: Stage, program: str, tests: str, name: str, environment: dict[str, str] | None = None
+) -> tuple[Counts, Done]:
     report = stage.folder / f"{name}.json"
-    done = stage.run(stage.setting.program(program), f"--gtest_filter={tests}", "--gtest_brief=1",
-                     f"--gtest_output=json:{report}", environment=environment)
+    done = stage.run(
+        stage.setting.program(program),
+        f"--gtest_filter={tests}",
+        "--gtest_brief=1",
+        f"--gtest_output=json:{report}",
+        environment=environment,
+    )
     if not report.exists():
         done.require()
         raise Failed(f"{program}: it wrote no report")
@@ -106,8 +113,13 @@ def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
 
     def one(number: int, suite: str, names: list[str]) -> None:
         try:
-            counts, done = run_tests(stage, "test_ops", ":".join(suite + name for name in names), f"suite-{number}",
-                                     {"BABELRING_CUDA_POISON": "1"})
+            counts, done = run_tests(
+                stage,
+                "test_ops",
+                ":".join(suite + name for name in names),
+                f"suite-{number}",
+                {"BABELRING_CUDA_POISON": "1"},
+            )
             failed = list(counts.failed) or ([f"{suite}: exit code {done.code}"] if done.code != 0 else [])
         except Late:
             with lock:
@@ -124,8 +136,10 @@ def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
                 figures["clean"].append(suite)
             stage.keep(figures)
 
-    results = in_parallel([lambda number=number, item=item: one(number, *item) for number, item in enumerate(listed.items())],
-                          2 if stage.setting.quick else 12)
+    results = in_parallel(
+        [lambda number=number, item=item: one(number, *item) for number, item in enumerate(listed.items())],
+        2 if stage.setting.quick else 12,
+    )
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -137,7 +151,10 @@ def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
     if not stage.setting.quick and any(why.startswith("no GPU") for why in why_skipped):
         raise Failed(f"{found}: expected a GPU that can be used", figures)
     if figures["out_of_time"]:
-        raise Late(f"{found}; {len(figures['out_of_time'])} suites not finished in time: {', '.join(sorted(figures['out_of_time']))[:300]}", figures)
+        raise Late(
+            f"{found}; {len(figures['out_of_time'])} suites not finished in time: {', '.join(sorted(figures['out_of_time']))[:300]}",
+            figures,
+        )
     if figures["passed"] == 0:
         raise Failed(f"{found}: expected some", figures)
     return found, figures
@@ -165,12 +182,22 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
     if stage.setting.quick:
         raise Missing("compute-sanitizer is for GPUs")
     program = stage.setting.program("test_ops")
-    listed = list(tests_by_suite(stage.run(program, f"--gtest_filter={SANITIZED}", "--gtest_list_tests").require().output))
+    listed = list(
+        tests_by_suite(stage.run(program, f"--gtest_filter={SANITIZED}", "--gtest_list_tests").require().output)
+    )
     work = [(kind, suite) for kind in ("memcheck", "racecheck", "synccheck") for suite in listed]
 
     def check(kind: str, suite: str) -> Done:
-        return stage.run(tool, "--tool", kind, "--error-exitcode", SANITIZER_FOUND, program,
-                         f"--gtest_filter={suite}*cuda*", "--gtest_brief=1")
+        return stage.run(
+            tool,
+            "--tool",
+            kind,
+            "--error-exitcode",
+            SANITIZER_FOUND,
+            program,
+            f"--gtest_filter={suite}*cuda*",
+            "--gtest_brief=1",
+        )
 
     results = in_parallel([lambda one=one: check(*one) for one in work], 4)
     return judge_sanitizer(work, results)
@@ -203,11 +230,16 @@ def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]
 
 def start(stage: Stage) -> tuple[str, Figures]:
     """The machine, and every program starts: no library is missing, and the processor knows the instructions."""
-    figures: Figures = {"packages": machine.packages(stage.setting.torch_python), "loopback": machine.loopback_is_up(),
-                        "libraries": stage.setting.environment.get("LD_LIBRARY_PATH", "")}
+    figures: Figures = {
+        "packages": machine.packages(stage.setting.torch_python),
+        "loopback": machine.loopback_is_up(),
+        "libraries": stage.setting.environment.get("LD_LIBRARY_PATH", ""),
+    }
     stage.keep(figures)
     if not figures["loopback"]:
-        raise Failed("the loopback interface is down, without which Open MPI starts nothing: ip link set lo up", figures)
+        raise Failed(
+            "the loopback interface is down, without which Open MPI starts nothing: ip link set lo up", figures
+        )
     names = [name for name in PROGRAMS if (stage.setting.programs / name).is_file()]
     doctor = stage.run(stage.setting.program("nmt"), "doctor", most=60)
     figures["doctor"] = (doctor.output + doctor.errors).splitlines()[-40:]

@@ -12,7 +12,17 @@ import machine
 from stage import Failed, Figures, Missing, Stage, in_parallel
 
 # Of docs/measurements/2026-11-22-multi30k.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
-MULTI30K_CURVE = ((0, 0.0), (4, 13.4), (8, 28.4), (12, 33.3), (16, 35.5), (20, 37.7), (28, 40.0), (40, 40.0), (80, 41.5))
+MULTI30K_CURVE = (
+    (0, 0.0),
+    (4, 13.4),
+    (8, 28.4),
+    (12, 33.3),
+    (16, 35.5),
+    (20, 37.7),
+    (28, 40.0),
+    (40, 40.0),
+    (80, 41.5),
+)
 BELOW_THE_CURVE = 3.0  # BLEU: other random numbers, other sentences
 MIN_TATOEBA_BLEU = 20.0
 
@@ -26,7 +36,9 @@ class Run:
     def records(self, kind: str) -> list[Figures]:
         """Rank 0's, of all attempts; of an update done twice the later."""
         found = []
-        for spool in sorted(self.folder.glob("spool/attempt-*/rank-0.jsonl"), key=lambda path: int(path.parent.name[8:])):
+        for spool in sorted(
+            self.folder.glob("spool/attempt-*/rank-0.jsonl"), key=lambda path: int(path.parent.name[8:])
+        ):
             for line in spool.read_text(encoding="utf-8").splitlines():
                 record = json.loads(line)
                 if record["kind"] == kind:
@@ -53,8 +65,17 @@ class Run:
 def train(stage: Stage, run: Run, config: str, data: str, *settings: str, device: str = "", preset: str = "") -> Run:
     """Of one rank, on the device that is checked unless another is named."""
     setting = stage.setting
-    words = [setting.program("worker"), "--config", setting.root / "configs" / config, "--server", "none", "--run-dir",
-             run.folder, f"data.folder={setting.prepared(data)}", f"training.device={device or setting.device}"]
+    words = [
+        setting.program("worker"),
+        "--config",
+        setting.root / "configs" / config,
+        "--server",
+        "none",
+        "--run-dir",
+        run.folder,
+        f"data.folder={setting.prepared(data)}",
+        f"training.device={device or setting.device}",
+    ]
     stage.run(*words, *([f"preset={preset}"] if preset else []), *settings).require()
     return run
 
@@ -81,8 +102,17 @@ def determinism(stage: Stage) -> tuple[str, Figures]:
             run = Run(stage.folder / f"{preset}-{name}")
             if name == "second":
                 run.take_products(Run(stage.folder / f"{preset}-first"))
-            train(stage, run, "multi30k-tiny.yaml", "multi30k", *SHORT, *small(stage), "training.digest_every=1u",
-                  f"training.stop_after={updates(stage, many)}u", preset=preset)
+            train(
+                stage,
+                run,
+                "multi30k-tiny.yaml",
+                "multi30k",
+                *SHORT,
+                *small(stage),
+                "training.digest_every=1u",
+                f"training.stop_after={updates(stage, many)}u",
+                preset=preset,
+            )
             digests.append(run.digests())
         figures[preset] = {"updates": len(digests[0]), "digest": digests[0][-1] if digests[0] else ""}
         if len(digests[0]) != updates(stage, many) or not all(digests[0]):
@@ -105,7 +135,9 @@ def exchange(stage: Stage) -> tuple[str, Figures]:
     common = (*SHORT, *small(stage), "training.precision=f32")
 
     def until(run: Run, device: str, last: int) -> Run:
-        return train(stage, run, "multi30k-tiny.yaml", "multi30k", *common, f"training.stop_after={last}u", device=device)
+        return train(
+            stage, run, "multi30k-tiny.yaml", "multi30k", *common, f"training.stop_after={last}u", device=device
+        )
 
     ours = stage.setting.device
     processor = until(Run(stage.folder / "processor"), "cpu", many)
@@ -118,11 +150,16 @@ def exchange(stage: Stage) -> tuple[str, Figures]:
     until(back, "cpu", 3 * many)
     until(moved, ours, 2 * many + 1)
     a, b, c = processor.losses(), moved.losses(), back.losses()
-    figures: Figures = {"updates": 3 * many, "to_the_gpu": apart(a[many + 1], b[many + 1]),
-                        "to_the_processor": apart(b[2 * many + 1], c[2 * many + 1]),
-                        "course": max(apart(a[update], c[update]) for update in range(many + 1, 3 * many + 1))}
-    found = (f"losses differ by {figures['to_the_gpu']:.1e} where the GPU takes over, {figures['to_the_processor']:.1e} where "
-             f"the processor does, at most {figures['course']:.1e} over {2 * many} updates")
+    figures: Figures = {
+        "updates": 3 * many,
+        "to_the_gpu": apart(a[many + 1], b[many + 1]),
+        "to_the_processor": apart(b[2 * many + 1], c[2 * many + 1]),
+        "course": max(apart(a[update], c[update]) for update in range(many + 1, 3 * many + 1)),
+    }
+    found = (
+        f"losses differ by {figures['to_the_gpu']:.1e} where the GPU takes over, {figures['to_the_processor']:.1e} where "
+        f"the processor does, at most {figures['course']:.1e} over {2 * many} updates"
+    )
     if max(figures["to_the_gpu"], figures["to_the_processor"]) > 1e-4 or figures["course"] > 2e-2:
         raise Failed(f"{found}; expected 1e-4, 1e-4, 2e-2", figures)
     return found, figures
@@ -139,13 +176,28 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
         tests.require()
     # Two ranks on one GPU is more than NCCL promises.
     nccl = "NCCL's tests pass" if tests.code == 0 else f"NCCL's tests end with exit code {tests.code} on one GPU"
-    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", 2, setting.program("worker"), "--config",
-             setting.root / "configs" / "multi30k-tiny.yaml", "--server", "none",
-             f"data.folder={setting.prepared('multi30k')}", *SHORT, f"training.stop_after={updates(stage, 20)}u"]
+    words = [
+        "mpirun",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "-np",
+        2,
+        setting.program("worker"),
+        "--config",
+        setting.root / "configs" / "multi30k-tiny.yaml",
+        "--server",
+        "none",
+        f"data.folder={setting.prepared('multi30k')}",
+        *SHORT,
+        f"training.stop_after={updates(stage, 20)}u",
+    ]
     if setting.quick or machine.count_gpus()[0] < 2:
         done = stage.run(*words, "--run-dir", stage.folder / "refused", "training.device=cuda")
         wanted = "device cuda" if setting.quick else "would share one GPU"
-        figures["refusal"] = line = next((line for line in (done.errors + done.output).splitlines() if wanted in line), "")
+        figures["refusal"] = line = next(
+            (line for line in (done.errors + done.output).splitlines() if wanted in line), ""
+        )
         if done.code == 0 or not line:
             raise Failed(f"two ranks on one GPU: exit code {done.code}, expected a refusal in one line", figures)
         return f"{nccl}; two ranks are refused: {line[-160:]}", figures
@@ -173,13 +225,18 @@ def expected_bleu(epochs: float) -> float:
 def course(run: Run) -> Figures:
     """What the steps of a training say: rates, and whether an update's parts make up its time."""
     steps = run.records("step")
-    late = steps[len(steps) // 2:]  # without the start
+    late = steps[len(steps) // 2 :]  # without the start
     whole = sum(step["step_ms"] for step in late)
     parts = ("data_ms", "forward_ms", "backward_ms", "exposed_communication_ms", "optimizer_ms", "other_ms")
-    figures: Figures = {"updates": steps[-1]["update"], "epochs": steps[-1]["epoch"], "first_loss": steps[0]["loss"],
-                        "last_loss": steps[-1]["loss"], "step_ms": statistics.median(step["step_ms"] for step in late),
-                        "target_tokens_per_s": 1e3 * sum(step["update_target_tokens"] for step in late) / whole,
-                        "skipped": sum(bool(step.get("skipped")) for step in steps)}
+    figures: Figures = {
+        "updates": steps[-1]["update"],
+        "epochs": steps[-1]["epoch"],
+        "first_loss": steps[0]["loss"],
+        "last_loss": steps[-1]["loss"],
+        "step_ms": statistics.median(step["step_ms"] for step in late),
+        "target_tokens_per_s": 1e3 * sum(step["update_target_tokens"] for step in late) / whole,
+        "skipped": sum(bool(step.get("skipped")) for step in steps),
+    }
     figures["split"] = {part: sum(step.get(part, 0) for step in late) / whole for part in parts}
     figures["unexplained"] = abs(1 - sum(figures["split"].values())) + abs(figures["split"]["other_ms"])
     return figures
@@ -192,22 +249,44 @@ def real_run(stage: Stage, config: str, data: str, test_set: str, *settings: str
     if minutes <= 0:
         raise Missing("too little time was left")
     limit = [f"training.stop_after={updates(stage, 0)}u"] if setting.quick else [f"training.max_minutes={minutes:.3f}"]
-    run = train(stage, Run(stage.folder / "run"), config, data, "validation.bleu_every=0", *small(stage), *settings, *limit)
+    run = train(
+        stage, Run(stage.folder / "run"), config, data, "validation.bleu_every=0", *small(stage), *settings, *limit
+    )
     figures = course(run)
     nmt, average = setting.program("nmt"), stage.folder / "average"
     kept = len(list((run.folder / "checkpoints").glob("update-*")))
     stage.run(nmt, "average", "--last", min(kept, 10), "--output", average, run.folder).require()
     words = ["--max-sentences", 4] if setting.quick else []
-    report = stage.run(nmt, "evaluate", "--checkpoint", average, "--data", setting.prepared(data), "--set", test_set,
-                       "--device", setting.device, "--json", *words).json()
-    return figures | {"checkpoint": str(average), "averaged": min(kept, 10), "set": test_set, "sacrebleu": report["sacrebleu"],
-                      "signature": report["signature"], "perplexity": report["perplexity"],
-                      "sentences_per_second": report["sentences_per_second"]}
+    report = stage.run(
+        nmt,
+        "evaluate",
+        "--checkpoint",
+        average,
+        "--data",
+        setting.prepared(data),
+        "--set",
+        test_set,
+        "--device",
+        setting.device,
+        "--json",
+        *words,
+    ).json()
+    return figures | {
+        "checkpoint": str(average),
+        "averaged": min(kept, 10),
+        "set": test_set,
+        "sacrebleu": report["sacrebleu"],
+        "signature": report["signature"],
+        "perplexity": report["perplexity"],
+        "sentences_per_second": report["sentences_per_second"],
+    }
 
 
 def words_of(figures: Figures) -> str:
-    return (f"SacreBLEU {figures['sacrebleu']:.2f} after {figures['updates']} updates, {figures['epochs']:.1f} epochs, "
-            f"{figures['target_tokens_per_s']:,.0f} target tokens/s")
+    return (
+        f"SacreBLEU {figures['sacrebleu']:.2f} after {figures['updates']} updates, {figures['epochs']:.1f} epochs, "
+        f"{figures['target_tokens_per_s']:,.0f} target tokens/s"
+    )
 
 
 def multi30k(stage: Stage) -> tuple[str, Figures]:
@@ -223,9 +302,22 @@ def multi30k(stage: Stage) -> tuple[str, Figures]:
 def tatoeba(stage: Stage) -> tuple[str, Figures]:
     """Tatoeba with transformer-base, 25,000 target tokens an update."""
     preset = "preset=transformer-tiny" if stage.setting.quick else "preset=transformer-base"
-    figures = real_run(stage, "wmt16-transformer-base.yaml", "tatoeba", "valid", preset, "data.micro_batch_tokens=0",
-                       "model.dropout=0.2", "optimizer.warm_up=400u", "optimizer.learning_rate=0.001", "optimizer.clip_norm=1",
-                       "validation.every=0", "checkpoint.every=2e", "checkpoint.keep_last=3", "training.log_every=1e")
+    figures = real_run(
+        stage,
+        "wmt16-transformer-base.yaml",
+        "tatoeba",
+        "valid",
+        preset,
+        "data.micro_batch_tokens=0",
+        "model.dropout=0.2",
+        "optimizer.warm_up=400u",
+        "optimizer.learning_rate=0.001",
+        "optimizer.clip_norm=1",
+        "validation.every=0",
+        "checkpoint.every=2e",
+        "checkpoint.keep_last=3",
+        "training.log_every=1e",
+    )
     if not stage.setting.quick and figures["sacrebleu"] < MIN_TATOEBA_BLEU:
         raise Failed(f"{words_of(figures)}; expected {MIN_TATOEBA_BLEU}", figures)
     return words_of(figures), figures

@@ -13,7 +13,9 @@ FOREIGN = {"node_modules", "dist"}
 def files(root: pathlib.Path, folders: Iterable[str], suffixes: Iterable[str]) -> list[pathlib.PurePosixPath]:
     """Our own files below some folders, named from the root, in order."""
     wanted = set(suffixes)
-    found = (path.relative_to(root) for folder in folders for path in (root / folder).rglob("*") if path.suffix in wanted)
+    found = (
+        path.relative_to(root) for folder in folders for path in (root / folder).rglob("*") if path.suffix in wanted
+    )
     return sorted(pathlib.PurePosixPath(path.as_posix()) for path in found if not FOREIGN & set(path.parts))
 
 

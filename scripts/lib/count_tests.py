@@ -16,6 +16,7 @@ import xml.etree.ElementTree as xml
 Counts = tuple[int, int, int]
 MAX_LINES = 80  # shown of one ctest entry
 
+
 def _most(pattern: str, text: str) -> int:
     """The largest number that a pattern finds: the ranks of an MPI test print the same summary each."""
     return max((int(number) for number in re.findall(pattern, text)), default=0)
@@ -57,7 +58,7 @@ def told_by(output: str) -> list[str]:
     chosen: list[str] = []
     for end in ends:
         begin = max((i for i in range(end) if lines[i].startswith("[ RUN      ]")), default=0)
-        chosen += lines[begin:end + 1]
+        chosen += lines[begin : end + 1]
     return (chosen or lines)[-MAX_LINES:]
 
 
@@ -66,7 +67,10 @@ def failures(text: str) -> list[str]:
     told: list[str] = []
     for case in xml.fromstring(text).iter("testcase"):
         if _status(case) == "fail":
-            told += [f"failed: {case.get('name')}", *told_by(case.findtext("system-out") or case.findtext("failure") or "")]
+            told += [
+                f"failed: {case.get('name')}",
+                *told_by(case.findtext("system-out") or case.findtext("failure") or ""),
+            ]
     return told
 
 

@@ -35,8 +35,10 @@ def summary(folder: pathlib.Path, address: str) -> dict[str, object]:
 def words(folder: pathlib.Path) -> str:
     """The score as a sentence."""
     evaluation = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    return (f'sacreBLEU {evaluation["sacrebleu"]:.1f} on {evaluation["sentences"]:,} held-out sentences, with the model of update '
-            f'{evaluation["update"]:,}')
+    return (
+        f'sacreBLEU {evaluation["sacrebleu"]:.1f} on {evaluation["sentences"]:,} held-out sentences, with the model of update '
+        f'{evaluation["update"]:,}'
+    )
 
 
 def main() -> int:

@@ -60,7 +60,7 @@ server_stop() {
   if pid=$(server_pid "$1"); then
     kill -TERM "$pid" 2>/dev/null || true
     for _ in {1..75}; do
-      server_pid "$1" >/dev/null || break  # a zombie that nobody reaps has ended, too
+      server_pid "$1" >/dev/null || break # a zombie that nobody reaps has ended, too
       sleep 0.2
     done
     if server_pid "$1" >/dev/null; then warn "the server (process $pid) has not ended after 15 s"; fi

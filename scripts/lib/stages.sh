@@ -2,7 +2,7 @@
 # Stages of quickstart.sh: each runs stage_NAME, and leaves $dir/stamps/NAME when it is done, and in $dir/stamps/timings
 # one line "NAME SECONDS" for each time it ran, finished or not. Sourced; the script sets `dir` and `stage_names`.
 
-: "${dir:=}"  # the sourcing script's folder
+: "${dir:=}" # the sourcing script's folder
 stage_names=()
 running_stage='' running_since='' ticker_pid=''
 

@@ -39,8 +39,9 @@ def test_program() -> None:
     if bad:
         tests.append({"name": "Breaks/cuda_bf16", "result": "COMPLETED", "failures": [{"failure": "off"}]})
     if value("--gtest_output"):
-        pathlib.Path(value("--gtest_output").removeprefix("json:")).write_text(json.dumps(
-            {"testsuites": [{"name": "Gpu/LinearTest", "testsuite": tests}]}))
+        pathlib.Path(value("--gtest_output").removeprefix("json:")).write_text(
+            json.dumps({"testsuites": [{"name": "Gpu/LinearTest", "testsuite": tests}]})
+        )
     raise SystemExit(1 if bad else 0)
 
 
@@ -59,20 +60,49 @@ def worker() -> None:
     (folder / "checkpoints" / f"update-{last:08}").mkdir(parents=True, exist_ok=True)
     spool = folder / "spool" / f"attempt-{before + 1}" / "rank-0.jsonl"
     spool.parent.mkdir(parents=True)
-    first = 1 + max((int(path.name[7:]) for path in folder.glob("checkpoints/*") if int(path.name[7:]) < last), default=0)
+    first = 1 + max(
+        (int(path.name[7:]) for path in folder.glob("checkpoints/*") if int(path.name[7:]) < last), default=0
+    )
     off = 0.1 if FAULT == "worker" and ("second" in folder.name or folder.name == "moved") else 0
-    spool.write_text("".join(json.dumps(
-        {"kind": "step", "update": update, "epoch": update, "loss": 9 - update / 100 + off, "step_ms": 10, "data_ms": 1,
-         "forward_ms": 3, "backward_ms": 4, "exposed_communication_ms": 0, "optimizer_ms": 1.9, "other_ms": 0.1,
-         "update_target_tokens": 6000, "weights_digest": f"{update}-{off}"}) + "\n" for update in range(first, last + 1)))
+    spool.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "kind": "step",
+                    "update": update,
+                    "epoch": update,
+                    "loss": 9 - update / 100 + off,
+                    "step_ms": 10,
+                    "data_ms": 1,
+                    "forward_ms": 3,
+                    "backward_ms": 4,
+                    "exposed_communication_ms": 0,
+                    "optimizer_ms": 1.9,
+                    "other_ms": 0.1,
+                    "update_target_tokens": 6000,
+                    "weights_digest": f"{update}-{off}",
+                }
+            )
+            + "\n"
+            for update in range(first, last + 1)
+        )
+    )
 
 
 def nmt() -> None:
     if ARGUMENTS[0] == "average":
         pathlib.Path(value("--output")).mkdir()
     if ARGUMENTS[0] == "evaluate":
-        print(json.dumps({"sacrebleu": 12.0 if FAULT == "nmt" else 40.5, "signature": "s", "perplexity": 4.5,
-                          "sentences_per_second": 900}))
+        print(
+            json.dumps(
+                {
+                    "sacrebleu": 12.0 if FAULT == "nmt" else 40.5,
+                    "signature": "s",
+                    "perplexity": 4.5,
+                    "sentences_per_second": 900,
+                }
+            )
+        )
     if ARGUMENTS[0] == "--version":
         print("nmt 9.9")
 
@@ -84,11 +114,23 @@ def bench_ops() -> None:
     if "--help" in ARGUMENTS:
         return
     if "--products" in ARGUMENTS:
-        row = {"preset": "base", "layer": "logits", "product": "x W^T 6400x32000x512 bf16", "epilogue": "", "found": True,
-               "candidates": 8, "first_ms": 0.4, "chosen_ms": 0.3, "waves": 1.5, "algorithm": "algorithm 66, tile 21"}
+        row = {
+            "preset": "base",
+            "layer": "logits",
+            "product": "x W^T 6400x32000x512 bf16",
+            "epilogue": "",
+            "found": True,
+            "candidates": 8,
+            "first_ms": 0.4,
+            "chosen_ms": 0.3,
+            "waves": 1.5,
+            "algorithm": "algorithm 66, tile 21",
+        }
         rows = [row, row | {"product": "dy^T x 512x512x26624 bf16", "epilogue": "bias gradient", "found": False}]
         if FAULT == "bench_ops product":
-            rows.append({"preset": "big", "layer": "logits", "failure": "cuda: a matrix product: CUBLAS_STATUS_INVALID_VALUE"})
+            rows.append(
+                {"preset": "big", "layer": "logits", "failure": "cuda: a matrix product: CUBLAS_STATUS_INVALID_VALUE"}
+            )
         pathlib.Path(value("--rows")).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
         return say({"backend": "cuda (a device)", "tokens": 25600, "rows": rows})
     kind = "f32" if value("--only") == "f32" else "bf16"
@@ -112,21 +154,54 @@ def bench_train_step() -> None:
         return
     off = 0.5 if FAULT == NAME and "--cuda-graphs" in ARGUMENTS else 0
     if "--help" not in ARGUMENTS:
-        say({"target_tokens_per_s": 7e5, "step_ms": 35, "flop_utilisation": 0.46, "first_loss": 10.5, "last_loss": 9.5 + off,
-             "matmul_gflop_per_s": 3e5, "parameters": 100, "device_used_bytes": 10**10, "ops": []})
+        say(
+            {
+                "target_tokens_per_s": 7e5,
+                "step_ms": 35,
+                "flop_utilisation": 0.46,
+                "first_loss": 10.5,
+                "last_loss": 9.5 + off,
+                "matmul_gflop_per_s": 3e5,
+                "parameters": 100,
+                "device_used_bytes": 10**10,
+                "ops": [],
+            }
+        )
 
 
 def bench_decode() -> None:
     off = 0.1 if FAULT == NAME and value("--device") == "cpu" else 0
     if "--help" not in ARGUMENTS:
-        say({"beam": 4, "sentences": 64, "sentences_per_s": 1000.0, "target_tokens_per_s": 12000.0, "roofline_fraction": 0.1,
-             "mean_log_probability": -5.0 - off, "parameters": 100})
+        say(
+            {
+                "beam": 4,
+                "sentences": 64,
+                "sentences_per_s": 1000.0,
+                "target_tokens_per_s": 12000.0,
+                "roofline_fraction": 0.1,
+                "mean_log_probability": -5.0 - off,
+                "parameters": 100,
+            }
+        )
 
 
 def bench_all_reduce() -> None:
     if "--help" not in ARGUMENTS:
-        say({"rows": [{"algorithm": name, "payload_bytes": 10**8, "bucket_bytes": 4 * 10**6, "median_ms": 1.0, "error": 1e-7,
-                       "bus_gb_per_s": rate} for name, rate in (("nccl", 150.0), ("nccl", 120.0), ("ring", 6.5))]})
+        say(
+            {
+                "rows": [
+                    {
+                        "algorithm": name,
+                        "payload_bytes": 10**8,
+                        "bucket_bytes": 4 * 10**6,
+                        "median_ms": 1.0,
+                        "error": 1e-7,
+                        "bus_gb_per_s": rate,
+                    }
+                    for name, rate in (("nccl", 150.0), ("nccl", 120.0), ("ring", 6.5))
+                ]
+            }
+        )
 
 
 def torch_python() -> None:
@@ -137,9 +212,23 @@ def torch_python() -> None:
     elif FAULT == NAME:
         raise SystemExit("no kernel for this device")
     else:
-        print(json.dumps({"target_tokens_per_s": 5e5, "step_ms": 50, "first_loss": 10.6, "last_loss": 9.6, "parameters": 100,
-                          "device_used_bytes": 2 * 10**10, "attention": "varlen", "compile": "default", "padding": 0.01,
-                          "tried": [], "failed": []}))
+        print(
+            json.dumps(
+                {
+                    "target_tokens_per_s": 5e5,
+                    "step_ms": 50,
+                    "first_loss": 10.6,
+                    "last_loss": 9.6,
+                    "parameters": 100,
+                    "device_used_bytes": 2 * 10**10,
+                    "attention": "varlen",
+                    "compile": "default",
+                    "padding": 0.01,
+                    "tried": [],
+                    "failed": [],
+                }
+            )
+        )
 
 
 def mpirun() -> None:

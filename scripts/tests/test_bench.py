@@ -21,7 +21,7 @@ import runs  # noqa: E402
 import texts  # noqa: E402
 
 # Stands for bench_train_step: prints what it was asked for, with rates by which the two sides can be told apart.
-TRAIN_STEP = r'''
+TRAIN_STEP = r"""
 import json, os, sys
 arguments = sys.argv[1:]
 value = lambda name, default: arguments[arguments.index(name) + 1] if name in arguments else default
@@ -34,23 +34,23 @@ print(json.dumps({"arguments": arguments, "ranks": ranks, "target_tokens_per_s":
                   "source_tokens_per_step": 1930, "target_tokens_per_step": 2040, "vocabulary": 77, "first_loss": 9.5,
                   "last_loss": 9.25, "roofline_fraction": 0.5, "step_ms": 100, "report_ms": 0.25,
                   "reporter_processor_s": 0.0035, "ops": [], "omp": os.environ.get("OMP_PROC_BIND")}))
-'''
-BASELINE = r'''
+"""
+BASELINE = r"""
 import json, sys
 print(json.dumps({"tokens_per_s": 500, "first_loss": 9.75, "last_loss": 9.5, "arguments": sys.argv[1:]}))
-'''
-NMT = r'''
+"""
+NMT = r"""
 import pathlib, sys
 folder = pathlib.Path(sys.argv[sys.argv.index("--output") + 1])
 folder.mkdir(parents=True)
 (folder / "manifest.json").write_text("{}")
-'''
-SERVER = r'''
+"""
+SERVER = r"""
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("listening on http://127.0.0.1:4321", flush=True)
 time.sleep(600)
-'''
+"""
 
 
 class Arithmetic(unittest.TestCase):
@@ -75,7 +75,7 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(figures.disturbance(before, after, 5, 100)["others_busy"], 0)
 
     def test_the_last_line_must_be_an_object(self) -> None:
-        self.assertEqual(figures.last_json("a table\n{\"a\": 1}\n"), {"a": 1})
+        self.assertEqual(figures.last_json('a table\n{"a": 1}\n'), {"a": 1})
         for output in ("", "table\n", "[1]\n"):
             with self.assertRaises(ValueError):
                 figures.last_json(output)
@@ -95,6 +95,7 @@ class Turns(unittest.TestCase):
         def run() -> runs.Run:
             order.append(name)
             return done.pop(0)
+
         return comparison.Side(name, run, lambda one: one.number("rate"), lambda one: one.memory_bytes)
 
     def compare(self, ours: list[runs.Run], theirs: list[runs.Run], pairs: int) -> tuple[dict, list[str]]:
@@ -115,12 +116,16 @@ class Turns(unittest.TestCase):
 
     def test_a_disturbed_pair_is_done_again(self) -> None:
         found, _ = self.compare([fake_run(1, others=0.5), fake_run(4)], [fake_run(1), fake_run(2)], 1)
-        self.assertEqual((found["ratios"], found["disturbed_pairs_left_out"], found["disturbed_pairs_kept"]), ([2], 1, 0))
+        self.assertEqual(
+            (found["ratios"], found["disturbed_pairs_left_out"], found["disturbed_pairs_kept"]), ([2], 1, 0)
+        )
 
     def test_where_all_are_disturbed_as_many_as_wanted_are_kept_and_counted(self) -> None:
         busy = [fake_run(rate, others=0.5) for rate in (1, 2, 3, 4)]
         found, _ = self.compare(busy, [fake_run(1) for _ in range(4)], 2)
-        self.assertEqual((found["ratios"], found["disturbed_pairs_left_out"], found["disturbed_pairs_kept"]), ([3, 4], 2, 2))
+        self.assertEqual(
+            (found["ratios"], found["disturbed_pairs_left_out"], found["disturbed_pairs_kept"]), ([3, 4], 2, 2)
+        )
 
 
 class Modes(unittest.TestCase):
@@ -128,15 +133,21 @@ class Modes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        for name, source in (("bench_train_step", TRAIN_STEP), ("nmt", NMT), ("server", SERVER), ("baseline.py", BASELINE)):
+        for name, source in (
+            ("bench_train_step", TRAIN_STEP),
+            ("nmt", NMT),
+            ("server", SERVER),
+            ("baseline.py", BASELINE),
+        ):
             program = self.folder / name
             program.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
             program.chmod(0o755)
 
     def bench(self, *arguments: str, code: int = 0) -> tuple[dict, str]:
         environment = dict(os.environ, BABELRING_BIN=str(self.folder), OMP_PROC_BIND="close")
-        done = subprocess.run([ROOT / "scripts" / "bench.sh", *arguments], capture_output=True, text=True, env=environment,
-                              check=False)
+        done = subprocess.run(
+            [ROOT / "scripts" / "bench.sh", *arguments], capture_output=True, text=True, env=environment, check=False
+        )
         self.assertEqual(done.returncode, code, done.stderr)
         return (json.loads(done.stdout.splitlines()[-1]) if code == 0 else {}), done.stdout + done.stderr
 
@@ -155,14 +166,22 @@ class Modes(unittest.TestCase):
         self.assertIn("steal", found)
 
     def test_against_a_baseline(self) -> None:
-        found = self.compare("--against-pytorch", "--baseline", str(self.folder / "baseline.py"), "--baseline-python",
-                             sys.executable)
+        found = self.compare(
+            "--against-pytorch", "--baseline", str(self.folder / "baseline.py"), "--baseline-python", sys.executable
+        )
         self.assertEqual(found["ratios"], [4])
         self.assertEqual(found["theirs"]["first_and_last_loss"], [9.75, 9.5])
 
     def test_the_vocabulary_of_a_foreign_baseline_is_its_own(self) -> None:
-        _, output = self.bench("train-step", "--against-pytorch", "--baseline", str(self.folder / "baseline.py"),
-                               "--vocabulary", "500", code=1)
+        _, output = self.bench(
+            "train-step",
+            "--against-pytorch",
+            "--baseline",
+            str(self.folder / "baseline.py"),
+            "--vocabulary",
+            "500",
+            code=1,
+        )
         self.assertIn("--vocabulary: only this repository's baseline", output)
 
     def test_against_another_build(self) -> None:
@@ -221,13 +240,20 @@ class Modes(unittest.TestCase):
 
     def test_a_missing_program_is_told_in_one_line(self) -> None:
         (self.folder / "bench_train_step").unlink()
-        for arguments, name in ((["train-step"], "bench_train_step"), (["train-step", "--", "--help"], "bench_train_step"),
-                                (["ops", "--help"], "bench_ops"), (["all-reduce", "--", "--help"], "bench_all_reduce"),
-                                (["data", "--", "-h"], "bench_data")):
+        for arguments, name in (
+            (["train-step"], "bench_train_step"),
+            (["train-step", "--", "--help"], "bench_train_step"),
+            (["ops", "--help"], "bench_ops"),
+            (["all-reduce", "--", "--help"], "bench_all_reduce"),
+            (["data", "--", "-h"], "bench_data"),
+        ):
             with self.subTest(arguments=arguments):
                 _, output = self.bench(*arguments, code=1)
-                self.assertEqual(output, f"bench: no program {self.folder / name}; scripts/bench.sh builds it in build/bench "
-                                         "unless BABELRING_BIN names another folder\n")
+                self.assertEqual(
+                    output,
+                    f"bench: no program {self.folder / name}; scripts/bench.sh builds it in build/bench "
+                    "unless BABELRING_BIN names another folder\n",
+                )
 
     def test_only_what_needs_a_program_builds(self) -> None:
         for folder in ("bench", "lib"):
@@ -238,12 +264,24 @@ class Modes(unittest.TestCase):
         cmake.chmod(0o755)
         environment = os.environ | {"PATH": f"{self.folder}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("BABELRING_BIN", None)
-        for words, builds in (("train-step --help", False), ("all-reduce --ranks 3 -h", False), ("train-step -- --help", True),
-                              ("ops --help", True), ("train-step --preset tiny", True)):
+        for words, builds in (
+            ("train-step --help", False),
+            ("all-reduce --ranks 3 -h", False),
+            ("train-step -- --help", True),
+            ("ops --help", True),
+            ("train-step --preset tiny", True),
+        ):
             with self.subTest(words=words):
-                done = subprocess.run([self.folder / "scripts" / "bench.sh", *words.split()], capture_output=True, text=True,
-                                      env=environment, check=False)
-                self.assertEqual(((self.folder / "built").exists(), done.returncode), (builds, int(builds)), done.stderr)
+                done = subprocess.run(
+                    [self.folder / "scripts" / "bench.sh", *words.split()],
+                    capture_output=True,
+                    text=True,
+                    env=environment,
+                    check=False,
+                )
+                self.assertEqual(
+                    ((self.folder / "built").exists(), done.returncode), (builds, int(builds)), done.stderr
+                )
                 (self.folder / "built").unlink(missing_ok=True)
 
     def test_a_wrong_mode_is_refused(self) -> None:

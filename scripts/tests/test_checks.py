@@ -31,8 +31,14 @@ class Tree(unittest.TestCase):
 
 class Layers(Tree):
     def faults(self, path: str, include: str) -> list[str]:
-        for header in ("base/result.h", "nmt/core/tensor.h", "nmt/train/trainer.h", "server/store/runs.h",
-                       "server/http/router.h", "tests/support.h"):
+        for header in (
+            "base/result.h",
+            "nmt/core/tensor.h",
+            "nmt/train/trainer.h",
+            "server/store/runs.h",
+            "server/http/router.h",
+            "tests/support.h",
+        ):
             self.write(header, "")
         self.write(path, f"// a file\n#include {include}\n")
         found = check_layers.violations(self.root)
@@ -50,17 +56,31 @@ class Layers(Tree):
         self.assertEqual(self.faults("server/api/x.cc", '"server/store/runs.h"'), [])
 
     def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
-        self.assertEqual(self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
-                         ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base'])
+        self.assertEqual(
+            self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
+            ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base'],
+        )
         self.assertIn("server must not see nmt/train", self.faults("server/x.cc", '"nmt/train/trainer.h"')[-1])
-        self.assertIn("server/http must not see server/store", self.faults("server/http/x.cc", '"server/store/runs.h"')[-1])
+        self.assertIn(
+            "server/http must not see server/store", self.faults("server/http/x.cc", '"server/store/runs.h"')[-1]
+        )
 
     def test_headers_from_outside_stay_in_their_rooms(self) -> None:
-        for path, header in (("nmt/train/x.cc", "mpi.h"), ("nmt/layers/x.cc", "oneapi/dnnl/dnnl.hpp"), ("server/api/x.cc", "sqlite3.h"),
-                             ("base/x.cc", "boost/beast/http.hpp"), ("nmt/ops/x.cc", "cuda_runtime.h"), ("nmt/comm/x.cc", "nccl.h")):
+        for path, header in (
+            ("nmt/train/x.cc", "mpi.h"),
+            ("nmt/layers/x.cc", "oneapi/dnnl/dnnl.hpp"),
+            ("server/api/x.cc", "sqlite3.h"),
+            ("base/x.cc", "boost/beast/http.hpp"),
+            ("nmt/ops/x.cc", "cuda_runtime.h"),
+            ("nmt/comm/x.cc", "nccl.h"),
+        ):
             with self.subTest(header=header):
                 self.assertIn(f"<{header}> outside", self.faults(path, f"<{header}>")[-1])
-        for path, header in (("nmt/comm/mpi_ring.cc", "mpi.h"), ("nmt/ops/cpu/x.cc", "dnnl.hpp"), ("server/store/x.cc", "sqlite3.h")):
+        for path, header in (
+            ("nmt/comm/mpi_ring.cc", "mpi.h"),
+            ("nmt/ops/cpu/x.cc", "dnnl.hpp"),
+            ("server/store/x.cc", "sqlite3.h"),
+        ):
             self.assertEqual(self.faults(path, f"<{header}>"), [])
 
     def test_includes_start_at_the_root_and_never_name_tests(self) -> None:
@@ -76,14 +96,18 @@ class Sizes(Tree):
         self.write("nmt/core/long.cc", "\n" * 401)
         self.write("tests/nmt/core/fits_test.cc", "\n" * 600)
         self.write("tests/nmt/core/long_test.cc", "\n" * 601)
-        self.assertEqual(check_sizes.violations(self.root),
-                         ["nmt/core/long.cc:1: 401 lines, at most 400", "tests/nmt/core/long_test.cc:1: 601 lines, at most 600"])
+        self.assertEqual(
+            check_sizes.violations(self.root),
+            ["nmt/core/long.cc:1: 401 lines, at most 400", "tests/nmt/core/long_test.cc:1: 601 lines, at most 600"],
+        )
 
     @unittest.skipUnless(shutil.which("ctags"), "needs universal-ctags")
     def test_long_functions_are_found(self) -> None:
         for name, lines in (("fits", 58), ("too_long", 59)):
             self.write(f"nmt/core/{name}.cc", f"int {name}() {{\n" + "  // line\n" * lines + "}\n")
-        self.assertEqual(check_sizes.violations(self.root), ["nmt/core/too_long.cc:1: too_long has 61 lines, at most 60"])
+        self.assertEqual(
+            check_sizes.violations(self.root), ["nmt/core/too_long.cc:1: too_long has 61 lines, at most 60"]
+        )
 
     def test_long_python_functions_are_found(self) -> None:
         self.write("scripts/x.py", "def f():\n" + "    pass\n" * 60)
@@ -91,13 +115,22 @@ class Sizes(Tree):
 
     def test_long_typescript_functions_are_found(self) -> None:
         body = "  work();\n" * 59
-        self.write("server/dashboard/src/x.ts", f"function fits() {{\n{body[10:]}}}\n\n"
-                   f"export async function named(a: number): Promise<void> {{\n{body}}}\n\n"
-                   f"export const arrow = (\n  a: number,\n): void => {{\n{body}}};\n\n"
-                   "class C {\n" + "".join(f"  {line}\n" for line in f"method(a: number): void {{\n{body}}}".splitlines()) + "}\n")
-        self.assertEqual(check_sizes.violations(self.root), [
-            f"server/dashboard/src/x.ts:{line}: {name} has {lines} lines, at most 60"
-            for name, line, lines in (("named", 62, 61), ("arrow", 124, 63), ("method", 189, 61))])
+        self.write(
+            "server/dashboard/src/x.ts",
+            f"function fits() {{\n{body[10:]}}}\n\n"
+            f"export async function named(a: number): Promise<void> {{\n{body}}}\n\n"
+            f"export const arrow = (\n  a: number,\n): void => {{\n{body}}};\n\n"
+            "class C {\n"
+            + "".join(f"  {line}\n" for line in f"method(a: number): void {{\n{body}}}".splitlines())
+            + "}\n",
+        )
+        self.assertEqual(
+            check_sizes.violations(self.root),
+            [
+                f"server/dashboard/src/x.ts:{line}: {name} has {lines} lines, at most 60"
+                for name, line, lines in (("named", 62, 61), ("arrow", 124, 63), ("method", 189, 61))
+            ],
+        )
 
 
 class Words(Tree):
@@ -107,8 +140,10 @@ class Words(Tree):
         self.write("CONTRIBUTING.md", self.GLOSSARY)
         self.write("base/x.h", "int top_bytes;  // Odd\n// word\nint stop_all, top;  // odd, word\n")
         self.write("docs/x.md", "an odd  word")
-        self.assertEqual([line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
-                         ["base/x.h:1: 'top_bytes'", "base/x.h:1: 'Odd word'", "docs/x.md:1: 'odd word'"])
+        self.assertEqual(
+            [line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
+            ["base/x.h:1: 'top_bytes'", "base/x.h:1: 'Odd word'", "docs/x.md:1: 'odd word'"],
+        )
 
     def test_a_tree_without_a_glossary_fails(self) -> None:
         self.write("CONTRIBUTING.md", "no table")
@@ -117,8 +152,13 @@ class Words(Tree):
 
 class Setup(Tree):
     def run_setup(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([ROOT / "scripts" / "setup.sh", *arguments], capture_output=True, text=True, check=False,
-                              env={**os.environ, **environment})
+        return subprocess.run(
+            [ROOT / "scripts" / "setup.sh", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **environment},
+        )
 
     def test_boost_is_named_by_version_only(self) -> None:
         names = self.run_setup("--list", "--test").stdout.split()
@@ -128,7 +168,10 @@ class Setup(Tree):
         self.assertEqual(len(names), len(set(names)))
         plain = set(self.run_setup("--list").stdout.split())
         self.assertLess(plain, set(names))
-        self.assertEqual(set(self.run_setup("--list", "--bundle").stdout.split()) - plain, {"patchelf", "libgtest-dev", "libgmock-dev"})
+        self.assertEqual(
+            set(self.run_setup("--list", "--bundle").stdout.split()) - plain,
+            {"patchelf", "libgtest-dev", "libgmock-dev"},
+        )
 
     def test_check_names_what_a_broken_system_lacks(self) -> None:
         self.write("bin/dpkg-query", "#!/bin/sh\necho 'cmake installed'\necho 'git half-installed'\nexit 1\n")
@@ -142,8 +185,11 @@ class Setup(Tree):
 
     def test_a_removal_is_refused_and_named(self) -> None:
         self.write("bin/dpkg-query", "#!/bin/sh\nexit 1\n")
-        self.write("bin/apt-get", '#!/bin/sh\ncase "$*" in\n  *"-s install"*) echo "Remv libboost1.74-dev [1.74.0]" ;;\n'
-                                  f'  *) echo "$*" >> "{self.root}/calls" ;;\nesac\n')
+        self.write(
+            "bin/apt-get",
+            '#!/bin/sh\ncase "$*" in\n  *"-s install"*) echo "Remv libboost1.74-dev [1.74.0]" ;;\n'
+            f'  *) echo "$*" >> "{self.root}/calls" ;;\nesac\n',
+        )
         for tool in ("dpkg-query", "apt-get"):
             (self.root / "bin" / tool).chmod(0o755)
         self.write("bin/sudo", '#!/bin/sh\nexec "$@"\n')
@@ -159,16 +205,23 @@ class Setup(Tree):
         self.assertEqual(self.run_setup("--nonsense").returncode, 2)
 
 
-
 class Arguments(unittest.TestCase):
-
     def test_an_option_without_its_value_is_one_line_and_does_nothing(self) -> None:
-        for call in ("quickstart.sh --dir", "quickstart.sh --minutes", "fetch_corpus.sh --downloads", "test.sh --only", "faults.sh --seed",
-                     "fuzz.sh --seconds", "gpu_bundle.sh --text"):
+        for call in (
+            "quickstart.sh --dir",
+            "quickstart.sh --minutes",
+            "fetch_corpus.sh --downloads",
+            "test.sh --only",
+            "faults.sh --seed",
+            "fuzz.sh --seconds",
+            "gpu_bundle.sh --text",
+        ):
             with self.subTest(call=call):
                 script, option = call.split()
                 done = subprocess.run([ROOT / "scripts" / script, option], capture_output=True, text=True, timeout=60)
-                self.assertEqual((done.returncode, done.stderr), (2, f"{script}: {option} needs a value (see --help)\n"))
+                self.assertEqual(
+                    (done.returncode, done.stderr), (2, f"{script}: {option} needs a value (see --help)\n")
+                )
 
 
 if __name__ == "__main__":

@@ -24,8 +24,13 @@ import parallel  # noqa: E402
 
 
 def fetch(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "scripts" / "fetch_corpus.sh", *map(str, arguments)], capture_output=True, text=True,
-                          check=False, env={**os.environ, **environment})
+    return subprocess.run(
+        [ROOT / "scripts" / "fetch_corpus.sh", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 class Pages(unittest.TestCase):
@@ -33,14 +38,20 @@ class Pages(unittest.TestCase):
         page = """<h1 id="hd_1" dir="auto">\n<a name="x"></a>Fu&szlig;noten &amp; mehr</h1>
             <p>no id</p><p id="par_1">Choose <a href="y"><span class="emph">Insert - Footnote</span></a>.<br>Then&nbsp;go.</p>
             <p id="par_2"><script>var code = 1;</script></p><p id="par_1">second of that name</p>"""
-        self.assertEqual(libreoffice.paragraphs(page),
-                         {"hd_1": "Fußnoten & mehr", "par_1": "Choose Insert - Footnote. Then go.", "par_2": ""})
+        self.assertEqual(
+            libreoffice.paragraphs(page),
+            {"hd_1": "Fußnoten & mehr", "par_1": "Choose Insert - Footnote. Then go.", "par_2": ""},
+        )
 
     def test_sentences_end_at_marks_but_not_at_abbreviations(self) -> None:
-        self.assertEqual(libreoffice.sentences('Click OK. Use e.g. Word 7. "Now" it works! Done'),
-                         ["Click OK.", "Use e.g. Word 7. \"Now\" it works!", "Done"])
-        self.assertEqual(libreoffice.sentences('Sie heißt "Alpha." Öffnen Sie z. B. Nr. 5.'),
-                         ['Sie heißt "Alpha."', "Öffnen Sie z. B. Nr. 5."])
+        self.assertEqual(
+            libreoffice.sentences('Click OK. Use e.g. Word 7. "Now" it works! Done'),
+            ["Click OK.", 'Use e.g. Word 7. "Now" it works!', "Done"],
+        )
+        self.assertEqual(
+            libreoffice.sentences('Sie heißt "Alpha." Öffnen Sie z. B. Nr. 5.'),
+            ['Sie heißt "Alpha."', "Öffnen Sie z. B. Nr. 5."],
+        )
 
     def test_a_paragraph_stays_whole_where_the_sides_disagree(self) -> None:
         self.assertEqual(libreoffice.split_pair("One. Two.", "Eins. Zwei."), [("One.", "Eins."), ("Two.", "Zwei.")])
@@ -49,11 +60,16 @@ class Pages(unittest.TestCase):
     def test_pairs_come_from_pages_both_sides_have(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for language, text in (("en-US", "<p id=a>Yes it is.</p><p id=b>Same</p>"), ("de", "<p id=a>Ja, so ist es.</p><p id=b>Same</p>")):
+            for language, text in (
+                ("en-US", "<p id=a>Yes it is.</p><p id=b>Same</p>"),
+                ("de", "<p id=a>Ja, so ist es.</p><p id=b>Same</p>"),
+            ):
                 pages = root / libreoffice.HELP / language / "text" / "sub"
                 pages.mkdir(parents=True)
                 (pages / "one.html").write_text(text, encoding="utf-8")
-            (root / libreoffice.HELP / "en-US" / "text" / "only.html").write_text("<p id=c>Alone here.</p>", encoding="utf-8")
+            (root / libreoffice.HELP / "en-US" / "text" / "only.html").write_text(
+                "<p id=c>Alone here.</p>", encoding="utf-8"
+            )
             pairs, counts = libreoffice.page_pairs(root)
         self.assertEqual(pairs, [("Yes it is.", "Ja, so ist es.")])
         self.assertEqual(counts, {"pages": 1, "paragraph_pairs": 1, "sentence_pairs": 1})
@@ -66,11 +82,20 @@ class Pages(unittest.TestCase):
 class Cleaning(unittest.TestCase):
     def test_every_reason_to_drop_is_counted(self) -> None:
         long = "word " * 81
-        pairs = [("a b c", "d e f"), ("a  b\tc", "d e f"), ("x y z", "x y z"), ("a b", "c d e"), (long, long + "x"),
-                 ("a b c d e f g h", "i j k"), ("", "d e f")]
+        pairs = [
+            ("a b c", "d e f"),
+            ("a  b\tc", "d e f"),
+            ("x y z", "x y z"),
+            ("a b", "c d e"),
+            (long, long + "x"),
+            ("a b c d e f g h", "i j k"),
+            ("", "d e f"),
+        ]
         kept, dropped = parallel.clean(pairs, parallel.Limits())
         self.assertEqual(kept, [("a b c", "d e f")])
-        self.assertEqual(dropped, {"duplicate": 1, "identical": 1, "too_short": 1, "too_long": 1, "length_ratio": 1, "empty": 1})
+        self.assertEqual(
+            dropped, {"duplicate": 1, "identical": 1, "too_short": 1, "too_long": 1, "length_ratio": 1, "empty": 1}
+        )
 
     def test_normalise_composes_and_removes_control_characters(self) -> None:
         self.assertEqual(parallel.normalise("\ufeffU\u0308ber\u00a0 den\x00 Tag\r\n"), "Über den Tag")
@@ -114,7 +139,9 @@ class PairOfFiles(unittest.TestCase):
         first = fetch("--corpus", f"{source},{target}", self.folder / "out")
         self.assertEqual(first.returncode, 0, first.stderr)
         report = json.loads(first.stdout)
-        self.assertEqual({part: counts["pairs"] for part, counts in report["parts"].items()}, {"train": 90, "valid": 5, "test": 5})
+        self.assertEqual(
+            {part: counts["pairs"] for part, counts in report["parts"].items()}, {"train": 90, "valid": 5, "test": 5}
+        )
         source.unlink()
         self.assertEqual(json.loads(fetch("--corpus", f"{source},{target}", self.folder / "out").stdout), report)
 
@@ -126,7 +153,9 @@ class PairOfFiles(unittest.TestCase):
         packed = bytearray(gzip.compress(b"one two three\n" * 100))
         packed[14:20] = b"\xff" * 6
         source.write_bytes(packed)
-        self.assertRegex(fetch("--corpus", f"{source},{target}", self.folder / "out").stderr, r"^files\.py: \S+/a: .+\n$")
+        self.assertRegex(
+            fetch("--corpus", f"{source},{target}", self.folder / "out").stderr, r"^files\.py: \S+/a: .+\n$"
+        )
         source.write_bytes(b"one\ntwo\n")
         self.assertIn("has 2 lines", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
         self.assertFalse((self.folder / "out" / "report.json").exists())
@@ -188,17 +217,33 @@ class Wmt16(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        training = {language: "".join(f"{word} {i}\n" for i in range(500)) for language, word in (("en", "sentence"), ("de", "Satz"))}
+        training = {
+            language: "".join(f"{word} {i}\n" for i in range(500))
+            for language, word in (("en", "sentence"), ("de", "Satz"))
+        }
         Ranges.files = {
-            "training-parallel-europarl-v7.tgz": archive(**{f"training/europarl-v7.de-en.{k}": v for k, v in training.items()}),
-            "training-parallel-commoncrawl.tgz": archive(**{"commoncrawl.de-en.en": "the test\n", "commoncrawl.de-en.de": "Die Probe!\n"}),
-            "training-parallel-nc-v11.tgz": archive(**{f"nc/news-commentary-v11.de-en.{k}": v for k, v in training.items()}),
+            "training-parallel-europarl-v7.tgz": archive(
+                **{f"training/europarl-v7.de-en.{k}": v for k, v in training.items()}
+            ),
+            "training-parallel-commoncrawl.tgz": archive(
+                **{"commoncrawl.de-en.en": "the test\n", "commoncrawl.de-en.de": "Die Probe!\n"}
+            ),
+            "training-parallel-nc-v11.tgz": archive(
+                **{f"nc/news-commentary-v11.de-en.{k}": v for k, v in training.items()}
+            ),
             "dev.tgz": archive(**{"dev/newstest2013.en": "valid one\n", "dev/newstest2013.de": "gültig eins\n"}),
-            "test-full.tgz": archive(**{
-                "test-full/newstest2014-deen-src.en.sgm": '<seg id="1">An &lt;old&gt; &#39;lamp&#39;</seg>\n<seg id="2">Two  spaces</seg>',
-                "test-full/newstest2014-deen-ref.de.sgm": f'<seg id="1">Eine &quot;{UNTOUCHED}&quot; </seg>\n<seg id="2">Zwei</seg>'}),
-            "test.tgz": archive(**{"test/newstest2016-ende-src.en.sgm": '<doc><seg id="1">a &amp; b</seg>\n</doc>',
-                                   "test/newstest2016-ende-ref.de.sgm": '<doc>\n<seg id="1">die Probe</seg></doc>'}),
+            "test-full.tgz": archive(
+                **{
+                    "test-full/newstest2014-deen-src.en.sgm": '<seg id="1">An &lt;old&gt; &#39;lamp&#39;</seg>\n<seg id="2">Two  spaces</seg>',
+                    "test-full/newstest2014-deen-ref.de.sgm": f'<seg id="1">Eine &quot;{UNTOUCHED}&quot; </seg>\n<seg id="2">Zwei</seg>',
+                }
+            ),
+            "test.tgz": archive(
+                **{
+                    "test/newstest2016-ende-src.en.sgm": '<doc><seg id="1">a &amp; b</seg>\n</doc>',
+                    "test/newstest2016-ende-ref.de.sgm": '<doc>\n<seg id="1">die Probe</seg></doc>',
+                }
+            ),
         }
         Ranges.cut, Ranges.ranges = None, []
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges)
@@ -210,10 +255,14 @@ class Wmt16(unittest.TestCase):
         self.write_list({name: "sha256:" + hashlib.sha256(body).hexdigest() for name, body in Ranges.files.items()})
 
     def write_list(self, digests: dict[str, str]) -> None:
-        self.list.write_text("# comment\n" + "".join(f"{self.base}/{name} {digest}\n" for name, digest in digests.items()))
+        self.list.write_text(
+            "# comment\n" + "".join(f"{self.base}/{name} {digest}\n" for name, digest in digests.items())
+        )
 
     def fetch(self) -> subprocess.CompletedProcess[str]:
-        return fetch("--corpus", "wmt16", self.folder / "out", BABELRING_WMT16_ARCHIVES=str(self.list), no_proxy="127.0.0.1")
+        return fetch(
+            "--corpus", "wmt16", self.folder / "out", BABELRING_WMT16_ARCHIVES=str(self.list), no_proxy="127.0.0.1"
+        )
 
     def test_archives_become_a_corpus_without_the_test_sentences(self) -> None:
         done = self.fetch()
@@ -224,12 +273,15 @@ class Wmt16(unittest.TestCase):
         self.assertEqual(report["parts"]["train"]["pairs"], 500)
 
     def test_newstest2014_is_the_test_set_and_its_references_are_untouched(self) -> None:
-        Ranges.files["training-parallel-commoncrawl.tgz"] = archive(**{
-            "commoncrawl.de-en.en": "the hat\n", "commoncrawl.de-en.de": "eine Mütze da\n"})  # a reference but for its spelling
+        Ranges.files["training-parallel-commoncrawl.tgz"] = archive(
+            **{"commoncrawl.de-en.en": "the hat\n", "commoncrawl.de-en.de": "eine Mütze da\n"}
+        )  # a reference but for its spelling
         self.write_list({name: "recorded" for name in Ranges.files})
         done = self.fetch()
         self.assertEqual(done.returncode, 0, done.stderr)
-        german, english = ((self.folder / "out" / f"test.{language}").read_text(encoding="utf-8") for language in ("de", "en"))
+        german, english = (
+            (self.folder / "out" / f"test.{language}").read_text(encoding="utf-8") for language in ("de", "en")
+        )
         self.assertEqual(german, f'Eine "{UNTOUCHED}" \nZwei\n')
         self.assertEqual(english, "An <old> &#39;lamp&#39;\nTwo  spaces\n")
         self.assertEqual(json.loads(done.stdout)["dropped"]["held_out"], 1)

@@ -21,7 +21,9 @@ class Counting(unittest.TestCase):
 
     def test_a_crash_counts_as_a_failure_and_a_script_as_one_case(self) -> None:
         self.assertEqual(count_tests.junit_case("fail", "Segmentation fault"), (0, 1, 0))
-        self.assertEqual(count_tests.junit_case("fail", "[  PASSED  ] 5 tests.\n[  FAILED  ] 2 tests, listed below:"), (5, 2, 0))
+        self.assertEqual(
+            count_tests.junit_case("fail", "[  PASSED  ] 5 tests.\n[  FAILED  ] 2 tests, listed below:"), (5, 2, 0)
+        )
         self.assertEqual(count_tests.junit_case("run", "fine"), (1, 0, 0))
         self.assertEqual(count_tests.junit_case("notrun", ""), (0, 0, 1))
 
@@ -44,13 +46,25 @@ class Counting(unittest.TestCase):
 [ RUN      ] Pool.Two\npool_test.cc:7: Failure\n[  FAILED  ] Pool.Two (3 ms)\n[  FAILED  ] 1 test, listed below:</system-out></testcase>
             <testcase name="script" status="fail"><system-out>no such file</system-out></testcase>
             <testcase name="page"><failure>expected 3</failure></testcase></testsuite>"""
-        self.assertEqual(count_tests.failures(text), [
-            "failed: pool", "[ RUN      ] Pool.Two", "pool_test.cc:7: Failure", "[  FAILED  ] Pool.Two (3 ms)",
-            "failed: script", "no such file", "failed: page", "expected 3"])
+        self.assertEqual(
+            count_tests.failures(text),
+            [
+                "failed: pool",
+                "[ RUN      ] Pool.Two",
+                "pool_test.cc:7: Failure",
+                "[  FAILED  ] Pool.Two (3 ms)",
+                "failed: script",
+                "no such file",
+                "failed: page",
+                "expected 3",
+            ],
+        )
 
     def test_a_unittest_log_is_read(self) -> None:
         self.assertEqual(count_tests.unittest_counts("...\nRan 30 tests in 3.2s\n\nOK (skipped=1)\n"), (29, 0, 1))
-        self.assertEqual(count_tests.unittest_counts("F\nRan 4 tests in 1s\n\nFAILED (failures=1, errors=2)\n"), (1, 3, 0))
+        self.assertEqual(
+            count_tests.unittest_counts("F\nRan 4 tests in 1s\n\nFAILED (failures=1, errors=2)\n"), (1, 3, 0)
+        )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ class Unit(unittest.TestCase):
             program.touch(mode=0o755)
             unit = pathlib.Path(folder) / UNIT.name
             unit.write_text(UNIT.read_text(encoding="utf-8").replace("/opt/babelring", folder), encoding="utf-8")
-            done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=120
+            )
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 

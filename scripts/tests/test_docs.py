@@ -22,11 +22,20 @@ def expand(path: str) -> list[str]:
     braces = re.search(r"\{([^}]*)\}", path)
     if braces is None:
         return [path]
-    return list(itertools.chain(*(expand(path[:braces.start()] + word + path[braces.end():]) for word in braces[1].split(","))))
+    return list(
+        itertools.chain(
+            *(expand(path[: braces.start()] + word + path[braces.end() :]) for word in braces[1].split(","))
+        )
+    )
 
 
 def named_paths(text: str) -> list[str]:
-    return [path for found in PATH.findall(text) if not PLACEHOLDER.search(found.replace("_", " ")) for path in expand(found)]
+    return [
+        path
+        for found in PATH.findall(text)
+        if not PLACEHOLDER.search(found.replace("_", " "))
+        for path in expand(found)
+    ]
 
 
 def anchors(text: str) -> set[str]:
@@ -38,14 +47,15 @@ def wrong_options(text: str) -> list[str]:
     """Options that a document gives to a script although neither it nor what it calls knows them."""
     wrong = []
     for script, words in SCRIPT_CALL.findall(text):
-        sources = [ROOT / script, *(ROOT / "tests/bench").glob("*.cc")] if script.endswith("bench.sh") else [ROOT / script]
+        sources = (
+            [ROOT / script, *(ROOT / "tests/bench").glob("*.cc")] if script.endswith("bench.sh") else [ROOT / script]
+        )
         known = "".join(source.read_text(encoding="utf-8") for source in sources if source.is_file())
         wrong += [f"{script} {option}" for option in re.findall(r"--[\w-]+", words) if option not in known]
     return wrong
 
 
 class Documents(unittest.TestCase):
-
     def test_paths_exist(self) -> None:
         for document in DOCUMENTS:
             for path in named_paths(document.read_text(encoding="utf-8")):
@@ -68,17 +78,24 @@ class Documents(unittest.TestCase):
 
 
 class Finding(unittest.TestCase):
-
     def test_paths_in_running_text(self) -> None:
-        text = "see `base/log.h`, tests/mpi/two_hosts.sh. Not http://host/docs/x or `nmt/ops/NAME.h`; scripts/lib/{a,b}.py"
-        self.assertEqual(named_paths(text), ["base/log.h", "tests/mpi/two_hosts.sh", "scripts/lib/a.py", "scripts/lib/b.py"])
+        text = (
+            "see `base/log.h`, tests/mpi/two_hosts.sh. Not http://host/docs/x or `nmt/ops/NAME.h`; scripts/lib/{a,b}.py"
+        )
+        self.assertEqual(
+            named_paths(text), ["base/log.h", "tests/mpi/two_hosts.sh", "scripts/lib/a.py", "scripts/lib/b.py"]
+        )
 
     def test_anchors_of_headings(self) -> None:
-        self.assertEqual(anchors("# `step`: one update\ntext\n## Multi30k, transformer-tiny\n"),
-                         {"step-one-update", "multi30k-transformer-tiny"})
+        self.assertEqual(
+            anchors("# `step`: one update\ntext\n## Multi30k, transformer-tiny\n"),
+            {"step-one-update", "multi30k-transformer-tiny"},
+        )
 
     def test_options_that_a_script_lacks(self) -> None:
-        self.assertEqual(wrong_options("`scripts/test.sh --fast` or scripts/test.sh --fats"), ["scripts/test.sh --fats"])
+        self.assertEqual(
+            wrong_options("`scripts/test.sh --fast` or scripts/test.sh --fats"), ["scripts/test.sh --fats"]
+        )
 
 
 if __name__ == "__main__":

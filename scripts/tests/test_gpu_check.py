@@ -66,13 +66,34 @@ class Check(unittest.TestCase):
 
     def start(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> subprocess.Popen[str]:
         program = [sys.executable, "-c", WITH_A_GPU] if gpu else [str(ROOT / "scripts" / "gpu_check.sh")]
-        environment = os.environ | {"FAKE_FAULT": fault, "FAKE_GPUS": str(gpus), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-                                    "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.Popen([*program, "--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.folder / "out",
-                                 "--torch-python", self.folder / "bin" / "torch_python", *words], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, env=environment)
+        environment = os.environ | {
+            "FAKE_FAULT": fault,
+            "FAKE_GPUS": str(gpus),
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return subprocess.Popen(
+            [
+                *program,
+                "--bin",
+                self.folder / "bin",
+                "--data",
+                self.folder / "data",
+                "--out",
+                self.folder / "out",
+                "--torch-python",
+                self.folder / "bin" / "torch_python",
+                *words,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
 
-    def check(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> tuple[subprocess.CompletedProcess[str], dict]:
+    def check(
+        self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1
+    ) -> tuple[subprocess.CompletedProcess[str], dict]:
         process = self.start(*words, fault=fault, gpu=gpu, gpus=gpus)
         output, errors = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors), self.results()
@@ -92,8 +113,10 @@ class Check(unittest.TestCase):
 
     def test_every_part_passes_and_is_told(self) -> None:
         done, whole = self.check()
-        self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
-                         [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")])
+        self.assertEqual(
+            [(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
+            [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")],
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("26 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
@@ -102,13 +125,25 @@ class Check(unittest.TestCase):
         self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
         tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
         self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
-        self.assertIn("2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias gradient",
-                      done.stdout)
-        self.assertIn("| dy^T x 512x512x26624 bf16 | bias gradient: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |", done.stdout)
+        self.assertIn(
+            "2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias gradient",
+            done.stdout,
+        )
+        self.assertIn(
+            "| dy^T x 512x512x26624 bf16 | bias gradient: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |",
+            done.stdout,
+        )
         bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}
-        self.assertEqual(bars, {"transformer-base, target tokens/s": "no", "transformer-base, beside PyTorch compiled": "yes",
-                                "transformer-big, share of the measured peak": "no", "embedding_backward bf16 of base, ms": "yes",
-                                "an update's time that no part has": "yes"})
+        self.assertEqual(
+            bars,
+            {
+                "transformer-base, target tokens/s": "no",
+                "transformer-base, beside PyTorch compiled": "yes",
+                "transformer-big, share of the measured peak": "no",
+                "embedding_backward bf16 of base, ms": "yes",
+                "an update's time that no part has": "yes",
+            },
+        )
         self.assertTrue((self.folder / "out" / "rows" / "ops-by-cudnn.jsonl").exists())
         self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
 
@@ -119,18 +154,26 @@ class Check(unittest.TestCase):
         log = (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8")
         self.assertIn("-np 4", log)
         self.assertIn("bench_all_reduce --device cuda", log)
-        self.assertIn("| nccl | 100.00 | 4.00 | 1.000 | 150.00 |", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"))
+        self.assertIn(
+            "| nccl | 100.00 | 4.00 | 1.000 | 150.00 |",
+            (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"),
+        )
 
     def test_what_is_wrong_fails_its_part(self) -> None:
-        for fault, part, said in (("worker", "determinism", "after update 1"), ("worker", "exchange", "expected 1e-4"),
-                                  ("nmt", "multi30k", "expected 37"), ("bench_ops", "ops", "off by more"),
-                                  ("bench_ops case", "hot_ops", "dropout bf16: cuda: an illegal memory access"),
-                                  ("bench_ops product", "products", "logits of big: cuda: a matrix product"),
-                                  ("bench_train_step", "graphs", "with CUDA graphs"),
-                                  ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
-                                  ("torch_python", "torch_base", "no kernel for this device"), ("torch_python", "torch", "no kernel"),
-                                  ("bench_decode", "decode", "expected 1e-3"),
-                                  ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest")):
+        for fault, part, said in (
+            ("worker", "determinism", "after update 1"),
+            ("worker", "exchange", "expected 1e-4"),
+            ("nmt", "multi30k", "expected 37"),
+            ("bench_ops", "ops", "off by more"),
+            ("bench_ops case", "hot_ops", "dropout bf16: cuda: an illegal memory access"),
+            ("bench_ops product", "products", "logits of big: cuda: a matrix product"),
+            ("bench_train_step", "graphs", "with CUDA graphs"),
+            ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
+            ("torch_python", "torch_base", "no kernel for this device"),
+            ("torch_python", "torch", "no kernel"),
+            ("bench_decode", "decode", "expected 1e-3"),
+            ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest"),
+        ):
             with self.subTest(fault=fault, part=part):
                 needed = ["multi30k"] if part == "decode" else []
                 done, whole = self.check("--only", part, *needed, fault=fault)
@@ -141,7 +184,9 @@ class Check(unittest.TestCase):
     def test_a_failure_stops_no_other_part(self) -> None:
         done, whole = self.check("--only", "test_ops", "test_layers", "decode", "multi30k", fault="test_ops")
         states = {one["part"]: one["status"] for one in whole["parts"]}
-        self.assertEqual(states, {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"})
+        self.assertEqual(
+            states, {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"}
+        )
         self.assertIn("Breaks/cuda_bf16", done.stdout)
 
     def test_no_part_begins_when_its_time_would_not_do(self) -> None:
@@ -153,7 +198,10 @@ class Check(unittest.TestCase):
     def test_two_minutes_run_what_decides(self) -> None:
         done, whole = self.check("--first")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([part["part"] for part in whole["parts"]], ["start", "test_ops", "updates", "products", "hot_ops", "torch_base"])
+        self.assertEqual(
+            [part["part"] for part in whole["parts"]],
+            ["start", "test_ops", "updates", "products", "hot_ops", "torch_base"],
+        )
         self.assertEqual([row["preset"] for row in whole["parts"][2]["figures"]["rows"]], ["base", "big", "tiny"])
 
     def test_a_killed_check_leaves_what_it_has_measured(self) -> None:
@@ -161,13 +209,17 @@ class Check(unittest.TestCase):
             with self.subTest(part):
                 fault = "hang of bench_ops" if part == "hot_ops" else "hang of torch_python"
                 process = self.start("--only", "updates", part, fault=fault)
-                self.wait_for(process, lambda whole: [one["status"] for one in whole.get("parts", [])] == ["passed", "running"])
+                self.wait_for(
+                    process, lambda whole: [one["status"] for one in whole.get("parts", [])] == ["passed", "running"]
+                )
                 process.kill()
                 process.communicate()
                 updates, running = self.results()["parts"]
                 self.assertEqual(len(updates["figures"]["rows"]), 3)
                 self.assertEqual(running["status"], "running")
-                self.assertIn("base | ours | 700,000", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"))
+                self.assertIn(
+                    "base | ours | 700,000", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
+                )
 
     def test_sigterm_ends_it_with_all_that_was_measured(self) -> None:
         process = self.start("--only", "updates", "hot_ops", "decode", fault="hang of bench_ops")
@@ -233,7 +285,9 @@ class Check(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def test_a_bundle_comes_before_builds_and_those_for_it_before_others(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(gpu_main, "ROOT", pathlib.Path(folder)), mock.patch("sys.stderr"):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
+            gpu_main, "ROOT", pathlib.Path(folder)
+        ), mock.patch("sys.stderr"):
             with self.assertRaises(SystemExit):
                 gpu_main.find_programs(mock.Mock(bin=None))
             for place in ("build/dev/bin", "build/gpu/bin", "bin"):
@@ -286,10 +340,15 @@ class Judging(unittest.TestCase):
 
     def test_no_test_at_all_is_a_failure_and_so_is_no_gpu_where_one_is_checked(self) -> None:
         done, without = stage.Done("test_ops", 0, "", "", 1), test_parts.Counts(3, (), ("no GPU: it is gone",))
-        for quick, counts, said in ((True, test_parts.Counts(0, (), ()), "expected some"), (False, without, "expected a GPU")):
+        for quick, counts, said in (
+            (True, test_parts.Counts(0, (), ()), "expected some"),
+            (False, without, "expected a GPU"),
+        ):
             with self.assertRaisesRegex(stage.Failed, said):
                 test_parts.judge(mock.Mock(setting=mock.Mock(quick=quick)), counts, done, {})
-        self.assertIn("3 tests passed", test_parts.judge(mock.Mock(setting=mock.Mock(quick=True)), without, done, {})[0])
+        self.assertIn(
+            "3 tests passed", test_parts.judge(mock.Mock(setting=mock.Mock(quick=True)), without, done, {})[0]
+        )
 
     def test_the_score_wanted_grows_with_the_epochs(self) -> None:
         self.assertAlmostEqual(training.expected_bleu(2), 6.7)
@@ -304,18 +363,26 @@ class Judging(unittest.TestCase):
 
 class Bundle(unittest.TestCase):
     def test_libraries_of_the_system_and_of_nvidia_stay_behind(self) -> None:
-        text = ("\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n\tlibgomp.so.1 => /lib/libgomp.so.1 (0x3)\n"
-                "\tlibcublasLt.so.13 => not found\n\tlibmpi.so.40 => /lib/libmpi.so.40 (0x4)\n\t/lib64/ld-linux-x86-64.so.2 (0x5)\n")
-        self.assertEqual(bundle.parse_ldd(text, "worker"), {"libgomp.so.1": pathlib.Path("/lib/libgomp.so.1"),
-                                                            "libmpi.so.40": pathlib.Path("/lib/libmpi.so.40")})
+        text = (
+            "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n\tlibgomp.so.1 => /lib/libgomp.so.1 (0x3)\n"
+            "\tlibcublasLt.so.13 => not found\n\tlibmpi.so.40 => /lib/libmpi.so.40 (0x4)\n\t/lib64/ld-linux-x86-64.so.2 (0x5)\n"
+        )
+        self.assertEqual(
+            bundle.parse_ldd(text, "worker"),
+            {"libgomp.so.1": pathlib.Path("/lib/libgomp.so.1"), "libmpi.so.40": pathlib.Path("/lib/libmpi.so.40")},
+        )
         with self.assertRaises(SystemExit), mock.patch("sys.stderr"):
             bundle.parse_ldd("\tlibdnnl.so.2 => not found\n", "worker")
 
     def test_a_folder_that_is_no_bundle_is_left_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "letter").write_text("dear", encoding="utf-8")
-            done = subprocess.run([sys.executable, ROOT / "scripts" / "gpu" / "bundle.py", "--bin", folder, "--out", folder],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, ROOT / "scripts" / "gpu" / "bundle.py", "--bin", folder, "--out", folder],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual(done.returncode, 1)
             self.assertIn("is no earlier bundle", done.stderr)
             self.assertTrue((pathlib.Path(folder) / "letter").exists())

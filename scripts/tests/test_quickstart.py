@@ -16,7 +16,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-SERVER = r'''
+SERVER = r"""
 import http.server, pathlib, signal, sys
 data = pathlib.Path(sys.argv[sys.argv.index("--data") + 1])
 data.mkdir(parents=True, exist_ok=True)
@@ -30,8 +30,8 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
 server.serve_forever()
-'''
-WORKER = r'''
+"""
+WORKER = r"""
 import os, pathlib, signal, sys, time
 arguments = sys.argv[1:]
 folder = pathlib.Path(arguments[arguments.index("--run-dir") + 1])
@@ -53,8 +53,8 @@ if rank == "0":
               "teacher-forced BLEU 10.00, sacreBLEU 24.70, chrF2 50.00, the best so far (1.0 s)", file=sys.stderr, flush=True)
 time.sleep(float(os.environ.get("TRAIN_SECONDS", "0")))
 sys.exit(int(os.environ.get("WORKER_STATUS", "0")))
-'''
-NMT = r'''
+"""
+NMT = r"""
 import json, os, pathlib, sys, time
 arguments = sys.argv[1:]
 if arguments[0] == "prepare":
@@ -68,7 +68,7 @@ elif arguments[0] == "evaluate":
     print(json.dumps({"sentences": 1000, "sacrebleu": 12.5, "signature": "nrefs:1|case:mixed", "update": 42, "chrf": 30.0}))
 elif arguments[0] == "translate":
     sys.stdout.write(sys.stdin.read().upper())
-'''
+"""
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "needs mpirun")
@@ -95,8 +95,14 @@ class Quickstart(unittest.TestCase):
         return {**os.environ, "BABELRING_BIN": str(self.folder / "bin"), "BABELRING_SKIP_SETUP": "1", **extra}
 
     def command(self, *extra: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.arguments(*extra), capture_output=True, text=True, check=False, timeout=300,
-                              env=self.environment(**environment))
+        return subprocess.run(
+            self.arguments(*extra),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=self.environment(**environment),
+        )
 
     @staticmethod
     def is_running(pid: int) -> bool:
@@ -114,14 +120,22 @@ class Quickstart(unittest.TestCase):
         first = self.command("--minutes", "1")
         self.assertEqual(first.returncode, 0, first.stderr)
         summary = json.loads(first.stdout.splitlines()[-1])
-        self.assertEqual((summary["sacrebleu"], summary["signature"], summary["updates"]), (12.5, "nrefs:1|case:mixed", 42))
-        self.assertEqual(set(summary["minutes"]), {"setup", "build", "corpus", "prepare", "train", "evaluate", "translate"})
+        self.assertEqual(
+            (summary["sacrebleu"], summary["signature"], summary["updates"]), (12.5, "nrefs:1|case:mixed", 42)
+        )
+        self.assertEqual(
+            set(summary["minutes"]), {"setup", "build", "corpus", "prepare", "train", "evaluate", "translate"}
+        )
         self.assertRegex(summary["dashboard"], r"^http://127\.0\.0\.1:\d+$")
         self.assertEqual(first.stdout.count("\ntranslation  SENTENCE"), 5)
         self.assertIn("update 1", first.stderr)
         self.assertIn("sacreBLEU 12.5 on 1,000 held-out sentences, with the model of update 42\n", first.stdout)
-        for words in ("try it            echo \"sentence ", f"--corpus {self.folder}/a,{self.folder}/b --dir {self.dir}\n", "quickstart.sh --minutes 5 ",
-                      "quickstart.sh --stop --dir "):
+        for words in (
+            'try it            echo "sentence ',
+            f"--corpus {self.folder}/a,{self.folder}/b --dir {self.dir}\n",
+            "quickstart.sh --minutes 5 ",
+            "quickstart.sh --stop --dir ",
+        ):
             self.assertIn(words, first.stdout)
         for number, name in enumerate(("setup", "build", "corpus", "prepare", "train", "evaluate", "translate"), 1):
             self.assertRegex(first.stderr, rf"\n\[{number}/7\] {name} \.\.\.\n(.*\n)*?\[{number}/7\] {name}: \d+ s\n")
@@ -130,7 +144,9 @@ class Quickstart(unittest.TestCase):
         self.assertEqual((self.dir / "data" / "pieces").read_text(), "1350")  # a fourth of 6,000 - 600 pairs
 
         lines = first.stderr.splitlines()
-        announced = next(i for i, line in enumerate(lines) if line.startswith(f"dashboard: {summary['dashboard']}, from when"))
+        announced = next(
+            i for i, line in enumerate(lines) if line.startswith(f"dashboard: {summary['dashboard']}, from when")
+        )
         link = next(i for i, line in enumerate(lines) if line == f"dashboard: {summary['dashboard']}/#token=bbr_secret")
         self.assertLess(announced, lines.index("[1/7] setup ..."))
         self.assertLess(link, lines.index("[3/7] corpus ..."))
@@ -146,8 +162,13 @@ class Quickstart(unittest.TestCase):
 
     def test_a_terminal_gets_moving_lines_and_what_matters_of_the_log(self) -> None:
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(self.arguments("--minutes", "1"), stdout=subprocess.DEVNULL, stderr=theirs, stdin=subprocess.DEVNULL,
-                                   env=self.environment(PREPARE_SECONDS="4"))
+        process = subprocess.Popen(
+            self.arguments("--minutes", "1"),
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+            stdin=subprocess.DEVNULL,
+            env=self.environment(PREPARE_SECONDS="4"),
+        )
         os.close(theirs)
         shown = b""
         with open(ours, "rb", buffering=0) as terminal:
@@ -174,10 +195,16 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(self.command("--stop").returncode, 0)
 
     def test_an_interrupted_run_saves_stops_its_children_and_goes_on_later(self) -> None:
-        process = subprocess.Popen(self.arguments("--minutes", "1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.environment(TRAIN_SECONDS="600"), start_new_session=True,
-                                   # A test run in the background inherits an ignored SIGINT, which bash cannot trap.
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        process = subprocess.Popen(
+            self.arguments("--minutes", "1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(TRAIN_SECONDS="600"),
+            start_new_session=True,
+            # A test run in the background inherits an ignored SIGINT, which bash cannot trap.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         deadline = time.monotonic() + 120
         while len(self.notes()) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -223,15 +250,27 @@ class Quickstart(unittest.TestCase):
         del environment["BABELRING_BIN"]
         command = [tree / "scripts" / "quickstart.sh", "--minutes", "1", "--corpus", "a,b", "--dir", "run"]
 
-        without = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment)
+        without = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment
+        )
         self.assertEqual(without.returncode, 0, without.stderr)
         self.assertIn("a GPU answers, but nvcc (CUDA 13.0 or newer) was not found", without.stderr)
         self.assertTrue((self.folder / "cmake.log").read_text().endswith("--target server worker nmt\n"))
 
-        (tree / "build" / "release" / "CMakeCache.txt").write_text("CMAKE_CUDA_COMPILER:FILEPATH=/usr/local/cuda/bin/nvcc\n")
+        (tree / "build" / "release" / "CMakeCache.txt").write_text(
+            "CMAKE_CUDA_COMPILER:FILEPATH=/usr/local/cuda/bin/nvcc\n"
+        )
         (tree / "build" / "release" / "bin" / "libbabelring_cuda.so").touch()
         (self.dir / "run" / "notes").unlink()
-        done = subprocess.run([*command[:2], "2", *command[3:]], capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment)
+        done = subprocess.run(
+            [*command[:2], "2", *command[3:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=self.folder,
+            env=environment,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.folder / "cmake.log").read_text().endswith("--target server worker nmt babelring_cuda\n"))
         self.assertEqual(len(self.notes()), 3)
@@ -243,13 +282,26 @@ class Quickstart(unittest.TestCase):
         shutil.copytree(self.folder / "bin", tree / "build" / "release" / "bin")
         environment = self.environment(PATH=self.add_to_path("cmake", ""))
         del environment["BABELRING_BIN"]
-        done = subprocess.run([tree / "scripts" / "quickstart.sh", "--minutes", "1", "--corpus", "a,b", "--dir", "run"],
-                              capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment)
+        done = subprocess.run(
+            [tree / "scripts" / "quickstart.sh", "--minutes", "1", "--corpus", "a,b", "--dir", "run"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=self.folder,
+            env=environment,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.dir / "corpus" / "train.src").exists())
 
     def test_wrong_usage_exits_2(self) -> None:
-        for arguments in (("--minutes", "0"), ("--minutes", "x"), ("--nonsense",), ("--corpus", "unheard-of"), ("--config", "/none")):
+        for arguments in (
+            ("--minutes", "0"),
+            ("--minutes", "x"),
+            ("--nonsense",),
+            ("--corpus", "unheard-of"),
+            ("--config", "/none"),
+        ):
             self.assertEqual(self.command(*arguments).returncode, 2, arguments)
 
 

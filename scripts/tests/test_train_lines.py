@@ -13,20 +13,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import train_lines  # noqa: E402
 
 BAR = "[###.......]  30 %  update 12  loss 4.5  2 min left"
-LINES = ["mpirun says something", "2026-11-22 09:00:00.123 [rank 0] info: update 50 (epoch 0.10): loss 4.2", "2026-11-22 09:00:01.123 [rank 1] warning: slow",
-         "2026-11-22 09:00:02.123 info: validation on valid after update 1,500: loss 2.9012, perplexity 9.00, accuracy 60.0 %, "
-         "teacher-forced BLEU 30.00, sacreBLEU 24.70, chrF2 50.00 (1.0 s)"]
+LINES = [
+    "mpirun says something",
+    "2026-11-22 09:00:00.123 [rank 0] info: update 50 (epoch 0.10): loss 4.2",
+    "2026-11-22 09:00:01.123 [rank 1] warning: slow",
+    "2026-11-22 09:00:02.123 info: validation on valid after update 1,500: loss 2.9012, perplexity 9.00, accuracy 60.0 %, "
+    "teacher-forced BLEU 30.00, sacreBLEU 24.70, chrF2 50.00 (1.0 s)",
+]
 
 
 class TrainLines(unittest.TestCase):
-
     def shown(self, text: str, terminal: bool, size: int) -> tuple[str, str]:
         """What is shown, and the log, of a text that arrives in blocks of that many bytes."""
         data = text.encode()
         out = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
             log = pathlib.Path(folder) / "log"
-            train_lines.show(iter([data[i:i + size] for i in range(0, len(data), size)]), str(log), terminal)
+            train_lines.show(iter([data[i : i + size] for i in range(0, len(data), size)]), str(log), terminal)
             return out.getvalue(), log.read_text()
 
     def test_lines_pass_and_bars_do_not_where_there_is_no_terminal(self) -> None:

@@ -21,19 +21,31 @@ export default defineConfig({
   plugins: [onlyLinearPaths()],
   build: {
     target: 'es2022',
-    cssTarget: ['chrome123', 'firefox120', 'safari17.5'],  // those that know light-dark()
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'], // those that know light-dark()
     outDir: 'dist',
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     // Few files: the shell, what pages with charts share, and each page. Merged code also compresses better.
     rolldownOptions: {
-      output: { codeSplitting: { groups: [
-        { name: 'charts', priority: 1, test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series|ticks)|views\/(run_toolbar|printing|run_charts))/ },
-        { name: 'index', priority: 2, test: /src\/(main|pages|lib\/(copy|dom|eval_sets|format|freshness|health|keys|metric_format|routes|save|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|run_verdict|site_header|session_badge|notify_button|offline|waiting))\b/ },
-        { name: 'ask', priority: 1, test: /src\/views\/ask\b/ },
-        { name: 'lists', priority: 0, test: /src\/views\/(list_page|run_names)\b/ },
-      ] } },
+      output: {
+        codeSplitting: {
+          groups: [
+            {
+              name: 'charts',
+              priority: 1,
+              test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series|ticks)|views\/(run_toolbar|printing|run_charts))/,
+            },
+            {
+              name: 'index',
+              priority: 2,
+              test: /src\/(main|pages|lib\/(copy|dom|eval_sets|format|freshness|health|keys|metric_format|routes|save|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|run_verdict|site_header|session_badge|notify_button|offline|waiting))\b/,
+            },
+            { name: 'ask', priority: 1, test: /src\/views\/ask\b/ },
+            { name: 'lists', priority: 0, test: /src\/views\/(list_page|run_names)\b/ },
+          ],
+        },
+      },
     },
   },
   server: {
@@ -46,6 +58,6 @@ export default defineConfig({
     include: ['**/*_test.ts'],
     globals: true,
     environment: 'node',
-    testTimeout: 120_000,  // for what hangs, not for a machine that is busy
+    testTimeout: 120_000, // for what hangs, not for a machine that is busy
   },
 });

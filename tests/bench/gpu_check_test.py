@@ -16,19 +16,26 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "one two three four five six seven eight nine ten".split()
 # Without those that run test programs: these run by themselves.
-PARTS = "start updates products hot_ops test_cuda determinism graphs meter exchange multi30k ops decode all_reduce".split()
+PARTS = (
+    "start updates products hot_ops test_cuda determinism graphs meter exchange multi30k ops decode all_reduce".split()
+)
 
 
 def prepare(programs: pathlib.Path, folder: pathlib.Path, name: str) -> None:
-    lines = [[" ".join(random.Random(seed).choices(WORDS, k=4 + seed % 5)) for seed in range(first, first + many)]
-             for first, many in ((0, 300), (1000, 12), (2000, 12))]
+    lines = [
+        [" ".join(random.Random(seed).choices(WORDS, k=4 + seed % 5)) for seed in range(first, first + many)]
+        for first, many in ((0, 300), (1000, 12), (2000, 12))
+    ]
     words: list[str | pathlib.Path] = []
     for which, texts in zip(("train", "valid", "test"), lines):
         for side, change in (("source", str), ("target", str.upper)):
             (folder / f"{which}.{side}").write_text("".join(change(text) + "\n" for text in texts), encoding="utf-8")
         words += [f"--{which}", folder / f"{which}.source", folder / f"{which}.target"]
-    subprocess.run([programs / "nmt", "prepare", *words, "--output", folder / "data" / name, "--vocabulary-size", "60"], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [programs / "nmt", "prepare", *words, "--output", folder / "data" / name, "--vocabulary-size", "60"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def main() -> None:
@@ -36,8 +43,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         prepare(programs, folder, "multi30k")
-        done = subprocess.run([ROOT / "scripts" / "gpu_check.sh", "--device", "cpu", "--bin", programs, "--data", folder / "data", "--out",
-                               folder / "out", "--only", *PARTS], check=False)
+        done = subprocess.run(
+            [
+                ROOT / "scripts" / "gpu_check.sh",
+                "--device",
+                "cpu",
+                "--bin",
+                programs,
+                "--data",
+                folder / "data",
+                "--out",
+                folder / "out",
+                "--only",
+                *PARTS,
+            ],
+            check=False,
+        )
         parts = json.loads((folder / "out" / "gpu_check.json").read_text(encoding="utf-8"))["parts"]
         wrong = [part for part in parts if part["status"] != "passed"]
         if done.returncode != 0 or wrong or len(parts) != len(PARTS):

@@ -21,8 +21,13 @@ class TrainStep(unittest.TestCase):
     def result(self, *arguments, ranks=1):
         launcher = [self.mpirun, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run([*launcher, self.program, *SIZES, *BRIEF, *arguments], capture_output=True, text=True,
-                              env=environment, check=False)
+        done = subprocess.run(
+            [*launcher, self.program, *SIZES, *BRIEF, *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -32,8 +37,10 @@ class TrainStep(unittest.TestCase):
         self.assertLessEqual(result["target_tokens_per_s_min"], result["target_tokens_per_s"])
         self.assertLessEqual(result["target_tokens_per_s"], result["target_tokens_per_s_max"])
         peaks = result["peaks"]
-        floor = (result["matmul_gflop_per_step"] / peaks[f"{result['precision']}_gflop_per_s"]
-                 + result["unavoidable_megabytes_per_step"] / 1e3 / peaks["triad_gb_per_s"]) * 1e3
+        floor = (
+            result["matmul_gflop_per_step"] / peaks[f"{result['precision']}_gflop_per_s"]
+            + result["unavoidable_megabytes_per_step"] / 1e3 / peaks["triad_gb_per_s"]
+        ) * 1e3
         self.assertAlmostEqual(result["roofline_ms"], floor, delta=1e-6 * floor)
         self.assertGreater(result["roofline_fraction"], 0)
         self.assertGreater(result["peak_memory_bytes"], 4 * 4 * result["parameters"])

@@ -14,7 +14,6 @@ FAILED, WRONG_USAGE = 1, 2
 
 
 class ComplaintsTest(unittest.TestCase):
-
     def setUp(self) -> None:
         folder = tempfile.mkdtemp(prefix="babelring-complaints-")
         self.addCleanup(shutil.rmtree, folder)
@@ -81,23 +80,43 @@ class ComplaintsTest(unittest.TestCase):
         }
         for arguments, words in usage.items():
             self.complains(f"worker {arguments}", WRONG_USAGE, words)
-        self.complains("worker --config good.yaml --server none --run-dir fresh", FAILED, "nowhere: no manifest.json there")
+        self.complains(
+            "worker --config good.yaml --server none --run-dir fresh", FAILED, "nowhere: no manifest.json there"
+        )
         self.assertFalse(Path("fresh").exists(), "nothing was begun")
 
     def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
         worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
         one_rank = ["-np", "1", "-x"]
-        done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", *one_rank, "BABELRING_TOKEN=t", *worker,
-                               ":", *one_rank, "BABELRING_CA_FILE=absent", *worker], capture_output=True, text=True, timeout=600,
-                              env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        done = subprocess.run(
+            [
+                "mpirun",
+                "--oversubscribe",
+                "--bind-to",
+                "none",
+                *one_rank,
+                "BABELRING_TOKEN=t",
+                *worker,
+                ":",
+                *one_rank,
+                "BABELRING_CA_FILE=absent",
+                *worker,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        )
         self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
         complaints = [line for line in done.stderr.splitlines() if "absent: cannot load trusted certificates" in line]
         self.assertEqual(len(complaints), 1, done.stderr)
         self.assertRegex(complaints[0], r"worker: error: rank 1 on \S+: absent")
 
     def test_versions(self) -> None:
-        said = {program: subprocess.run([BIN / program, "--version"], capture_output=True, text=True, check=True).stdout
-                for program in ("nmt", "worker", "server")}
+        said = {
+            program: subprocess.run([BIN / program, "--version"], capture_output=True, text=True, check=True).stdout
+            for program in ("nmt", "worker", "server")
+        }
         version = said["nmt"].split()[-1]
         self.assertEqual(said, {program: f"{program} {version}\n" for program in said})
 
@@ -133,8 +152,12 @@ class ComplaintsTest(unittest.TestCase):
         }
         for arguments, words in usage.items():
             self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
-        self.complains("nmt run list --server http://127.0.0.1:9", FAILED, "http://127.0.0.1:9: connect: Connection refused; no server listens there: start `server`",
-                       "BABELRING_SERVER")
+        self.complains(
+            "nmt run list --server http://127.0.0.1:9",
+            FAILED,
+            "http://127.0.0.1:9: connect: Connection refused; no server listens there: start `server`",
+            "BABELRING_SERVER",
+        )
 
     def test_nmt_score(self) -> None:
         Path("empty").touch()
@@ -150,8 +173,13 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_nobody_reads_on(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([BIN / "nmt", "score", "--reference", "file", "--hypothesis", "file"], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, timeout=30)
+            done = subprocess.run(
+                [BIN / "nmt", "score", "--reference", "file", "--hypothesis", "file"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=30,
+            )
         self.assertEqual((done.returncode, done.stderr), (FAILED, "nmt: standard output: cannot be written\n"))
 
 

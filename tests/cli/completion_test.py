@@ -19,15 +19,17 @@ def script(shell: str) -> str:
 
 
 class CompletionTest(unittest.TestCase):
-
     def offers(self, *words: str) -> list[str]:
         """What bash offers for the last word."""
-        program = script("bash") + f"""
+        program = (
+            script("bash")
+            + f"""
 COMP_WORDS=({' '.join(f"'{word}'" for word in words)})
 COMP_CWORD={len(words) - 1}
 _nmt_complete
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
+        )
         done = subprocess.run(["bash", "--norc", "-euo", "pipefail", "-c", program], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
@@ -47,7 +49,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         self.assertEqual(self.offers("nmt", "run", "list", "--json", "--st"), ["--state"])
 
     def test_bash_loads_it(self) -> None:
-        done = subprocess.run(["bash", "--norc", "-c", script("bash") + "\ncomplete -p nmt"], capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "--norc", "-c", script("bash") + "\ncomplete -p nmt"], capture_output=True, text=True
+        )
         self.assertIn("-F _nmt_complete nmt", done.stdout)
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
@@ -55,8 +59,11 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "completion.zsh"
             file.write_text(script("zsh"), encoding="utf-8")
-            for words, expected in ((["nmt", "run", "s"], {"submit", "show", "stop"}), (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
-                                    (["nmt", "run", "list", "--"], {"--state", "--json"})):
+            for words, expected in (
+                (["nmt", "run", "s"], {"submit", "show", "stop"}),
+                (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
+                (["nmt", "run", "list", "--"], {"--state", "--json"}),
+            ):
                 program = f"""
 compdef() {{ : }}
 _files() {{ print files }}
@@ -80,17 +87,28 @@ _nmt
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "nmt.fish"
             file.write_text(script("fish"), encoding="utf-8")
-            for words, expected in (("nmt tr", {"translate"}), ("nmt run s", {"submit", "show", "stop"}),
-                                    ("nmt translate --precision ", {"f32", "bf16"}), ("nmt run list --st", {"--state"}),
-                                    ("nmt run list --json --st", {"--state"})):
-                done = subprocess.run(["fish", "--no-config", "-c", f"source {file}; complete -C '{words}'"], capture_output=True, text=True,
-                                      env={**os.environ, "HOME": folder})
+            for words, expected in (
+                ("nmt tr", {"translate"}),
+                ("nmt run s", {"submit", "show", "stop"}),
+                ("nmt translate --precision ", {"f32", "bf16"}),
+                ("nmt run list --st", {"--state"}),
+                ("nmt run list --json --st", {"--state"}),
+            ):
+                done = subprocess.run(
+                    ["fish", "--no-config", "-c", f"source {file}; complete -C '{words}'"],
+                    capture_output=True,
+                    text=True,
+                    env={**os.environ, "HOME": folder},
+                )
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertEqual({line.split("\t")[0] for line in done.stdout.splitlines()}, expected, words)
 
     def test_fish_names_every_place(self) -> None:
         lines = script("fish").splitlines()
-        self.assertIn("complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show watch stop resume logs checkpoints download'", lines)
+        self.assertIn(
+            "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show watch stop resume logs checkpoints download'",
+            lines,
+        )
         self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16'", lines)
         self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'input' -r", lines)
 

@@ -39,8 +39,9 @@ class StandIn(http.server.BaseHTTPRequestHandler):
 
 def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
     """Exit code and findings."""
-    done = subprocess.run([str(BIN / "nmt"), "doctor", "--json", *arguments], capture_output=True, text=True, check=False,
-                          timeout=300)
+    done = subprocess.run(
+        [str(BIN / "nmt"), "doctor", "--json", *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
     return done.returncode, json.loads(done.stdout)["findings"]
 
 
@@ -59,8 +60,13 @@ class Doctor(unittest.TestCase):
 
     def test_fails_where_something_does_not_work(self) -> None:
         """An unknown host is named, with a remedy."""
-        done = subprocess.run([str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"], capture_output=True,
-                              text=True, check=False, timeout=300)
+        done = subprocess.run(
+            [str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn("no.such.host.invalid: unknown host name", done.stdout)
         self.assertIn("-> add it to DNS", done.stdout)
@@ -70,21 +76,28 @@ class Doctor(unittest.TestCase):
         """By a remote shell that knows three hosts: this one, one with other programs, and one whose processor is older."""
         with tempfile.TemporaryDirectory() as folder:
             shell = Path(folder) / "shell"
-            shell.write_text(f"""#!/bin/sh
+            shell.write_text(
+                f"""#!/bin/sh
 host=$2; shift 2
 case $host in
   localhost) eval exec "$@" ;;
   127.0.0.1) eval "$@" | sed 's/"worker":"[^"]*"/"worker":"0.0.1 build 012345678901"/' ;;
   *) echo "nmt: error: the processor of $host lacks avx512f" >&2; exit 1 ;;
 esac
-""", encoding="utf-8")
+""",
+                encoding="utf-8",
+            )
             shell.chmod(0o755)
-            code, findings = doctor("--runs", folder, "--hosts", "localhost,127.0.0.1,127.0.0.2", "--remote-shell", f"{shell} -x")
+            code, findings = doctor(
+                "--runs", folder, "--hosts", "localhost,127.0.0.1,127.0.0.2", "--remote-shell", f"{shell} -x"
+            )
         hosts = [(one["verdict"], one["text"]) for one in findings if one["area"] == "hosts"]
         self.assertEqual(code, 1)
         self.assertEqual([verdict for verdict, _ in hosts], ["ok", "fail", "warn"], hosts)
         self.assertRegex(hosts[1][1], r"^127.0.0.1: worker 0.0.1 build 012345678901, here [0-9.]+ build [0-9a-f]{12}$")
-        self.assertIn("127.0.0.2 could not be compared: nmt: error: the processor of 127.0.0.2 lacks avx512f", hosts[2][1])
+        self.assertIn(
+            "127.0.0.2 could not be compared: nmt: error: the processor of 127.0.0.2 lacks avx512f", hosts[2][1]
+        )
 
     def test_tries_the_server(self) -> None:
         """Token and clock; an address without a listener."""
@@ -94,8 +107,11 @@ esac
         with tempfile.TemporaryDirectory() as folder:
             token = Path(folder) / "token"
             token.write_text("good\n", encoding="utf-8")
-            verdicts = [one["verdict"] for one in doctor("--server", address, "--token-file", str(token))[1]
-                        if one["area"] == "server"]
+            verdicts = [
+                one["verdict"]
+                for one in doctor("--server", address, "--token-file", str(token))[1]
+                if one["area"] == "server"
+            ]
             self.assertEqual(verdicts, ["ok", "ok", "ok"])
             token.write_text("bad\n", encoding="utf-8")
             StandIn.date = "Sun, 06 Nov 1994 08:49:37 GMT"

@@ -25,7 +25,6 @@ def commands(*path: str) -> list[tuple[str, ...]]:
 
 
 class HelpTest(unittest.TestCase):
-
     def test_every_command_ends_with_two_examples_of_its_own_options(self) -> None:
         found = commands("nmt")
         self.assertGreater(len(found), 14)
@@ -48,7 +47,9 @@ class HelpTest(unittest.TestCase):
         text = " ".join(help_of("nmt", "translate").split())
         self.assertIn("--beam N beam size: hypotheses per sentence; 1: greedy; 1 to 1000 [default: 5]", text)
         self.assertIn("--length-formula power|gnmt ", text)
-        self.assertIn("--checkpoint DIR checkpoint, or a run's folder to use its best or else newest checkpoint [required]", text)
+        self.assertIn(
+            "--checkpoint DIR checkpoint, or a run's folder to use its best or else newest checkpoint [required]", text
+        )
         self.assertIn(" Search: --beam N", text)
         self.assertIn("a byte-order mark is skipped", help_of("nmt", "score"))
 

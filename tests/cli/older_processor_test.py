@@ -21,15 +21,23 @@ class OlderProcessor(unittest.TestCase):
         if qemu is None:
             self.skipTest("qemu-x86_64 is not installed (package qemu-user)")
         for program in ("nmt", "worker"):
-            done = subprocess.run([qemu, "-cpu", "Nehalem", BIN / program, "--version"], capture_output=True, text=True,
-                                  check=False, timeout=600)
+            done = subprocess.run(
+                [qemu, "-cpu", "Nehalem", BIN / program, "--version"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=600,
+            )
             if done.returncode == 0:
                 self.assertRegex(done.stdout, rf"^{program} \d")
                 continue
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertEqual(done.stdout, "")
-            self.assertRegex(done.stderr, rf"^{program}: error: the processor of \S+ lacks [^\n]*\bavx\b[^\n]*, for which this "
-                                          r"program was compiled: [^\n]*\n$")
+            self.assertRegex(
+                done.stderr,
+                rf"^{program}: error: the processor of \S+ lacks [^\n]*\bavx\b[^\n]*, for which this "
+                r"program was compiled: [^\n]*\n$",
+            )
 
 
 if __name__ == "__main__":

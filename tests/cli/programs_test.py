@@ -36,12 +36,17 @@ def setUpModule() -> None:
     here = Path(".")
     for lines, seed in ((400, 1), (20, 2)):
         toy_corpus(here, lines, seed)
-    prepared = nmt("prepare --train toy1.en toy1.de --valid toy2.en toy2.de --test toy2.en toy2.de --output data "
-                   "--vocabulary-size 120")
+    prepared = nmt(
+        "prepare --train toy1.en toy1.de --valid toy2.en toy2.de --test toy2.en toy2.de --output data "
+        "--vocabulary-size 120"
+    )
     assert prepared.returncode == 0, prepared.stderr
     Path("config.yaml").write_text(CONFIG, encoding="utf-8")
-    trained = subprocess.run([BIN / "worker", "--config", "config.yaml", "--run-dir", "run", "--server", "none"],
-                             capture_output=True, text=True)
+    trained = subprocess.run(
+        [BIN / "worker", "--config", "config.yaml", "--run-dir", "run", "--server", "none"],
+        capture_output=True,
+        text=True,
+    )
     assert trained.returncode == 0, trained.stderr
     Path("bad.en").write_bytes(b"the old cat .\nthe \xff dog .\n")
     Path("two.de").write_text("eins .\nzwei .\n", encoding="utf-8")
@@ -57,12 +62,15 @@ def copy_of_checkpoint(name: str) -> Path:
 
 
 def worker(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", *words], capture_output=True, text=True,
-                          timeout=300)
+    return subprocess.run(
+        [BIN / "worker", "--config", "config.yaml", "--server", "none", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 class ProgramsTest(unittest.TestCase):
-
     def succeeds(self, command: str, text: str = "") -> str:
         done = nmt(command, text)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
@@ -85,18 +93,50 @@ class ProgramsTest(unittest.TestCase):
         self.complains("tranlsate", 2, "did you mean 'translate'?")
         self.complains("translate --chekpoint run", 2, "did you mean '--checkpoint'?")
         self.complains("translate --checkpoint run --precision f16", 2, "--precision", "f16", "bf16")
-        self.complains("translate --checkpoint run --beam 0", 2, "--beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)")
-        self.complains("translate --checkpoint run --batch-tokens 0", 2, "--batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`")
+        self.complains(
+            "translate --checkpoint run --beam 0",
+            2,
+            "--beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)",
+        )
+        self.complains(
+            "translate --checkpoint run --batch-tokens 0",
+            2,
+            "--batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`",
+        )
         self.complains("translate --checkpoint run --n-best 9", 2, "--n-best: found 9, expected at most --beam, 5")
-        self.complains("translate --checkpoint run --length-formula 1", 2, "--length-formula: found '1', expected power or gnmt")
-        self.complains("prepare --train toy1.en toy1.de --output x --min-words -5", 2, "--min-words: found -5, expected 1 to 1000000")
-        self.complains("prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8", 2, "--min-words: found 9, expected at most --max-words, 8")
-        self.complains("prepare --train toy1.en toy1.de --output x --max-pieces 0", 2, "--max-pieces: found 0, expected 1 to 1000000")
-        self.complains("prepare --train toy1.en toy1.de --output config.yaml", 2, "--output: config.yaml is a file, expected a folder")
+        self.complains(
+            "translate --checkpoint run --length-formula 1", 2, "--length-formula: found '1', expected power or gnmt"
+        )
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --min-words -5",
+            2,
+            "--min-words: found -5, expected 1 to 1000000",
+        )
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8",
+            2,
+            "--min-words: found 9, expected at most --max-words, 8",
+        )
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --max-pieces 0",
+            2,
+            "--max-pieces: found 0, expected 1 to 1000000",
+        )
+        self.complains(
+            "prepare --train toy1.en toy1.de --output config.yaml",
+            2,
+            "--output: config.yaml is a file, expected a folder",
+        )
         Path("empty").mkdir()
-        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary empty", 2, "--vocabulary: empty/spm.model: no such file")
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --vocabulary empty",
+            2,
+            "--vocabulary: empty/spm.model: no such file",
+        )
         self.complains("evaluate --checkpoint run", 2, "--data, or --source and --reference")
-        self.complains("evaluate --checkpoint run --data data --source toy2.en", 2, "--data, or --source and --reference")
+        self.complains(
+            "evaluate --checkpoint run --data data --source toy2.en", 2, "--data, or --source and --reference"
+        )
         self.complains("evaluate --checkpoint run --source toy2.en", 2, "--data, or --source and --reference")
         self.complains("prepare --train toy1.en toy1.de", 2, "--output is required")
         self.complains("prepare --train toy1.en --output x", 2, "--train", "two files", "--output")
@@ -107,36 +147,69 @@ class ProgramsTest(unittest.TestCase):
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")
         self.complains("translate --checkpoint nowhere --output kept", 1, "nowhere: no such folder")
-        self.complains("translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is also the input")
-        self.complains("evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out", 1, "nowhere/out: cannot create")
+        self.complains(
+            "translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is also the input"
+        )
+        self.complains(
+            "evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out",
+            1,
+            "nowhere/out: cannot create",
+        )
         self.assertEqual(Path("kept").read_text(encoding="utf-8"), "the cat .\n")
 
     def test_missing_files_are_named(self) -> None:
         self.complains("prepare --train nowhere.en toy1.de --output x", 1, "nowhere.en: No such file")
-        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model", 2, "--vocabulary: nowhere.model: no such file")
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model",
+            2,
+            "--vocabulary: nowhere.model: no such file",
+        )
         self.complains("translate --checkpoint nowhere", 1, "nowhere: no such folder")
         self.complains("translate --checkpoint data", 1, "data: no checkpoint here; expected state.json")
-        self.complains("translate --checkpoint run --input nowhere.en", 1, "cannot open nowhere.en: No such file or directory")
+        self.complains(
+            "translate --checkpoint run --input nowhere.en", 1, "cannot open nowhere.en: No such file or directory"
+        )
         self.complains("translate --checkpoint run --input data", 1, "cannot read data: it is a folder")
-        self.complains("translate --checkpoint run --input /proc/self/mem", 1, "cannot read /proc/self/mem after line 0: Input/output error")
+        self.complains(
+            "translate --checkpoint run --input /proc/self/mem",
+            1,
+            "cannot read /proc/self/mem after line 0: Input/output error",
+        )
         self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
         self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
-        self.complains("evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test")
-        self.complains("evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file")
+        self.complains(
+            "evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test"
+        )
+        self.complains(
+            "evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file"
+        )
         self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
-        self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory")
+        self.complains(
+            "average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory"
+        )
         self.complains("average --output none --last 3 run", 1, "run: found 2 of 3 checkpoints; --last 2 takes all")
         self.complains("average --output none run", 2, "average: run is a run's folder: add --last N")
         self.complains("average --output none --last 1 data", 1, "data: no checkpoint here")
 
     def test_unequal_files_are_refused(self) -> None:
-        self.complains("prepare --train toy1.en toy2.de --output x", 1, "toy1.en has 400 lines, toy2.de has 20", "--unequal truncate")
-        self.complains("evaluate --checkpoint run --source toy1.en --reference toy2.de", 1, "toy1.en has 400 lines, toy2.de has 20")
+        self.complains(
+            "prepare --train toy1.en toy2.de --output x",
+            1,
+            "toy1.en has 400 lines, toy2.de has 20",
+            "--unequal truncate",
+        )
+        self.complains(
+            "evaluate --checkpoint run --source toy1.en --reference toy2.de", 1, "toy1.en has 400 lines, toy2.de has 20"
+        )
         self.succeeds("prepare --train toy1.en toy2.de --output x --vocabulary data/spm.model --unequal truncate")
 
     def test_invalid_text_is_named_by_file_and_line(self) -> None:
-        self.complains("evaluate --checkpoint run --source bad.en --reference two.de", 1, "bad.en:2: byte 5 is not UTF-8")
-        report = json.loads(self.succeeds("prepare --train bad.en two.de --output x --vocabulary data/spm.model --json"))
+        self.complains(
+            "evaluate --checkpoint run --source bad.en --reference two.de", 1, "bad.en:2: byte 5 is not UTF-8"
+        )
+        report = json.loads(
+            self.succeeds("prepare --train bad.en two.de --output x --vocabulary data/spm.model --json")
+        )
         found = report["sets"][0]["findings"]["invalid_utf8"]
         self.assertEqual(found["count"], 1)
         self.assertIn("bad.en:2", found["examples"][0])
@@ -149,7 +222,11 @@ class ProgramsTest(unittest.TestCase):
         (copy_of_checkpoint("cut") / "weights.safetensors").write_bytes(content[:-8])
         (copy_of_checkpoint("torn") / "state.json").write_text('{"format":', encoding="utf-8")
         (copy_of_checkpoint("partial") / "spm.model").unlink()
-        for command in ("translate --checkpoint {}", "evaluate --data data --checkpoint {}", "average --output none {}"):
+        for command in (
+            "translate --checkpoint {}",
+            "evaluate --data data --checkpoint {}",
+            "average --output none {}",
+        ):
             self.complains(command.format("flipped"), 1, "flipped", "weights.safetensors: SHA-256 is")
             self.complains(command.format("cut"), 1, "cut", "weights.safetensors", "bytes, expected")
             self.complains(command.format("torn"), 1, "torn/state.json", "incomplete JSON")
@@ -158,8 +235,12 @@ class ProgramsTest(unittest.TestCase):
     def test_weights_that_are_not_finite_are_refused(self) -> None:
         poison(copy_of_checkpoint("dead"), "decoder.norm.gain")
         words = "weights are not finite: decoder.norm.gain[0] is nan"
-        for command in ("translate --checkpoint dead", "translate --serve --checkpoint dead", "evaluate --data data --checkpoint dead",
-                        "average --output none run/checkpoints/update-00000002 dead"):
+        for command in (
+            "translate --checkpoint dead",
+            "translate --serve --checkpoint dead",
+            "evaluate --data data --checkpoint dead",
+            "average --output none run/checkpoints/update-00000002 dead",
+        ):
             self.complains(command, 1, "dead", words)
         self.assertFalse(Path("none").exists())
         shutil.copytree("run", "poisoned", symlinks=True)
@@ -177,13 +258,21 @@ class ProgramsTest(unittest.TestCase):
         done = worker("--run-dir", "broken")
         self.assertEqual(done.returncode, 1, done.stderr)
         [line] = [line for line in done.stderr.splitlines() if "error" in line]
-        for word in ("none of 2 can be used", "--from-scratch", "update-00000002/weights.safetensors", "update-00000004/weights.safetensors"):
+        for word in (
+            "none of 2 can be used",
+            "--from-scratch",
+            "update-00000002/weights.safetensors",
+            "update-00000004/weights.safetensors",
+        ):
             self.assertIn(word, line)
         done = worker("--run-dir", "broken", "--from-scratch")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(digest_of(Path("broken/checkpoints/aside/update-00000004/weights.safetensors")), kept)
-        self.assertEqual(digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors")),
-                         digest_of(Path("run/checkpoints/update-00000004/weights.safetensors")), "trained anew from update 1")
+        self.assertEqual(
+            digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors")),
+            digest_of(Path("run/checkpoints/update-00000004/weights.safetensors")),
+            "trained anew from update 1",
+        )
         done = worker("--run-dir", "broken", "--from-scratch", "--resume-from", "run/checkpoints/update-00000002")
         self.assertEqual(done.returncode, 2, done.stderr)
 
@@ -203,50 +292,93 @@ class ProgramsTest(unittest.TestCase):
     def test_vocabularies_must_be_the_models_own(self) -> None:
         self.succeeds("prepare --train toy1.en toy1.de --test toy2.en toy2.de --output other --vocabulary-size 100")
         self.complains("evaluate --checkpoint run --data other --set test", 1, "other: prepared with vocabulary")
-        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary toy1.en", 1, "toy1.en: not a SentencePiece model")
+        self.complains(
+            "prepare --train toy1.en toy1.de --output x --vocabulary toy1.en", 1, "toy1.en: not a SentencePiece model"
+        )
 
     def test_bf16_on_a_processor_without_it_runs_or_says_so_at_once(self) -> None:
         old = {"ONEDNN_MAX_CPU_ISA": "AVX2", "BABELRING_CPU_ISA": "avx2"}
         worker = [BIN / "worker", "--config", "config.yaml", "--server", "none"]
-        for command, way_out in (([BIN / "nmt", "translate", "--checkpoint", "run", "--precision", "bf16"], "--precision f32"),
-                                 ([*worker, "--run-dir", "old", "training.precision=bf16"], "training.precision=f32")):
-            done = subprocess.run(command, input="the cat .\n", capture_output=True, text=True, env={**os.environ, **old})
+        for command, way_out in (
+            ([BIN / "nmt", "translate", "--checkpoint", "run", "--precision", "bf16"], "--precision f32"),
+            ([*worker, "--run-dir", "old", "training.precision=bf16"], "training.precision=f32"),
+        ):
+            done = subprocess.run(
+                command, input="the cat .\n", capture_output=True, text=True, env={**os.environ, **old}
+            )
             if done.returncode == 0:
                 continue  # computed another way
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertRegex(done.stderr, f"precision: cpu .*avx2.* has no products of bf16 .*; use {way_out}")
             self.assertFalse(Path("old").exists(), "nothing was begun")
-        subprocess.run([*worker, "--run-dir", "old32", "training.precision=f32"], env={**os.environ, **old}, check=True,
-                       capture_output=True)
+        subprocess.run(
+            [*worker, "--run-dir", "old32", "training.precision=f32"],
+            env={**os.environ, **old},
+            check=True,
+            capture_output=True,
+        )
 
     def test_a_run_whose_last_checkpoint_cannot_be_written_fails(self) -> None:
         disk = Path("full/checkpoints")
         disk.mkdir(parents=True)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True
+        )
         if mounted.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", disk.resolve()], check=False)
-        mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", BIN / "worker", "--config", "config.yaml", "--run-dir", "full", "--server", "none"]
-        done = subprocess.run(mpirun, capture_output=True, text=True, timeout=600,
-                              env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        mpirun = [
+            "mpirun",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "-np",
+            "2",
+            BIN / "worker",
+            "--config",
+            "config.yaml",
+            "--run-dir",
+            "full",
+            "--server",
+            "none",
+        ]
+        done = subprocess.run(
+            mpirun,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "error: checkpoint of update 2 was not written, training goes on: .*No space left on device")
-        self.assertRegex(done.stderr, "error: checkpoint of update 4 was not written, and what was trained since update 0 is lost: "
-                                      ".*No space left on device")
+        self.assertRegex(
+            done.stderr, "error: checkpoint of update 2 was not written, training goes on: .*No space left on device"
+        )
+        self.assertRegex(
+            done.stderr,
+            "error: checkpoint of update 4 was not written, and what was trained since update 0 is lost: "
+            ".*No space left on device",
+        )
         self.assertIn('"event":"failed"', Path("full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8"))
 
     def test_a_progress_bar_is_drawn_where_somebody_sees_it(self) -> None:
         worker = [str(BIN / "worker"), "--config", "config.yaml", "--server", "none", "--run-dir"]
         mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
-        for name, command, drawn in (("bar-mpirun", [*mpirun, *worker], True), ("bar-alone", worker, True),
-                                     ("bar-never", [*mpirun, *worker], False)):
+        for name, command, drawn in (
+            ("bar-mpirun", [*mpirun, *worker], True),
+            ("bar-alone", worker, True),
+            ("bar-never", [*mpirun, *worker], False),
+        ):
             with self.subTest(name):
                 ours, theirs = pty.openpty()
                 with open(ours, "rb", buffering=0) as terminal:
-                    process = subprocess.Popen([*command, name, *(["--progress", "never"] if not drawn else [])], stdin=subprocess.DEVNULL,
-                                               stdout=theirs, stderr=theirs, env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                                                                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+                    process = subprocess.Popen(
+                        [*command, name, *(["--progress", "never"] if not drawn else [])],
+                        stdin=subprocess.DEVNULL,
+                        stdout=theirs,
+                        stderr=theirs,
+                        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+                    )
                     os.close(theirs)
                     shown = b""
                     try:
@@ -264,7 +396,11 @@ class ProgramsTest(unittest.TestCase):
 
     def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
         for folder in ("bad.en", "bad.en/run", "/proc/run"):
-            done = subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder], capture_output=True, text=True)
+            done = subprocess.run(
+                [BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder],
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(f"run folder {folder}: cannot create it: ", done.stderr)
@@ -274,7 +410,10 @@ class ProgramsTest(unittest.TestCase):
         lines = self.succeeds("translate --checkpoint run --beam 2", text).split("\n")
         self.assertEqual(len(lines), 4)
         self.assertEqual(lines[1], "")
-        answers = [json.loads(line) for line in self.succeeds("translate --checkpoint run --beam 2 --n-best 2 --json", text).splitlines()]
+        answers = [
+            json.loads(line)
+            for line in self.succeeds("translate --checkpoint run --beam 2 --n-best 2 --json", text).splitlines()
+        ]
         self.assertEqual([answer["line"] for answer in answers], [1, 2, 3])
         self.assertEqual([answer["text"] for answer in answers], lines[:3])
         self.assertEqual(len(answers[0]["n_best"]), 2)
@@ -289,7 +428,12 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(self.succeeds("translate --checkpoint run --beam 2 --input marked.en"), expected)
         self.assertEqual(self.succeeds("translate --checkpoint run --beam 2 --input packed"), expected)
         with open("packed", "rb") as packed:
-            done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", "run", "--beam", "2"], stdin=packed, capture_output=True, text=True)
+            done = subprocess.run(
+                [BIN / "nmt", "translate", "--checkpoint", "run", "--beam", "2"],
+                stdin=packed,
+                capture_output=True,
+                text=True,
+            )
         self.assertEqual((done.returncode, done.stdout), (0, expected))
 
     def test_translate_gives_the_lines_before_invalid_text(self) -> None:
@@ -307,7 +451,9 @@ class ProgramsTest(unittest.TestCase):
     def test_translate_replaces_invalid_text_on_request(self) -> None:
         done = nmt("translate --checkpoint run --beam 2 --input bad.en --invalid replace --json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([json.loads(line)["source"] for line in done.stdout.splitlines()], ["the old cat .", "the \ufffd dog ."])
+        self.assertEqual(
+            [json.loads(line)["source"] for line in done.stdout.splitlines()], ["the old cat .", "the \ufffd dog ."]
+        )
         self.assertIn("bad.en: replaced invalid UTF-8 by U+FFFD: bytes 1, lines 1, first at line 2", done.stderr)
         self.complains("translate --checkpoint run --invalid drop", 2, "--invalid", "drop", "replace")
 
@@ -324,7 +470,9 @@ class ProgramsTest(unittest.TestCase):
         done = nmt(" ".join([*limit, "--json"]), f"{sentences[2]}\n{' '.join(sentences)}\n{sentences[1]}\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual([answer["text"] for answer in answers], [apart[2], " ".join(part for part in apart if part), apart[1]])
+        self.assertEqual(
+            [answer["text"] for answer in answers], [apart[2], " ".join(part for part in apart if part), apart[1]]
+        )
         self.assertEqual([answer["parts"] for answer in answers], [1, 18, 1])
         self.assertIn("1 line has more than 40 pieces: split", done.stderr)
         self.assertNotIn("warn", done.stderr)
@@ -335,19 +483,35 @@ class ProgramsTest(unittest.TestCase):
     def test_unlike_checkpoints_are_not_averaged(self) -> None:
         trained = "run/checkpoints/update-00000004"
         config = Path("config.yaml").read_text(encoding="utf-8")
-        self.succeeds("prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output other-pieces --vocabulary-size 120 --normalization identity")
+        self.succeeds(
+            "prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output other-pieces --vocabulary-size 120 --normalization identity"
+        )
         Path("post.yaml").write_text(config.replace("dropout: 0", "dropout: 0.1, norm: post"), encoding="utf-8")
         Path("again.yaml").write_text(config.replace("dropout: 0", "dropout: 0.2"), encoding="utf-8")
         Path("pieces.yaml").write_text(config.replace("folder: data", "folder: other-pieces"), encoding="utf-8")
         for name in ("post", "again", "pieces"):
-            subprocess.run([BIN / "worker", "--config", f"{name}.yaml", "--run-dir", f"run-{name}", "--server", "none"], check=True, capture_output=True)
-        self.complains(f"average --output none {trained} run-pieces/checkpoints/update-00000004", 1,
-                       f"{trained} and ", "run-pieces/checkpoints/update-00000004 have different vocabularies: spm.model is ")
-        self.complains(f"average --output none {trained} run-post/checkpoints/update-00000004", 1, "are different models: model.norm is pre and post")
+            subprocess.run(
+                [BIN / "worker", "--config", f"{name}.yaml", "--run-dir", f"run-{name}", "--server", "none"],
+                check=True,
+                capture_output=True,
+            )
+        self.complains(
+            f"average --output none {trained} run-pieces/checkpoints/update-00000004",
+            1,
+            f"{trained} and ",
+            "run-pieces/checkpoints/update-00000004 have different vocabularies: spm.model is ",
+        )
+        self.complains(
+            f"average --output none {trained} run-post/checkpoints/update-00000004",
+            1,
+            "are different models: model.norm is pre and post",
+        )
         self.assertFalse(Path("none").exists())
         done = nmt(f"average --output of-two-runs {trained} run-again/checkpoints/update-00000004")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "warning: average: the checkpoints are from different runs: r_[0-9A-Z]+, r_[0-9A-Z]+")
+        self.assertRegex(
+            done.stderr, "warning: average: the checkpoints are from different runs: r_[0-9A-Z]+, r_[0-9A-Z]+"
+        )
         self.assertNotIn("different runs", nmt("average --output of-one-run --last 2 run").stderr)
 
     def test_evaluate_and_average_go_together(self) -> None:
@@ -364,7 +528,9 @@ class ProgramsTest(unittest.TestCase):
         first, last, mean = losses.values()
         self.assertLess(last, first)
         self.assertLess(abs(mean - (first + last) / 2), abs(first - last) / 2, "between the two it is the mean of")
-        table = self.succeeds("evaluate --checkpoint mean --source toy2.en --reference toy2.de --max-sentences 2 --beam 1")
+        table = self.succeeds(
+            "evaluate --checkpoint mean --source toy2.en --reference toy2.de --max-sentences 2 --beam 1"
+        )
         self.assertIn("BLEU = ", table)
         self.assertIn("teacher-forced BLEU ", table)
 

@@ -10,7 +10,9 @@ const pointer = (...parts) => `contract#/${parts.map(escapePointer).join('/')}`;
 
 /// Literal segments count more than parameters, so that /runs/{run}/metrics.csv is not taken for another path.
 function matcher(template) {
-  const segments = template.split('/').map((part) => (part.startsWith('{') ? '[^/]+' : part.replace(/[.*+?^$()|[\]\\]/g, '\\$&')));
+  const segments = template
+    .split('/')
+    .map((part) => (part.startsWith('{') ? '[^/]+' : part.replace(/[.*+?^$()|[\]\\]/g, '\\$&')));
   return { template, pattern: new RegExp(`^${segments.join('/')}$`), parameters: (template.match(/\{/g) ?? []).length };
 }
 
@@ -21,14 +23,17 @@ export class Contract {
     addFormats(this.ajv);
     this.ajv.addFormat('binary', true);
     this.ajv.addSchema({ ...this.document, $id: 'contract' });
-    this.paths = Object.keys(this.document.paths).map(matcher).sort((a, b) => a.parameters - b.parameters);
+    this.paths = Object.keys(this.document.paths)
+      .map(matcher)
+      .sort((a, b) => a.parameters - b.parameters);
     this.validators = new Map();
   }
 
   /// Every operation as {template, method, operation}.
   operations() {
     return Object.entries(this.document.paths).flatMap(([template, item]) =>
-      METHODS.filter((method) => item[method]).map((method) => ({ template, method, operation: item[method] })));
+      METHODS.filter((method) => item[method]).map((method) => ({ template, method, operation: item[method] })),
+    );
   }
 
   /// The operation that a request is for, or null where the contract has none.
@@ -56,7 +61,8 @@ export class Contract {
     const found = [];
     const walk = (node, place) => {
       if (node === null || typeof node !== 'object') return;
-      if (Array.isArray(node.enum) && new Set(node.enum).size < node.enum.length) found.push(`${place}: ${JSON.stringify(node.enum)}`);
+      if (Array.isArray(node.enum) && new Set(node.enum).size < node.enum.length)
+        found.push(`${place}: ${JSON.stringify(node.enum)}`);
       for (const [name, part] of Object.entries(node)) walk(part, `${place}/${name}`);
     };
     walk(this.document, '#');
@@ -80,6 +86,8 @@ export class Contract {
       this.validators.set(reference, validate);
     }
     if (validate(body)) return [];
-    return validate.errors.map((error) => `${error.instancePath || '/'} ${error.message} ${JSON.stringify(error.params)}`);
+    return validate.errors.map(
+      (error) => `${error.instancePath || '/'} ${error.message} ${JSON.stringify(error.params)}`,
+    );
   }
 }

@@ -6,4 +6,7 @@ import openapiTS, { astToString } from 'openapi-typescript';
 const contract = new URL('../../server/api/openapi.yaml', import.meta.url);
 const target = new URL('../../server/dashboard/src/api/schema.d.ts', import.meta.url);
 
-await writeFile(target, '// Generated from server/api/openapi.yaml.\n\n' + astToString(await openapiTS(contract, { alphabetize: false })));
+await writeFile(
+  target,
+  '// Generated from server/api/openapi.yaml.\n\n' + astToString(await openapiTS(contract, { alphabetize: false })),
+);

@@ -39,8 +39,8 @@ async function servedContract() {
 const contract = await servedContract();
 
 const OTHER_PATHS = 'other paths';
-const faults = new Map();  // operation: what was wrong with its answers
-const seen = new Set();    // "get /path 200"
+const faults = new Map(); // operation: what was wrong with its answers
+const seen = new Set(); // "get /path 200"
 let checked = 0;
 let foreign = 0;
 
@@ -56,23 +56,31 @@ function check(exchange) {
     // Paths and methods that are refused because they are none of ours, and the page itself.
     foreign += 1;
     if (exchange.type !== 'application/problem+json' || exchange.body === undefined) return;
-    for (const fault of contract.problemFaults(JSON.parse(exchange.body))) complain(OTHER_PATHS, `${exchange.method} ${exchange.path}: ${fault}`);
+    for (const fault of contract.problemFaults(JSON.parse(exchange.body)))
+      complain(OTHER_PATHS, `${exchange.method} ${exchange.path}: ${fault}`);
     return;
   }
   const name = `${found.method} ${found.template}`;
   const where = `${exchange.method} ${exchange.path} ${exchange.status}`;
   seen.add(`${name} ${exchange.status}`);
   checked += 1;
-  if (exchange.status === 304 && found.method === 'get') return;  // any GET may say so
+  if (exchange.status === 304 && found.method === 'get') return; // any GET may say so
   const answer = contract.answerOf(found, exchange.status);
   if (!answer) return complain(name, `${where}: status ${exchange.status} is not described`);
   if (exchange.method === 'HEAD' || exchange.status === 204) return;
   const type = (exchange.type ?? '').split(';')[0];
   const content = answer.described.content;
-  if (!content) return exchange.length > 0 ? complain(name, `${where}: has a ${type} body, none is described`) : undefined;
+  if (!content)
+    return exchange.length > 0 ? complain(name, `${where}: has a ${type} body, none is described`) : undefined;
   if (!content[type]) return complain(name, `${where}: ${type || 'no media type'} is not described`);
   const json = type === 'application/json' || type === 'application/problem+json';
-  if (json && exchange.status === 200 && found.method === 'get' && !exchange.etag && !exchange.cache?.includes('no-store')) {
+  if (
+    json &&
+    exchange.status === 200 &&
+    found.method === 'get' &&
+    !exchange.etag &&
+    !exchange.cache?.includes('no-store')
+  ) {
     complain(name, `${where}: has no ETag`);
   }
   if (!json || exchange.body === undefined) return;
@@ -86,7 +94,8 @@ function check(exchange) {
 }
 
 for await (const exchange of exchanges()) check(exchange);
-for (const place of contract.repeatedEntries()) complain('get /api/v1/openapi.json', `an enum has an entry twice, ${place}`);
+for (const place of contract.repeatedEntries())
+  complain('get /api/v1/openapi.json', `an enum has an entry twice, ${place}`);
 for (const { template, method, operation } of contract.operations()) {
   for (const status of Object.keys(operation.responses)) {
     const name = `${method} ${template}`;
@@ -103,13 +112,18 @@ if (junit) {
     return `<testcase classname="contract" name="${escape(name)}">${failure}</testcase>`;
   });
   const count = operations.filter((name) => faults.has(name)).length;
-  await writeFile(junit, `<testsuites><testsuite name="contract" tests="${operations.length}" failures="${count}">\n` +
-    `${cases.join('\n')}\n</testsuite></testsuites>\n`);
+  await writeFile(
+    junit,
+    `<testsuites><testsuite name="contract" tests="${operations.length}" failures="${count}">\n` +
+      `${cases.join('\n')}\n</testsuite></testsuites>\n`,
+  );
 }
 for (const [name, list] of faults) {
   console.log(`${name}: ${list.length} faults`);
   for (const text of list.slice(0, MAX_SHOWN)) console.log(`  ${text}`);
 }
-console.log(`${checked} answers of ${operations.length} operations held against openapi.json, ${foreign} of other paths left out; ` +
-  `${faults.size} operations with faults`);
+console.log(
+  `${checked} answers of ${operations.length} operations held against openapi.json, ${foreign} of other paths left out; ` +
+    `${faults.size} operations with faults`,
+);
 process.exit(faults.size > 0 || checked === 0 ? 1 : 0);

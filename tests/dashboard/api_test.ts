@@ -2,7 +2,15 @@ import { fileName } from '../../server/dashboard/src/api/download';
 import { ApiError, explain, problemOf, retryAfterMs } from '../../server/dashboard/src/api/problem';
 import { getAll, getJson, getSeries, sendJson } from '../../server/dashboard/src/api/client';
 import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
-import { allows, KEPT_DAYS, keptText, keptToken, onUnauthorized, setToken, splitToken } from '../../server/dashboard/src/api/session';
+import {
+  allows,
+  KEPT_DAYS,
+  keptText,
+  keptToken,
+  onUnauthorized,
+  setToken,
+  splitToken,
+} from '../../server/dashboard/src/api/session';
 import { reconnectMs } from '../../server/dashboard/src/api/stream';
 
 interface Asked {
@@ -16,7 +24,12 @@ interface Asked {
 function answerWith(...answers: (Response | Error | (() => Response))[]): Asked[] {
   const asked: Asked[] = [];
   vi.stubGlobal('fetch', (path: string, options: RequestInit = {}) => {
-    asked.push({ path, method: options.method ?? 'GET', headers: options.headers as Record<string, string>, body: options.body as string | undefined });
+    asked.push({
+      path,
+      method: options.method ?? 'GET',
+      headers: options.headers as Record<string, string>,
+      body: options.body as string | undefined,
+    });
     const answer = answers.length > 1 ? answers.shift()! : answers[0]!;
     if (answer instanceof Error) return Promise.reject(answer);
     return Promise.resolve(typeof answer === 'function' ? answer() : answer);
@@ -42,12 +55,21 @@ describe('the token in a link', () => {
     expect(splitToken('#token=cut%2')).toEqual({ token: 'cut%2', rest: '' });
   });
   it('is not seen where there is none', () => {
-    for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D']) expect(splitToken(hash)).toBeNull();
+    for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D'])
+      expect(splitToken(hash)).toBeNull();
   });
 });
 
 describe('series that cost too much', () => {
-  const series = (key: string) => ({ key, step: [1], time_ms: [1], value: [2], total: 1, sampled: false, non_finite: [] });
+  const series = (key: string) => ({
+    key,
+    step: [1],
+    time_ms: [1],
+    value: [2],
+    total: 1,
+    sampled: false,
+    non_finite: [],
+  });
   const refused = (): Response => json({ code: 'query_too_expensive', detail: 'ask for less' }, 422);
   const keysOf = (asked: Asked): string => new URL(asked.path, 'http://x').searchParams.get('keys')!;
   it('are asked for in halves', async () => {
@@ -75,7 +97,8 @@ describe('the token that a browser keeps', () => {
     expect(keptToken(text, now + KEPT_DAYS * 86_400_000)).toBeNull();
   });
   it('is nothing else that may stand there', () => {
-    for (const other of [null, '', 'bbr_secret', '{"token":"a"}', '{"until":1e15}', '7', '{"token":5,"until":1e15}']) expect(keptToken(other, now)).toBeNull();
+    for (const other of [null, '', 'bbr_secret', '{"token":"a"}', '{"until":1e15}', '7', '{"token":5,"until":1e15}'])
+      expect(keptToken(other, now)).toBeNull();
   });
 });
 
@@ -93,19 +116,30 @@ describe('scopes', () => {
 describe('requests', () => {
   it('carry the token and keep what has not changed', async () => {
     setToken('secret', false);
-    const asked = answerWith(json({ a: 1 }, 200, { ETag: '"v1"' }), new Response(null, { status: 304 }), json({ a: 2 }, 200, { ETag: '"v2"' }));
+    const asked = answerWith(
+      json({ a: 1 }, 200, { ETag: '"v1"' }),
+      new Response(null, { status: 304 }),
+      json({ a: 2 }, 200, { ETag: '"v2"' }),
+    );
     const first = await getJson('/kept');
     const second = await getJson('/kept');
     const third = await getJson('/kept');
     expect(second).toBe(first);
     expect(third).toEqual({ a: 2 });
-    expect(asked.map(({ headers }) => headers['Authorization'])).toEqual(['Bearer secret', 'Bearer secret', 'Bearer secret']);
+    expect(asked.map(({ headers }) => headers['Authorization'])).toEqual([
+      'Bearer secret',
+      'Bearer secret',
+      'Bearer secret',
+    ]);
     expect(asked.map(({ headers }) => headers['If-None-Match'])).toEqual([undefined, '"v1"', '"v1"']);
   });
   it('follow the cursor to the end', async () => {
     const asked = answerWith(json({ items: [1, 2], next_cursor: 'a b' }), json({ items: [3], next_cursor: null }));
     expect(await getAll('/list?x=1')).toEqual([1, 2, 3]);
-    expect(asked.map(({ path }) => path)).toEqual(['api/v1/list?x=1&limit=500', 'api/v1/list?x=1&limit=500&cursor=a%20b']);
+    expect(asked.map(({ path }) => path)).toEqual([
+      'api/v1/list?x=1&limit=500',
+      'api/v1/list?x=1&limit=500&cursor=a%20b',
+    ]);
   });
   it('try again what failed for a while, with one idempotency key', async () => {
     vi.useFakeTimers();
@@ -119,7 +153,9 @@ describe('requests', () => {
     expect(asked[2]!.body).toBe('{"name":"a"}');
   });
   it('do not try again what is wrong for good, and say it in one line', async () => {
-    const asked = answerWith(json({ detail: 'config: no such key', code: 'config_invalid', errors: [{ detail: 'modle', line: 3 }] }, 422));
+    const asked = answerWith(
+      json({ detail: 'config: no such key', code: 'config_invalid', errors: [{ detail: 'modle', line: 3 }] }, 422),
+    );
     const error = await sendJson('POST', '/runs', {}).catch((thrown: unknown) => thrown);
     expect(asked.length).toBe(1);
     expect(error).toBeInstanceOf(ApiError);
@@ -128,7 +164,9 @@ describe('requests', () => {
   });
   it('tell of a 401 once for each', async () => {
     let told = 0;
-    onUnauthorized(() => { told += 1; });
+    onUnauthorized(() => {
+      told += 1;
+    });
     answerWith(() => json({ detail: 'no token' }, 401));
     await expect(getJson('/runs')).rejects.toThrow('no token');
     expect(told).toBe(1);
@@ -157,7 +195,7 @@ describe('pauses', () => {
     expect(pauseMs(busy, 3, 0.5)).toBe(1600);
     expect(pauseMs(busy, 4, 0.5)).toBeNull();
     expect(pauseMs(new ApiError(429, 'slow down', '', [], 7000), 1, 0)).toBe(7000);
-    expect(pauseMs(new ApiError(429, 'too soon', '', [], 10_000), 1, 0)).toBeNull();  // the reader is told, not kept waiting
+    expect(pauseMs(new ApiError(429, 'too soon', '', [], 10_000), 1, 0)).toBeNull(); // the reader is told, not kept waiting
     expect(pauseMs(new ApiError(409, 'key in flight', '', [], 1000), 1, 0)).toBe(1000);
     expect(pauseMs(new ApiError(409, 'not possible now'), 1, 0)).toBeNull();
     expect(pauseMs(new ApiError(404, 'none'), 1, 0)).toBeNull();

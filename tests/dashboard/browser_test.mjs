@@ -3,14 +3,31 @@
 //   node browser_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
-import { axeFindings, checkAxe, checkWidth, heapBytes, makeWork, openBrowser, pageWeight, readOptions, shoot, shows, showTwentyCharts, startServer, taskTimes, titled, until, watchProblems } from './harness.mjs';
+import {
+  axeFindings,
+  checkAxe,
+  checkWidth,
+  heapBytes,
+  makeWork,
+  openBrowser,
+  pageWeight,
+  readOptions,
+  shoot,
+  shows,
+  showTwentyCharts,
+  startServer,
+  taskTimes,
+  titled,
+  until,
+  watchProblems,
+} from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 import { checkColumns, checkKeys, checkList, checkNotify } from './list_checks.mjs';
 
 const options = readOptions('browser_test');
 const work = makeWork();
-const PAGE_BYTES = 60_000;   // of all files of a page, compressed
-const LONGEST_TASK_MS = 400;  // some 40 on a quiet machine
+const PAGE_BYTES = 60_000; // of all files of a page, compressed
+const LONGEST_TASK_MS = 400; // some 40 on a quiet machine
 
 const began = Date.now();
 async function part(name, work) {
@@ -19,11 +36,14 @@ async function part(name, work) {
   console.log(`browser_test: ${name}, ${((Date.now() - from) / 1000).toFixed(1)} s`);
 }
 
-const updateShown = async (page) => Number((await page.locator('.tile .value').first().innerText()).split('/')[0].replace(/\D/g, ''));
+const updateShown = async (page) =>
+  Number((await page.locator('.tile .value').first().innerText()).split('/')[0].replace(/\D/g, ''));
 
-const waitForUpdates = async (page, count) => page.waitForFunction(
-  (target) => Number(document.querySelector('.tile .value').innerText.split('/')[0].replace(/\D/g, '')) >= target,
-  (await updateShown(page)) + count);
+const waitForUpdates = async (page, count) =>
+  page.waitForFunction(
+    (target) => Number(document.querySelector('.tile .value').innerText.split('/')[0].replace(/\D/g, '')) >= target,
+    (await updateShown(page)) + count,
+  );
 
 /// Without a token there is nothing but the log-in, and it leads back to where one wanted to go.
 async function checkLogin(page, server, run) {
@@ -50,7 +70,13 @@ async function checkLogin(page, server, run) {
   assert.ok(!page.url().includes('token'), `the token stays in the address: ${page.url()}`);
   await page.reload();
   await page.waitForSelector('tbody a');
-  assert.equal(await page.locator('.scope').innerText().then((text) => text.split('\n').at(-1)), 'admin');
+  assert.equal(
+    await page
+      .locator('.scope')
+      .innerText()
+      .then((text) => text.split('\n').at(-1)),
+    'admin',
+  );
 }
 
 const links = async (page) => (await page.locator('#nav a').allInnerTexts()).map((text) => text.replace(/\s*\d+$/, ''));
@@ -58,7 +84,10 @@ const links = async (page) => (await page.locator('#nav a').allInnerTexts()).map
 /// A link opened in a new tab is logged in; a log-out is one in every tab, and so is the next log-in.
 async function checkTabs(page, context, server) {
   const opening = context.waitForEvent('page');
-  await page.locator('tbody a').first().click({ modifiers: ['Control'] });
+  await page
+    .locator('tbody a')
+    .first()
+    .click({ modifiers: ['Control'] });
   const tab = await opening;
   await tab.waitForSelector('.run-title');
   assert.equal(await tab.locator('#token').count(), 0, 'a new tab asks for no token');
@@ -67,13 +96,20 @@ async function checkTabs(page, context, server) {
   assert.equal(await page.locator('#token-problem').innerText(), '', 'a log-out is no refused token');
   assert.deepEqual(await links(page), ['Runs', 'Compare', 'Nodes', 'Alerts'], 'what needs a log-in is not offered');
   assert.equal(await page.locator('button[title^="Browser notification"]').isVisible(), false);
-  assert.equal(await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]).includes('bbr_')), false, 'nothing of the token is left');
+  assert.equal(
+    await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]).includes('bbr_')),
+    false,
+    'nothing of the token is left',
+  );
   await shoot(options, page, 'logged-out');
   await page.fill('#token', server.token);
   await page.keyboard.press('Enter');
   await page.waitForSelector('tbody a');
   await tab.waitForSelector('.run-title');
-  await until('what an administrator may', async () => String(await links(page)) === 'Runs,Compare,Nodes,Alerts,Tokens,Audit');
+  await until(
+    'what an administrator may',
+    async () => String(await links(page)) === 'Runs,Compare,Nodes,Alerts,Tokens,Audit',
+  );
   await tab.close();
 }
 
@@ -103,7 +139,11 @@ async function checkUnknown(page, server, run) {
   await page.goto(`${server.address}/#/runs/${run.id.slice(0, -1)}0`);
   await page.getByRole('heading', { name: 'No such run' }).waitFor();
   await page.getByRole('link', { name: 'wmt16-base' }).waitFor();
-  assert.equal((await page.locator('main').innerText()).match(/no such run|no run/gi).length, 2, 'the heading and one sentence');
+  assert.equal(
+    (await page.locator('main').innerText()).match(/no such run|no run/gi).length,
+    2,
+    'the heading and one sentence',
+  );
   await checkAxe(page, 'an unknown run');
   await shoot(options, page, 'unknown-run');
   await page.goto(`${server.address}/#/runs/wmt16-base`);
@@ -119,11 +159,19 @@ async function checkAway(page, context, server) {
   await page.goto('about:blank');
   await page.goto(`${server.address}/#/runs`);
   await page.waitForSelector('tbody a');
-  await until('all pages are here', () => ['alerts', 'nodes', 'submit', 'compare_page', 'run_page', 'run_sections', 'not_found'].every((name) => files.has(name)));
+  await until('all pages are here', () =>
+    ['alerts', 'nodes', 'submit', 'compare_page', 'run_page', 'run_sections', 'not_found'].every((name) =>
+      files.has(name),
+    ),
+  );
   page.off('response', note);
   await context.setOffline(true);
   const banner = page.locator('#offline');
-  await until('the banner', async () => /^No connection to the server since \d\d:\d\d:\d\d, showing data until \d\d:\d\d:\d\d\. Retrying …$/.test(await banner.innerText()));
+  await until('the banner', async () =>
+    /^No connection to the server since \d\d:\d\d:\d\d, showing data until \d\d:\d\d:\d\d\. Retrying …$/.test(
+      await banner.innerText(),
+    ),
+  );
   await checkAxe(page, 'without a server');
   await shoot(options, page, 'offline');
   await page.locator('#nav').getByRole('link', { name: 'Alerts' }).click();
@@ -139,7 +187,10 @@ async function checkLateFile(context, server) {
   await page.goto(`${server.address}/#/runs`);
   await page.waitForSelector('tbody a');
   await page.route('**/assets/nodes-*', (route) => route.abort());
-  await page.route((url) => url.pathname === '/', (route) => route.abort());
+  await page.route(
+    (url) => url.pathname === '/',
+    (route) => route.abort(),
+  );
   await page.locator('#nav').getByRole('link', { name: 'Nodes' }).click();
   await page.getByRole('heading', { name: 'Not loaded yet' }).waitFor();
   assert.equal(await page.locator('tbody').count(), 0, 'nothing of the page before is left');
@@ -178,17 +229,31 @@ async function checkCompare(page, server) {
     await page.waitForFunction(() => document.querySelectorAll('[aria-label="Best values"] tbody tr').length === 2);
     await page.waitForFunction(() => document.querySelectorAll('[data-chart="loss"] .legend-item').length === 2);
     const differs = await page.locator('.config-diff tbody th').allInnerTexts();
-    assert.ok(differs.includes('optimizer.learning_rate') && !differs.includes('model.layers'), `the configurations differ in ${differs}`);
-    assert.ok(await page.locator('.config-diff mark').count() > 0);
-    assert.ok(await page.locator('[aria-label="Best values"] .best').count() > 0);
+    assert.ok(
+      differs.includes('optimizer.learning_rate') && !differs.includes('model.layers'),
+      `the configurations differ in ${differs}`,
+    );
+    assert.ok((await page.locator('.config-diff mark').count()) > 0);
+    assert.ok((await page.locator('[aria-label="Best values"] .best').count()) > 0);
   }
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('[data-chart="loss"] button', { hasText: 'CSV' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.locator('[data-chart="loss"] button', { hasText: 'CSV' }).click(),
+  ]);
   const text = readFileSync(await download.path(), 'utf8');
   const id = /runs=(\w+)/.exec(page.url())[1];
-  const stored = await fetch(`${server.address}/api/v1/runs/${id}/metrics/loss?agg=raw&format=csv`,
-    { headers: server.token ? { Authorization: `Bearer ${server.token}` } : {} }).then((answer) => answer.text());
-  const values = text.split('\n').filter((row) => row.startsWith(id)).map((row) => row.split(',').at(-1));
-  const wanted = stored.trim().split('\n').slice(1).map((row) => row.trim().split(',').at(-1));
+  const stored = await fetch(`${server.address}/api/v1/runs/${id}/metrics/loss?agg=raw&format=csv`, {
+    headers: server.token ? { Authorization: `Bearer ${server.token}` } : {},
+  }).then((answer) => answer.text());
+  const values = text
+    .split('\n')
+    .filter((row) => row.startsWith(id))
+    .map((row) => row.split(',').at(-1));
+  const wanted = stored
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((row) => row.trim().split(',').at(-1));
   assert.deepEqual(values.slice(0, 1000), wanted.slice(0, 1000));
   await page.fill('#add-key', 'busy_fraction');
   await page.keyboard.press('Enter');
@@ -200,7 +265,9 @@ async function checkCompare(page, server) {
 async function checkCompareAway(page) {
   const id = /runs=\w+,(\w+)/.exec(page.url())[1];
   const path = `**/api/v1/runs/${id}`;
-  await page.route(path, (route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body: '{"detail": "on fire"}' }));
+  await page.route(path, (route) =>
+    route.fulfill({ status: 500, contentType: 'application/problem+json', body: '{"detail": "on fire"}' }),
+  );
   await page.reload();
   await page.locator('.problem', { hasText: 'not loaded: on fire (500)' }).waitFor();
   assert.equal(await page.locator('[aria-label="Best values"] tbody tr').count(), 1);
@@ -213,8 +280,15 @@ async function checkCompareAway(page) {
 async function checkSubmit(page, server, run) {
   await page.goto(`${server.address}/#/submit?from=${run.id}`);
   await page.waitForFunction(() => document.querySelector('#config')?.value.includes('learning_rate'));
-  const problem = { type: 'about:blank', title: 'Configuration invalid', status: 422, code: 'config_invalid', instance: 'x', detail: 'unknown key',
-    errors: [{ pointer: '/config', detail: 'model.headz: unknown, did you mean heads?', line: 9, column: 3 }] };
+  const problem = {
+    type: 'about:blank',
+    title: 'Configuration invalid',
+    status: 422,
+    code: 'config_invalid',
+    instance: 'x',
+    detail: 'unknown key',
+    errors: [{ pointer: '/config', detail: 'model.headz: unknown, did you mean heads?', line: 9, column: 3 }],
+  };
   let asked = null;
   await page.route('**/api/v1/runs:validate', (route) => {
     asked = route.request().postDataJSON();
@@ -223,7 +297,10 @@ async function checkSubmit(page, server, run) {
   await page.fill('#labels-new', 'team=mt');
   await page.getByRole('button', { name: 'check only' }).click();
   await page.getByRole('button', { name: 'line 9' }).click();
-  const chosen = await page.evaluate(() => { const { value, selectionStart, selectionEnd } = document.querySelector('#config'); return value.slice(selectionStart, selectionEnd); });
+  const chosen = await page.evaluate(() => {
+    const { value, selectionStart, selectionEnd } = document.querySelector('#config');
+    return value.slice(selectionStart, selectionEnd);
+  });
   assert.equal(chosen, asked.config.split('\n')[8]);
   assert.deepEqual([asked.labels, asked.world_size], [{ team: 'mt' }, 4]);
   await checkAxe(page, 'a refused configuration');
@@ -232,7 +309,8 @@ async function checkSubmit(page, server, run) {
 
 /// The alert that a loss which is no number raises is counted, and acknowledged where one may.
 async function checkAlerts(page, server) {
-  if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok) return;
+  if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok)
+    return;
   await page.goto(`${server.address}/#/alerts`);
   const id = await page.locator('[data-alert]').first().getAttribute('data-alert');
   const button = page.locator(`[data-alert="${id}"]`);
@@ -243,11 +321,25 @@ async function checkAlerts(page, server) {
 
 /// A rank's heartbeat shows its host, and the run it belongs to.
 async function checkNodes(page, server, run) {
-  const beat = { attempt: 1, rank: 3, host: 'birch', pid: 4103, update: 1600, memory_bytes: 64e9, memory_available_bytes: 40e9, disk_free_bytes: 9e11, processors: 16, load: 8,
-    gpu: { utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 } };
-  const answer = await fetch(`${server.address}/api/v1/runs/${run.id}/heartbeat`, { method: 'POST', body: JSON.stringify(beat),
-    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
-  if (answer.status === 404 || answer.status === 503) return;  // a server that follows no runs
+  const beat = {
+    attempt: 1,
+    rank: 3,
+    host: 'birch',
+    pid: 4103,
+    update: 1600,
+    memory_bytes: 64e9,
+    memory_available_bytes: 40e9,
+    disk_free_bytes: 9e11,
+    processors: 16,
+    load: 8,
+    gpu: { utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 },
+  };
+  const answer = await fetch(`${server.address}/api/v1/runs/${run.id}/heartbeat`, {
+    method: 'POST',
+    body: JSON.stringify(beat),
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` },
+  });
+  if (answer.status === 404 || answer.status === 503) return; // a server that follows no runs
   assert.equal(answer.status, 200, await answer.text());
   await page.goto(`${server.address}/#/nodes`);
   const row = page.locator('[aria-label="Hosts"] tbody tr', { hasText: 'birch' });
@@ -277,17 +369,28 @@ async function checkQuiet(page, server, run) {
   const seconds = (Date.now() - from) / 1000;
   page.off('request', note);
   const most = 20 * (seconds + 1);
-  assert.ok(requests.length <= most, `${requests.length} requests in ${seconds} s:\n${requests.slice(0, 30).join('\n')}`);
+  assert.ok(
+    requests.length <= most,
+    `${requests.length} requests in ${seconds} s:\n${requests.slice(0, 30).join('\n')}`,
+  );
   assert.equal(await page.evaluate(() => String(getSelection())), 'wmt16-base');
 }
 
 /// Every page in both themes: nothing serious for axe-core; on a phone nothing hangs over the edge.
 async function checkLooks(page, server, run, others) {
-  const archived = await fetch(`${server.address}/api/v1/runs/${others[1].id}`, { method: 'PATCH', body: '{"archived": true}',
-    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+  const archived = await fetch(`${server.address}/api/v1/runs/${others[1].id}`, {
+    method: 'PATCH',
+    body: '{"archived": true}',
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` },
+  });
   assert.equal(archived.status, 200);
-  const pages = [['list', 'Runs', '#/runs?archived=1', 'tbody .label:not([hidden])'], ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
-    ['submit', 'New run', '#/submit', 'textarea'], ['nodes', 'Nodes', '#/nodes', 'td, .problem:not(:empty)'], ['alerts', 'Alerts', '#/alerts', 'td, .problem:not(:empty)']];
+  const pages = [
+    ['list', 'Runs', '#/runs?archived=1', 'tbody .label:not([hidden])'],
+    ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
+    ['submit', 'New run', '#/submit', 'textarea'],
+    ['nodes', 'Nodes', '#/nodes', 'td, .problem:not(:empty)'],
+    ['alerts', 'Alerts', '#/alerts', 'td, .problem:not(:empty)'],
+  ];
   const findings = [];
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
@@ -298,7 +401,7 @@ async function checkLooks(page, server, run, others) {
       await page.locator(ready).first().waitFor();
       await page.waitForTimeout(options.screenshots ? 600 : 100);
       await shoot(options, page, `${where}-${colorScheme}`);
-      findings.push(...await axeFindings(page, `${where}, ${colorScheme}`));
+      findings.push(...(await axeFindings(page, `${where}, ${colorScheme}`)));
       await page.setViewportSize({ width: 360, height: 740 });
       await page.waitForTimeout(150);
       await checkWidth(page, `${where}, ${colorScheme}`);
@@ -314,10 +417,23 @@ async function checkLooks(page, server, run, others) {
 }
 
 async function checkWeight(context, server, run) {
-  for (const [where, hash, requests] of [['list', '#/runs', 6], ['run', `#/runs/${run.id}`, 6], ['compare', `#/compare?runs=${run.id}`, 7]]) {
-    const weight = await pageWeight(context, server.address, server.token ? `#token=${server.token}&${hash.slice(1)}` : hash);
-    console.log(`browser_test: ${where}: ${weight.bytes} bytes in ${weight.requests} requests, first paint ${weight.paint_ms?.toFixed(0)} ms`);
-    assert.ok(weight.bytes <= PAGE_BYTES && weight.requests <= requests, `${where}: ${JSON.stringify(weight.files, null, 1)}`);
+  for (const [where, hash, requests] of [
+    ['list', '#/runs', 6],
+    ['run', `#/runs/${run.id}`, 6],
+    ['compare', `#/compare?runs=${run.id}`, 7],
+  ]) {
+    const weight = await pageWeight(
+      context,
+      server.address,
+      server.token ? `#token=${server.token}&${hash.slice(1)}` : hash,
+    );
+    console.log(
+      `browser_test: ${where}: ${weight.bytes} bytes in ${weight.requests} requests, first paint ${weight.paint_ms?.toFixed(0)} ms`,
+    );
+    assert.ok(
+      weight.bytes <= PAGE_BYTES && weight.requests <= requests,
+      `${where}: ${JSON.stringify(weight.files, null, 1)}`,
+    );
   }
 }
 
@@ -329,8 +445,10 @@ async function checkLiveCharts(page, server, run, seconds) {
   const tasks = await taskTimes(page, seconds * 1000);
   heaps.push(await heapBytes(page));
   const longest = tasks.reduce((most, task) => Math.max(most, task), 0);
-  console.log(`browser_test: ${await page.locator('.chart canvas').count()} live charts: longest task ${longest.toFixed(0)} ms of processor time, ` +
-    `heap ${(heaps[0] / 1e6).toFixed(1)} to ${(heaps.at(-1) / 1e6).toFixed(1)} MB`);
+  console.log(
+    `browser_test: ${await page.locator('.chart canvas').count()} live charts: longest task ${longest.toFixed(0)} ms of processor time, ` +
+      `heap ${(heaps[0] / 1e6).toFixed(1)} to ${(heaps.at(-1) / 1e6).toFixed(1)} MB`,
+  );
   assert.ok(longest <= LONGEST_TASK_MS, `a task of ${longest} ms`);
   assert.ok(heaps.at(-1) < heaps[0] * 1.5 + 8e6, `the heap grows: ${heaps}`);
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -338,15 +456,25 @@ async function checkLiveCharts(page, server, run, seconds) {
 
 /// No record and no event for over a minute, as the page's clock tells, while the stream stays open.
 async function checkStale(page) {
-  let stale = false, jump = 0;
-  while (!stale && ++jump <= 6) {  // again, where the last records came after the clock had jumped
+  let stale = false,
+    jump = 0;
+  while (!stale && ++jump <= 6) {
+    // again, where the last records came after the clock had jumped
     await page.clock.setSystemTime(Date.now() + jump * 75_000);
-    stale = await shows(page, 'stale', 5000).then(() => true, () => false);
+    stale = await shows(page, 'stale', 5000).then(
+      () => true,
+      () => false,
+    );
   }
   assert.ok(stale, 'the page never called the run stale');
-  assert.match(await page.locator('#connection').innerText(), /^stale since \d{4}-\d\d-\d\d \d\d:\d\d$/, 'a text that changed every second would be read out every second');
+  assert.match(
+    await page.locator('#connection').innerText(),
+    /^stale since \d{4}-\d\d-\d\d \d\d:\d\d$/,
+    'a text that changed every second would be read out every second',
+  );
   await until('the title says for how long', async () => {
-    const [, minutes, seconds] = /^stale for (\d) min (\d\d) s$/.exec(await page.locator('.run-title .state').innerText()) ?? [];
+    const [, minutes, seconds] =
+      /^stale for (\d) min (\d\d) s$/.exec(await page.locator('.run-title .state').innerText()) ?? [];
     const silent = minutes * 60 + Number(seconds);
     return silent >= 60 && silent < (jump + 1) * 75;
   });
@@ -355,10 +483,31 @@ async function checkStale(page) {
 
 async function makeRuns(server) {
   const common = { token: server.token ?? '', maxUpdates: 6000 };
-  const old = new DetailedRun(server.address, { ...common, name: 'base-high-rate', hosts: ['alder'], rate: 0.002, startMs: Date.now() - 86_400_000, maxUpdates: 400 });
-  const third = new DetailedRun(server.address, { ...common, name: 'first-try', hosts: ['alder', 'birch'], startMs: Date.now() - 2 * 86_400_000 });
-  const run = new DetailedRun(server.address, { ...common, startMs: Date.now() - 1600 * 310, purposes: 30, nanAt: 1620 });
-  for (const [each, count] of [[third, 230], [old, 400], [run, 1600]]) {
+  const old = new DetailedRun(server.address, {
+    ...common,
+    name: 'base-high-rate',
+    hosts: ['alder'],
+    rate: 0.002,
+    startMs: Date.now() - 86_400_000,
+    maxUpdates: 400,
+  });
+  const third = new DetailedRun(server.address, {
+    ...common,
+    name: 'first-try',
+    hosts: ['alder', 'birch'],
+    startMs: Date.now() - 2 * 86_400_000,
+  });
+  const run = new DetailedRun(server.address, {
+    ...common,
+    startMs: Date.now() - 1600 * 310,
+    purposes: 30,
+    nanAt: 1620,
+  });
+  for (const [each, count] of [
+    [third, 230],
+    [old, 400],
+    [run, 1600],
+  ]) {
     each.start();
     each.steps(count);
   }

@@ -15,32 +15,71 @@ function runOf(values: Record<string, [number, number]>, evals: unknown[] = []):
     const avg = values[rank === undefined ? key : `${key}@${rank}`];
     return avg ? { ...emptySeries(), step: [1, 2], timeMs: [0, 1], avg, min: avg, max: avg, total: 2 } : emptySeries();
   };
-  return { axis, get, evals, series: { get }, hosts: () => [{ host: 'alder', rank: 0 }, { host: 'birch', rank: 2 }] } as unknown as RunData;
+  return {
+    axis,
+    get,
+    evals,
+    series: { get },
+    hosts: () => [
+      { host: 'alder', rank: 0 },
+      { host: 'birch', rank: 2 },
+    ],
+  } as unknown as RunData;
 }
 
-const TRAFFIC: Record<string, [number, number]> = { 'network_rx_bytes_per_second@0': [100e6, 110e6], 'network_tx_bytes_per_second@0': [90e6, 95e6],
-  'network_rx_bytes_per_second@2': [20e6, 20e6], 'network_tx_bytes_per_second@2': [25e6, 30e6] };
+const TRAFFIC: Record<string, [number, number]> = {
+  'network_rx_bytes_per_second@0': [100e6, 110e6],
+  'network_tx_bytes_per_second@0': [90e6, 95e6],
+  'network_rx_bytes_per_second@2': [20e6, 20e6],
+  'network_tx_bytes_per_second@2': [25e6, 30e6],
+};
 
 describe('the network of hosts', () => {
   it('has a line for what its links carry, as the ranks tell', () => {
-    const data = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [0, 125e6], 'network_link_bytes_per_second@2': [125e6, 125e6] }), VIEW);
-    expect(data.lines.map(({ label, kind }) => [label, kind])).toEqual([['alder rx', 'line'], ['alder tx', 'line'], ['birch rx', 'line'], ['birch tx', 'line'], ['link capacity', 'limit']]);
+    const data = networkData(
+      runOf({
+        ...TRAFFIC,
+        'network_link_bytes_per_second@0': [0, 125e6],
+        'network_link_bytes_per_second@2': [125e6, 125e6],
+      }),
+      VIEW,
+    );
+    expect(data.lines.map(({ label, kind }) => [label, kind])).toEqual([
+      ['alder rx', 'line'],
+      ['alder tx', 'line'],
+      ['birch rx', 'line'],
+      ['birch tx', 'line'],
+      ['link capacity', 'limit'],
+    ]);
     expect(data.lines.at(-1)).toMatchObject({ x: [1, 2], y: [125e6, 125e6] });
-    expect(data.note).toContain('busiest 88 % of its link\'s 125 MB/s');
+    expect(data.note).toContain("busiest 88 % of its link's 125 MB/s");
   });
   it('tells links of different speed apart, and holds each host against its own', () => {
-    const data = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [1250e6, 1250e6], 'network_link_bytes_per_second@2': [125e6, 125e6] }), VIEW);
-    expect(data.lines.slice(4).map(({ label, y }) => [label, y[0]])).toEqual([['link of alder', 1250e6], ['link of birch', 125e6]]);
+    const data = networkData(
+      runOf({
+        ...TRAFFIC,
+        'network_link_bytes_per_second@0': [1250e6, 1250e6],
+        'network_link_bytes_per_second@2': [125e6, 125e6],
+      }),
+      VIEW,
+    );
+    expect(data.lines.slice(4).map(({ label, y }) => [label, y[0]])).toEqual([
+      ['link of alder', 1250e6],
+      ['link of birch', 125e6],
+    ]);
     expect(data.note).toContain('busiest 24 %');
   });
   it('draws no line that would press the curves flat, and none that nobody knows', () => {
     const wide = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [12.5e9, 12.5e9] }), VIEW);
     expect(wide.lines.length).toBe(4);
-    expect(wide.note).toContain('busiest 1 % of its link\'s 12.5 GB/s');
+    expect(wide.note).toContain("busiest 1 % of its link's 12.5 GB/s");
     expect(networkData(runOf(TRAFFIC), VIEW).note).toBe('all 2 points');
   });
-  it('takes the reader\'s word where no rank knows', () => {
-    expect(networkData(runOf(TRAFFIC), { ...VIEW, linkGbit: 1 }).lines.at(-1)).toMatchObject({ label: 'link capacity', y: [125e6, 125e6] });
+  it("takes the reader's word where no rank knows", () => {
+    expect(networkData(runOf(TRAFFIC), { ...VIEW, linkGbit: 1 }).lines.at(-1)).toMatchObject({
+      label: 'link capacity',
+      y: [125e6, 125e6],
+    });
   });
 });
 
@@ -62,28 +101,41 @@ describe('what only some machines measure', () => {
   });
   it('has the limit of power beside it', () => {
     const { lines } = chart('power', { power_w: [1200, 1350] }, { ranks: [0, 1], key: () => ({ max: 700 }) });
-    expect(lines.map(({ kind, y }) => [kind, y])).toEqual([['line', [1200, 1350]], ['limit', [1400, 1400]]]);
+    expect(lines.map(({ kind, y }) => [kind, y])).toEqual([
+      ['line', [1200, 1350]],
+      ['limit', [1400, 1400]],
+    ]);
     expect(chart('power', { power_w: [90, 95] }, { ranks: [0], key: () => undefined }).lines.length).toBe(1);
   });
-  it('tells a GPU\'s use and memory', () => {
-    const told = (id: string, key: string, value: number) => chart(id, { [key]: [value, value] }).lines.map(({ label, y, format }) => `${label} ${format(y[1]!)}`);
+  it("tells a GPU's use and memory", () => {
+    const told = (id: string, key: string, value: number) =>
+      chart(id, { [key]: [value, value] }).lines.map(({ label, y, format }) => `${label} ${format(y[1]!)}`);
     expect(told('gpu', 'gpu.utilization_percent', 97)).toEqual(['utilisation 97']);
     expect(told('gpu_memory', 'gpu.memory_used_bytes', 4.2e10)).toEqual(['used 42.0 GB']);
   });
 });
 
 describe('values that are not finite', () => {
-  const rows = (steps: number[], broken: number[], times = 1): Series => ({ ...emptySeries(), step: steps, timeMs: steps, avg: steps.map((step) => (broken.includes(step) ? null : 1)),
-    nonFinite: Array.from({ length: times }, () => broken.map((step) => ({ step, kind: 'nan' }))).flat() });
+  const rows = (steps: number[], broken: number[], times = 1): Series => ({
+    ...emptySeries(),
+    step: steps,
+    timeMs: steps,
+    avg: steps.map((step) => (broken.includes(step) ? null : 1)),
+    nonFinite: Array.from({ length: times }, () => broken.map((step) => ({ step, kind: 'nan' }))).flat(),
+  });
   const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at);
   it('are one band where they follow each other, and a mark where one stands alone', () => {
-    const series = rows(range(1, 500), [7, ...range(251, 408)], 4);  // told by four ranks
-    expect(nonFiniteMarks(axis, series)).toEqual([{ x: 7, kind: 'non-finite', label: 'nan at update 7' },
-      { x: 251, to: 408, kind: 'non-finite', label: 'not finite, 251 to 408' }]);
+    const series = rows(range(1, 500), [7, ...range(251, 408)], 4); // told by four ranks
+    expect(nonFiniteMarks(axis, series)).toEqual([
+      { x: 7, kind: 'non-finite', label: 'nan at update 7' },
+      { x: 251, to: 408, kind: 'non-finite', label: 'not finite, 251 to 408' },
+    ]);
     expect(nonFiniteMarks(axis, series, 'base: ')[1]!.label).toBe('base: not finite, 251 to 408');
   });
   it('say how many they are where others lie between', () => {
-    expect(nonFiniteMarks(axis, rows(range(1, 1000), [500, 503, 506]))).toEqual([{ x: 500, to: 506, kind: 'non-finite', label: '3 not finite, 500 to 506' }]);
+    expect(nonFiniteMarks(axis, rows(range(1, 1000), [500, 503, 506]))).toEqual([
+      { x: 500, to: 506, kind: 'non-finite', label: '3 not finite, 500 to 506' },
+    ]);
   });
   it('go on to the last row without a value, whatever the server leaves out of its list', () => {
     const series = rows(range(1, 3000), range(501, 2500));
@@ -94,13 +146,32 @@ describe('values that are not finite', () => {
 });
 
 describe('scores of evaluations', () => {
-  const evals = [{ update: 10, time_ms: 1, set: 'valid', sacrebleu: null, teacher_forced_bleu: 12.5, accuracy: 0.4 },
-    { update: 20, time_ms: 2, set: 'valid', sacrebleu: 20, teacher_forced_bleu: 30, accuracy: 0.5 }, { update: 30, time_ms: 3, set: 'valid', sacrebleu: 22, accuracy: null }];
+  const evals = [
+    { update: 10, time_ms: 1, set: 'valid', sacrebleu: null, teacher_forced_bleu: 12.5, accuracy: 0.4 },
+    { update: 20, time_ms: 2, set: 'valid', sacrebleu: 20, teacher_forced_bleu: 30, accuracy: 0.5 },
+    { update: 30, time_ms: 3, set: 'valid', sacrebleu: 22, accuracy: null },
+  ];
   it('are kept apart by kind, each where it was measured', () => {
-    const lines = (pick: 'sacrebleu' | 'teacher_forced_bleu' | 'accuracy', scale = 1) => evalLines(runOf({}, evals), pick, pick, ['blue'], String, scale).map(({ x, y }) => [x, y]);
-    expect(lines('sacrebleu')).toEqual([[[20, 30], [20, 22]]]);
-    expect(lines('teacher_forced_bleu')).toEqual([[[10, 20], [12.5, 30]]]);
-    expect(lines('accuracy', 100)).toEqual([[[10, 20], [40, 50]]]);
+    const lines = (pick: 'sacrebleu' | 'teacher_forced_bleu' | 'accuracy', scale = 1) =>
+      evalLines(runOf({}, evals), pick, pick, ['blue'], String, scale).map(({ x, y }) => [x, y]);
+    expect(lines('sacrebleu')).toEqual([
+      [
+        [20, 30],
+        [20, 22],
+      ],
+    ]);
+    expect(lines('teacher_forced_bleu')).toEqual([
+      [
+        [10, 20],
+        [12.5, 30],
+      ],
+    ]);
+    expect(lines('accuracy', 100)).toEqual([
+      [
+        [10, 20],
+        [40, 50],
+      ],
+    ]);
   });
   it('say how the translations were found', () => {
     expect(searchOf('model:\n  beam: 9\nvalidation:\n  every: 100u\n  beam: 4\nseed: 1\n')).toBe('beam 4');

@@ -1,14 +1,43 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
 import { comparisonRows } from '../../server/dashboard/src/views/compare/compare_csv';
 import { betterOf, titleOf } from '../../server/dashboard/src/views/compare/compare_lines';
-import { compareQuery, cutText, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
+import {
+  compareQuery,
+  cutText,
+  DEFAULT_KEYS,
+  parseCompare,
+} from '../../server/dashboard/src/views/compare/compare_state';
 import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import { isEval, ofOneSet } from '../../server/dashboard/src/views/compare/compared_run';
 
-const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({ id: `e_${update}`, time_ms: 0, update, set: 'valid',
-  loss, nll: loss, sacrebleu, chrf: null, accuracy: null, signature: '', seconds: 1, best: false, sample_count: 0 });
-const metric = (part: Partial<MetricKey>): MetricKey => ({ key: 'loss', aggregate: 'mean', count: 3, first: 3, last: 2, min: 1, min_step: 5, max: 3, max_step: 1, ...part });
+const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({
+  id: `e_${update}`,
+  time_ms: 0,
+  update,
+  set: 'valid',
+  loss,
+  nll: loss,
+  sacrebleu,
+  chrf: null,
+  accuracy: null,
+  signature: '',
+  seconds: 1,
+  best: false,
+  sample_count: 0,
+});
+const metric = (part: Partial<MetricKey>): MetricKey => ({
+  key: 'loss',
+  aggregate: 'mean',
+  count: 3,
+  first: 3,
+  last: 2,
+  min: 1,
+  min_step: 5,
+  max: 3,
+  max_step: 1,
+  ...part,
+});
 
 describe('the evaluations of a run', () => {
   it('are those of the set that training validates with', () => {
@@ -21,7 +50,9 @@ describe('the evaluations of a run', () => {
 
 describe('the link of a comparison', () => {
   it('makes the round trip', () => {
-    const state = parseCompare(new URLSearchParams('runs=r_A,r_B&keys=loss,eval:sacrebleu&x=tokens&smooth=0.5&range=10_200&log=loss&same=1'));
+    const state = parseCompare(
+      new URLSearchParams('runs=r_A,r_B&keys=loss,eval:sacrebleu&x=tokens&smooth=0.5&range=10_200&log=loss&same=1'),
+    );
     expect(state.runs).toEqual(['r_A', 'r_B']);
     expect(state.view).toMatchObject({ x: 'tokens', smoothing: 0.5, range: [10, 200] });
     expect(parseCompare(compareQuery(state))).toEqual(state);
@@ -37,12 +68,29 @@ describe('the link of a comparison', () => {
 });
 
 describe('best values', () => {
-  const series = (step: number[], values: (number | null)[]): Series => ({ ...emptySeries(), step, timeMs: step, min: values, avg: values, max: values, total: step.length });
-  const all: Record<string, Series> = { loss: { ...series([4, 8], [1.5, 2]), min: [1, 1.2], sampled: true }, step_ms: series([4, 8], [7, 9]),
-    target_tokens_per_second: series([4, 8], [900, 1800]), learning_rate: series([4, 8, 12], [1, 0.1, null]) };
-  const run = { evals: [evaluation(100, 20, 4), evaluation(200, 25, 3.5), evaluation(300, null, 3.8)],
-    keys: new Map([['loss', metric({})], ['target_tokens_per_second', metric({ max: 900, max_step: 8 })]]),
-    series: { get: (key: string) => all[key] ?? emptySeries() } };
+  const series = (step: number[], values: (number | null)[]): Series => ({
+    ...emptySeries(),
+    step,
+    timeMs: step,
+    min: values,
+    avg: values,
+    max: values,
+    total: step.length,
+  });
+  const all: Record<string, Series> = {
+    loss: { ...series([4, 8], [1.5, 2]), min: [1, 1.2], sampled: true },
+    step_ms: series([4, 8], [7, 9]),
+    target_tokens_per_second: series([4, 8], [900, 1800]),
+    learning_rate: series([4, 8, 12], [1, 0.1, null]),
+  };
+  const run = {
+    evals: [evaluation(100, 20, 4), evaluation(200, 25, 3.5), evaluation(300, null, 3.8)],
+    keys: new Map([
+      ['loss', metric({})],
+      ['target_tokens_per_second', metric({ max: 900, max_step: 8 })],
+    ]),
+    series: { get: (key: string) => all[key] ?? emptySeries() },
+  };
   it('are the max or min with their update, or the last value if neither is better', () => {
     expect(bestOf(run, 'eval:sacrebleu')).toMatchObject({ value: 25, update: 200 });
     expect(bestOf(run, 'eval:loss')).toMatchObject({ value: 3.5, update: 200 });
@@ -62,8 +110,14 @@ describe('best values', () => {
     expect(winner('loss', [null, null])).toBe(-1);
   });
   it('know which way is better', () => {
-    expect(['loss', 'eval:loss', 'step_ms', 'eval:chrf', 'target_tokens_per_second', 'power_w'].map(betterOf))
-      .toEqual(['less', 'less', 'less', 'more', 'more', null]);
+    expect(['loss', 'eval:loss', 'step_ms', 'eval:chrf', 'target_tokens_per_second', 'power_w'].map(betterOf)).toEqual([
+      'less',
+      'less',
+      'less',
+      'more',
+      'more',
+      null,
+    ]);
     expect(isEval('eval:loss')).toBe(true);
     expect(titleOf('exposed_communication_ms')).toBe('Exposed communication');
     expect(titleOf('eval:sacrebleu')).toBe('sacreBLEU');
@@ -72,15 +126,29 @@ describe('best values', () => {
 
 describe('configurations side by side', () => {
   it('show what differs first, and what is missing', () => {
-    const rows = configRows([new Map([['a', '1'], ['b', '2'], ['c', '3']]), new Map([['a', '1'], ['b', '4']])]);
-    expect(rows).toEqual([{ path: 'b', values: ['2', '4'], differs: true }, { path: 'c', values: ['3', null], differs: true },
-      { path: 'a', values: ['1', '1'], differs: false }]);
+    const rows = configRows([
+      new Map([
+        ['a', '1'],
+        ['b', '2'],
+        ['c', '3'],
+      ]),
+      new Map([
+        ['a', '1'],
+        ['b', '4'],
+      ]),
+    ]);
+    expect(rows).toEqual([
+      { path: 'b', values: ['2', '4'], differs: true },
+      { path: 'c', values: ['3', null], differs: true },
+      { path: 'a', values: ['1', '1'], differs: false },
+    ]);
   });
 });
 
 describe('the CSV of a comparison', () => {
-  it('keeps the server\'s digits and quotes names', () => {
-    expect(comparisonRows({ id: 'r_1', name: 'a,"b"' }, 'loss', 'step,time_ms,value\r\n1,5,0.1000000000000001\r\n2,6,\r\n'))
-      .toBe('r_1,"a,""b""",loss,1,5,0.1000000000000001\nr_1,"a,""b""",loss,2,6,\n');
+  it("keeps the server's digits and quotes names", () => {
+    expect(
+      comparisonRows({ id: 'r_1', name: 'a,"b"' }, 'loss', 'step,time_ms,value\r\n1,5,0.1000000000000001\r\n2,6,\r\n'),
+    ).toBe('r_1,"a,""b""",loss,1,5,0.1000000000000001\nr_1,"a,""b""",loss,2,6,\n');
   });
 });

@@ -21,16 +21,42 @@ function numbers(seed) {
 }
 
 const SENTENCES = [
-  ['The committee approved the new budget on Tuesday evening.', 'Der Ausschuss genehmigte am Dienstagabend den neuen Haushalt.',
-    ['Der Ausschuss hat den neuen Haushalt.', 'Der Ausschuss genehmigte am Dienstag den neuen Haushalt.', 'Der Ausschuss billigte am Dienstagabend den neuen Haushalt.']],
-  ['She had never seen the sea before that summer.', 'Vor diesem Sommer hatte sie das Meer noch nie gesehen.',
-    ['Sie hatte nie den Sommer.', 'Sie hatte das Meer vor diesem Sommer nie gesehen.', 'Vor diesem Sommer hatte sie das Meer nie gesehen.']],
-  ['Select the cells <b>first</b>, then press & hold.', 'Wählen Sie zuerst die Zellen <b>aus</b>, dann gedrückt halten.',
-    ['Wählen Sie die Zellen.', 'Wählen Sie zuerst die Zellen, dann halten.', 'Wählen Sie zuerst die Zellen <b>aus</b>, dann halten.']],
-  ['Two thirds of the members voted against the proposal because it did not name a date by which the work has to be finished.',
+  [
+    'The committee approved the new budget on Tuesday evening.',
+    'Der Ausschuss genehmigte am Dienstagabend den neuen Haushalt.',
+    [
+      'Der Ausschuss hat den neuen Haushalt.',
+      'Der Ausschuss genehmigte am Dienstag den neuen Haushalt.',
+      'Der Ausschuss billigte am Dienstagabend den neuen Haushalt.',
+    ],
+  ],
+  [
+    'She had never seen the sea before that summer.',
+    'Vor diesem Sommer hatte sie das Meer noch nie gesehen.',
+    [
+      'Sie hatte nie den Sommer.',
+      'Sie hatte das Meer vor diesem Sommer nie gesehen.',
+      'Vor diesem Sommer hatte sie das Meer nie gesehen.',
+    ],
+  ],
+  [
+    'Select the cells <b>first</b>, then press & hold.',
+    'Wählen Sie zuerst die Zellen <b>aus</b>, dann gedrückt halten.',
+    [
+      'Wählen Sie die Zellen.',
+      'Wählen Sie zuerst die Zellen, dann halten.',
+      'Wählen Sie zuerst die Zellen <b>aus</b>, dann halten.',
+    ],
+  ],
+  [
+    'Two thirds of the members voted against the proposal because it did not name a date by which the work has to be finished.',
     'Zwei Drittel der Mitglieder stimmten gegen den Vorschlag, weil er keinen Termin nannte, bis zu dem die Arbeit beendet sein muss.',
-    ['Zwei Mitglieder stimmten gegen den Vorschlag.', 'Zwei Drittel der Mitglieder stimmten gegen den Vorschlag, weil er kein Datum nannte.',
-      'Zwei Drittel der Mitglieder stimmten gegen den Vorschlag, weil er keinen Termin nannte, bis zu dem die Arbeit fertig sein muss.']],
+    [
+      'Zwei Mitglieder stimmten gegen den Vorschlag.',
+      'Zwei Drittel der Mitglieder stimmten gegen den Vorschlag, weil er kein Datum nannte.',
+      'Zwei Drittel der Mitglieder stimmten gegen den Vorschlag, weil er keinen Termin nannte, bis zu dem die Arbeit fertig sein muss.',
+    ],
+  ],
 ];
 
 export const CONFIG = (updates, rate = 0.0007) => `run:
@@ -61,10 +87,42 @@ max_updates: ${updates}
 `;
 
 export class DetailedRun {
-  constructor(server, { name = 'wmt16-base', hosts = ['alder', 'alder', 'birch', 'birch'], maxUpdates = 5000, startMs = Date.now(), spikeAt = 777, nanAt = 901,
-    slowRank = 3, slowFrom = 500, slowTo = 700, purposes = 0, powered = true, token = '', rate = 0.0007,
-    linkBytes = 1.25e9 } = {}) {
-    Object.assign(this, { server, name, hosts, maxUpdates, startMs, spikeAt, nanAt, slowRank, slowFrom, slowTo, purposes, powered, token, rate, linkBytes });
+  constructor(
+    server,
+    {
+      name = 'wmt16-base',
+      hosts = ['alder', 'alder', 'birch', 'birch'],
+      maxUpdates = 5000,
+      startMs = Date.now(),
+      spikeAt = 777,
+      nanAt = 901,
+      slowRank = 3,
+      slowFrom = 500,
+      slowTo = 700,
+      purposes = 0,
+      powered = true,
+      token = '',
+      rate = 0.0007,
+      linkBytes = 1.25e9,
+    } = {},
+  ) {
+    Object.assign(this, {
+      server,
+      name,
+      hosts,
+      maxUpdates,
+      startMs,
+      spikeAt,
+      nanAt,
+      slowRank,
+      slowFrom,
+      slowTo,
+      purposes,
+      powered,
+      token,
+      rate,
+      linkBytes,
+    });
     this.id = makeRunId();
     this.random = numbers(11);
     this.attempt = 1;
@@ -82,20 +140,42 @@ export class DetailedRun {
   }
 
   async flush() {
-    const headers = { 'Content-Type': 'application/json', ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
+    const headers = {
+      'Content-Type': 'application/json',
+      ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}),
+    };
     for (const [rank, host] of this.hosts.entries()) {
       while (this.pending[rank].length > 0) {
         const records = this.pending[rank].splice(0, this.purposes > 50 ? 100 : 1000);
-        const response = await fetch(`${this.server}/api/v1/runs/${this.id}/records`,
-          { method: 'POST', headers, body: JSON.stringify({ attempt: this.attempt, rank, host, records }) });
+        const response = await fetch(`${this.server}/api/v1/runs/${this.id}/records`, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ attempt: this.attempt, rank, host, records }),
+        });
         if (!response.ok) throw new Error(`records of rank ${rank}: ${response.status} ${await response.text()}`);
       }
     }
   }
 
   life(rank, event, timeMs, more = {}) {
-    this.add(rank, 'lifecycle', { event, detail: '', name: this.name, config: '', version: '0.1.0', world_size: this.hosts.length, pid: 0,
-      parameters: PARAMETERS, max_updates: this.maxUpdates, device: '', ...more }, timeMs);
+    this.add(
+      rank,
+      'lifecycle',
+      {
+        event,
+        detail: '',
+        name: this.name,
+        config: '',
+        version: '0.1.0',
+        world_size: this.hosts.length,
+        pid: 0,
+        parameters: PARAMETERS,
+        max_updates: this.maxUpdates,
+        device: '',
+        ...more,
+      },
+      timeMs,
+    );
   }
 
   start(timeMs = this.startMs) {
@@ -121,18 +201,36 @@ export class DetailedRun {
   parts(rank, update) {
     const noise = (spread = 0.06) => 1 - spread + 2 * spread * this.random();
     const slow = rank === this.slowRank && update >= this.slowFrom && update < this.slowTo ? 1.45 : 1;
-    const parts = { data_ms: 2.4 * noise(0.3), forward_ms: 52 * noise() * slow, backward_ms: 104 * noise() * slow, optimizer_ms: 9 * noise(), other_ms: 3 * noise() };
+    const parts = {
+      data_ms: 2.4 * noise(0.3),
+      forward_ms: 52 * noise() * slow,
+      backward_ms: 104 * noise() * slow,
+      optimizer_ms: 9 * noise(),
+      other_ms: 3 * noise(),
+    };
     const own = Object.values(parts).reduce((sum, part) => sum + part, 0);
-    const slowest = update >= this.slowFrom && update < this.slowTo ? 250 : 178;   // all wait for the last one
+    const slowest = update >= this.slowFrom && update < this.slowTo ? 250 : 178; // all wait for the last one
     return { ...parts, exposed_communication_ms: Math.max(8, slowest - own + 120 * noise(0.15)) };
   }
 
   /// A record holds at most 64 purposes, so larger numbers of them take turns.
   memory(update) {
     const most = Math.min(50, this.purposes);
-    const extra = Object.fromEntries(Array.from({ length: most }, (_, at) => (update * most + at) % this.purposes)
-      .map((at) => [`layer_${String(at).padStart(3, '0')}`, 1_000_000 + 1000 * at + update]));
-    return { weights: 365e6, gradients: 243e6, moments: 487e6, activations: 1.9e9, scratch: 0.4e9, peak: 4.1e9, ...extra };
+    const extra = Object.fromEntries(
+      Array.from({ length: most }, (_, at) => (update * most + at) % this.purposes).map((at) => [
+        `layer_${String(at).padStart(3, '0')}`,
+        1_000_000 + 1000 * at + update,
+      ]),
+    );
+    return {
+      weights: 365e6,
+      gradients: 243e6,
+      moments: 487e6,
+      activations: 1.9e9,
+      scratch: 0.4e9,
+      peak: 4.1e9,
+      ...extra,
+    };
   }
 
   step(timeMs = this.startMs + (this.update + 1) * STEP_MS) {
@@ -143,17 +241,44 @@ export class DetailedRun {
     const loss = spike ? 11.5 : 2.4 + 7 * Math.exp(-update / 420) + 0.5 * (this.random() - 0.5);
     const tokens = this.hosts.map(() => Math.round(2600 * noise()));
     const all = tokens.reduce((sum, count) => sum + count, 0);
-    const gradient = (spike ? 40 : 0.7 + 2.5 * Math.exp(-update / 150) + 0.4 * this.random());
+    const gradient = spike ? 40 : 0.7 + 2.5 * Math.exp(-update / 150) + 0.4 * this.random();
     this.hosts.forEach((host, rank) => {
       const parts = this.parts(rank, update);
-      this.add(rank, 'step', { update, epoch: update / 1430, loss: nan ? null : loss, nll: nan ? null : loss * 0.82, gradient_norm: nan ? null : gradient,
-        learning_rate: this.rate * Math.min(update / 400, Math.sqrt(400 / update)), sentences: 96, source_tokens: tokens[rank] + 120,
-        target_tokens: tokens[rank], update_target_tokens: all, step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
-        communication_ms: parts.exposed_communication_ms + 70 * noise(), communication_bytes: 365e6, network_rx_bytes: Math.round(180e6 * noise()),
-        network_tx_bytes: Math.round(182e6 * noise()), network_link_bytes_per_second: this.linkBytes, flops: 1.4e12, busy_fraction: 0.72 * noise(), power_w: this.powered ? 131 * noise() : 0,
-        power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(update),
-        ...(this.powered ? { gpu: { utilization_percent: Math.round(91 * noise()), memory_used_bytes: 4_400_000_000 } } : {}), skipped: nan, weights_digest: '',
-        ...(nan ? { non_finite: { loss: 'nan', nll: 'nan', gradient_norm: 'nan' } } : {}) }, timeMs);
+      this.add(
+        rank,
+        'step',
+        {
+          update,
+          epoch: update / 1430,
+          loss: nan ? null : loss,
+          nll: nan ? null : loss * 0.82,
+          gradient_norm: nan ? null : gradient,
+          learning_rate: this.rate * Math.min(update / 400, Math.sqrt(400 / update)),
+          sentences: 96,
+          source_tokens: tokens[rank] + 120,
+          target_tokens: tokens[rank],
+          update_target_tokens: all,
+          step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0),
+          ...parts,
+          communication_ms: parts.exposed_communication_ms + 70 * noise(),
+          communication_bytes: 365e6,
+          network_rx_bytes: Math.round(180e6 * noise()),
+          network_tx_bytes: Math.round(182e6 * noise()),
+          network_link_bytes_per_second: this.linkBytes,
+          flops: 1.4e12,
+          busy_fraction: 0.72 * noise(),
+          power_w: this.powered ? 131 * noise() : 0,
+          power_limit_w: this.powered ? 150 : 0,
+          memory_bytes: this.memory(update),
+          ...(this.powered
+            ? { gpu: { utilization_percent: Math.round(91 * noise()), memory_used_bytes: 4_400_000_000 } }
+            : {}),
+          skipped: nan,
+          weights_digest: '',
+          ...(nan ? { non_finite: { loss: 'nan', nll: 'nan', gradient_norm: 'nan' } } : {}),
+        },
+        timeMs,
+      );
     });
     if (nan) this.log(0, 'error', `update ${update}: the gradient is not finite; nothing was updated`, timeMs);
     if (update === this.slowFrom) this.log(this.slowRank, 'warn', 'processor throttled: 1.2 GHz of 2.9 GHz', timeMs);
@@ -165,14 +290,48 @@ export class DetailedRun {
     const sacrebleu = 27.8 * (1 - Math.exp(-this.update / 600));
     const common = { update: this.update, loss: loss + 0.16, sacrebleu, best: true };
     const level = this.update < 500 ? 0 : this.update < 1000 ? 1 : 2;
-    this.add(0, 'eval', { ...common, set: 'newstest2015', nll: loss, accuracy: 0.32 + sacrebleu / 90, teacher_forced_bleu: 8 + 1.1 * sacrebleu, chrf: 24 + 1.05 * sacrebleu,
-      signature: 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0', seconds: 21.7,
-      samples: SENTENCES.map(([source, reference, found]) => ({ source, reference, hypothesis: found[level] })) }, timeMs);
+    this.add(
+      0,
+      'eval',
+      {
+        ...common,
+        set: 'newstest2015',
+        nll: loss,
+        accuracy: 0.32 + sacrebleu / 90,
+        teacher_forced_bleu: 8 + 1.1 * sacrebleu,
+        chrf: 24 + 1.05 * sacrebleu,
+        signature: 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0',
+        seconds: 21.7,
+        samples: SENTENCES.map(([source, reference, found]) => ({ source, reference, hypothesis: found[level] })),
+      },
+      timeMs,
+    );
     const name = `update-${String(this.update).padStart(8, '0')}`;
-    const files = [['weights.safetensors', 243_612_416], ['optimizer.safetensors', 487_210_048], ['spm.model', 792_104], ['config.yaml', 1204], ['state.json', 1894]]
-      .map(([file, size]) => ({ name: file, size, sha256: createHash('sha256').update(file + this.update).digest('hex') }));
-    this.add(0, 'checkpoint', { ...common, name, folder: `/nonexistent/${name}`, removed: false, write_seconds: 0.8, files }, timeMs);
-    this.log(0, 'info', `update ${this.update}: sacreBLEU ${sacrebleu.toFixed(2)}, chrF ${(24 + 1.05 * sacrebleu).toFixed(2)}`, timeMs);
+    const files = [
+      ['weights.safetensors', 243_612_416],
+      ['optimizer.safetensors', 487_210_048],
+      ['spm.model', 792_104],
+      ['config.yaml', 1204],
+      ['state.json', 1894],
+    ].map(([file, size]) => ({
+      name: file,
+      size,
+      sha256: createHash('sha256')
+        .update(file + this.update)
+        .digest('hex'),
+    }));
+    this.add(
+      0,
+      'checkpoint',
+      { ...common, name, folder: `/nonexistent/${name}`, removed: false, write_seconds: 0.8, files },
+      timeMs,
+    );
+    this.log(
+      0,
+      'info',
+      `update ${this.update}: sacreBLEU ${sacrebleu.toFixed(2)}, chrF ${(24 + 1.05 * sacrebleu).toFixed(2)}`,
+      timeMs,
+    );
   }
 
   steps(count) {
@@ -192,7 +351,11 @@ export class DetailedRun {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [server, updates = '1200', seconds = '0', token = ''] = process.argv.slice(2);
-  const run = new DetailedRun(server, { startMs: Date.now() - Number(updates) * STEP_MS, maxUpdates: 4 * Number(updates), token });
+  const run = new DetailedRun(server, {
+    startMs: Date.now() - Number(updates) * STEP_MS,
+    maxUpdates: 4 * Number(updates),
+    token,
+  });
   run.start();
   run.steps(Number(updates));
   await run.flush();

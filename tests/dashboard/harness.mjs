@@ -16,17 +16,33 @@ const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const SKIPPED = 77;
 /// How long a test waits for what comes for sure: longer than any machine is held up.
 export const PATIENCE_MS = 120_000;
-const QUIET = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync', '--enable-precise-memory-info', '--js-flags=--expose-gc'];
+const QUIET = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--enable-precise-memory-info',
+  '--js-flags=--expose-gc',
+];
 
 /// The command line that all share, and `more` of the test's own. Ends the process with 77 where something is missing.
 export function readOptions(name, more = {}) {
-  const { values } = parseArgs({ options: {
-    'server-binary': { type: 'string', default: join(root, 'build/release/bin/server') },
-    dist: { type: 'string', default: join(root, 'server/dashboard/dist') },
-    screenshots: { type: 'string', default: '' }, ...more } });
-  for (const [what, path] of [['Chromium', chromium], ['node_modules (npm ci)', join(packages, 'playwright-core')],
-    ['the server program', values['server-binary']]]) {
+  const { values } = parseArgs({
+    options: {
+      'server-binary': { type: 'string', default: join(root, 'build/release/bin/server') },
+      dist: { type: 'string', default: join(root, 'server/dashboard/dist') },
+      screenshots: { type: 'string', default: '' },
+      ...more,
+    },
+  });
+  for (const [what, path] of [
+    ['Chromium', chromium],
+    ['node_modules (npm ci)', join(packages, 'playwright-core')],
+    ['the server program', values['server-binary']],
+  ]) {
     if (existsSync(path)) continue;
     console.log(`${name}: skipped, ${what} is not at ${path}`);
     process.exit(SKIPPED);
@@ -43,8 +59,20 @@ export function makeWork() {
 
 /// A server over `work`/data. `ui` false: with the page that is built in.
 export async function startServer(options, work, { ui = true, more = [] } = {}) {
-  const server = spawn(options['server-binary'], ['--listen', '127.0.0.1:0', '--data', join(work, 'data'), '--log-level', 'warn', ...more,
-    ...(ui ? ['--ui-dir', options.dist] : [])], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(
+    options['server-binary'],
+    [
+      '--listen',
+      '127.0.0.1:0',
+      '--data',
+      join(work, 'data'),
+      '--log-level',
+      'warn',
+      ...more,
+      ...(ui ? ['--ui-dir', options.dist] : []),
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
   let told = '';
   const address = await new Promise((done, fail) => {
     server.once('exit', (code) => fail(new Error(`the server ended with ${code}`)));
@@ -57,18 +85,31 @@ export async function startServer(options, work, { ui = true, more = [] } = {}) 
   const tokenFile = join(work, 'data/admin.token');
   const token = existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8').trim() : null;
   server.removeAllListeners('exit');
-  return { address, token, process: server, kill: () => server.kill('SIGKILL'),
-    end: () => new Promise((done) => {
-      server.once('exit', done);
-      server.kill('SIGTERM');
-      setTimeout(() => server.kill('SIGKILL'), 60_000).unref();
-    }) };
+  return {
+    address,
+    token,
+    process: server,
+    kill: () => server.kill('SIGKILL'),
+    end: () =>
+      new Promise((done) => {
+        server.once('exit', done);
+        server.kill('SIGTERM');
+        setTimeout(() => server.kill('SIGKILL'), 60_000).unref();
+      }),
+  };
 }
 
 export async function openBrowser(work, more = {}) {
   const { chromium: browserType } = require('playwright-core');
-  const context = await browserType.launchPersistentContext(join(work, 'profile'), { executablePath: chromium, headless: true,
-    args: QUIET, bypassCSP: false, viewport: { width: 1440, height: 900 }, timeout: PATIENCE_MS, ...more });
+  const context = await browserType.launchPersistentContext(join(work, 'profile'), {
+    executablePath: chromium,
+    headless: true,
+    args: QUIET,
+    bypassCSP: false,
+    viewport: { width: 1440, height: 900 },
+    timeout: PATIENCE_MS,
+    ...more,
+  });
   context.setDefaultTimeout(PATIENCE_MS);
   return context;
 }
@@ -77,8 +118,13 @@ export async function openBrowser(work, more = {}) {
 export function watchProblems(page, expected = /^$/) {
   const problems = [];
   page.on('pageerror', (error) => problems.push(String(error)));
-  page.on('console', (message) => message.type() === 'error' && !expected.test(`${message.text()} ${message.location().url}`) &&
-    problems.push(`${message.text()} ${message.location().url}`));
+  page.on(
+    'console',
+    (message) =>
+      message.type() === 'error' &&
+      !expected.test(`${message.text()} ${message.location().url}`) &&
+      problems.push(`${message.text()} ${message.location().url}`),
+  );
   return problems;
 }
 
@@ -94,8 +140,15 @@ const axeSource = () => readFileSync(require.resolve('axe-core/axe.min.js'), 'ut
 export async function axeFindings(page, where) {
   await page.evaluate(axeSource());
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.slice(0, 3).map(({ html, failureSummary }) => `${where}: ${id}: ${html.slice(0, 160)} ${failureSummary.replace(/\s+/g, ' ')}`));
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) =>
+      nodes
+        .slice(0, 3)
+        .map(
+          ({ html, failureSummary }) => `${where}: ${id}: ${html.slice(0, 160)} ${failureSummary.replace(/\s+/g, ' ')}`,
+        ),
+    );
 }
 
 export async function checkAxe(page, where) {
@@ -104,9 +157,18 @@ export async function checkAxe(page, where) {
 
 /// Nothing hangs over the right edge.
 export async function checkWidth(page, where) {
-  const { width, inner, widest } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth, inner: innerWidth,
-    widest: [...document.querySelectorAll('body *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 &&
-      !element.closest('.table-box, .log, pre, .visually-hidden')).slice(0, 3).map((element) => element.outerHTML.slice(0, 120)) }));
+  const { width, inner, widest } = await page.evaluate(() => ({
+    width: document.documentElement.scrollWidth,
+    inner: innerWidth,
+    widest: [...document.querySelectorAll('body *')]
+      .filter(
+        (element) =>
+          element.getBoundingClientRect().right > innerWidth + 1 &&
+          !element.closest('.table-box, .log, pre, .visually-hidden'),
+      )
+      .slice(0, 3)
+      .map((element) => element.outerHTML.slice(0, 120)),
+  }));
   assert.ok(width <= inner, `${where}: ${width} px wide in a window of ${inner} px: ${widest.join('\n')}`);
 }
 
@@ -114,29 +176,36 @@ export const shows = (page, kind, timeout = PATIENCE_MS) =>
   page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
 
 /// The page of this title is there, and nothing of the one before it.
-export const titled = (page, title) => page.waitForFunction((wanted) => document.title === wanted, `${title} · Babelring`);
+export const titled = (page, title) =>
+  page.waitForFunction((wanted) => document.title === wanted, `${title} · Babelring`);
 
 /// Requests of what the page at `hash` loads from the server, data of the API left out; the bytes of these files as the server
 /// keeps them, compressed; and when the page first painted.
 export async function pageWeight(context, address, hash) {
   const page = await context.newPage();
   const urls = new Set();
-  page.on('request', (request) => request.url().startsWith('http') && !request.url().includes('/api/') && urls.add(request.url().split('#')[0]));
+  page.on(
+    'request',
+    (request) =>
+      request.url().startsWith('http') && !request.url().includes('/api/') && urls.add(request.url().split('#')[0]),
+  );
   await page.goto(`${address}/${hash}`);
   await shows(page, 'live').catch(() => undefined);
   await page.waitForTimeout(300);
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
   await page.close();
-  const files = await Promise.all([...urls].map(async (url) => {
-    const body = Buffer.from(await (await fetch(url)).arrayBuffer());
-    return { url, bytes: gzipSync(body, { level: 9 }).length };
-  }));
+  const files = await Promise.all(
+    [...urls].map(async (url) => {
+      const body = Buffer.from(await (await fetch(url)).arrayBuffer());
+      return { url, bytes: gzipSync(body, { level: 9 }).length };
+    }),
+  );
   return { requests: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files };
 }
 
 /// Waits until `check` gives something true.
 export async function until(what, check) {
-  for (const end = Date.now() + PATIENCE_MS; Date.now() < end;) {
+  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -166,21 +235,29 @@ export async function taskTimes(page, ms) {
   const session = await page.context().newCDPSession(page);
   const events = [];
   session.on('Tracing.dataCollected', ({ value }) => events.push(...value));
-  await session.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig: { includedCategories: ['toplevel'] } });
+  await session.send('Tracing.start', {
+    transferMode: 'ReportEvents',
+    traceConfig: { includedCategories: ['toplevel'] },
+  });
   await page.waitForTimeout(ms);
   const complete = new Promise((done) => session.once('Tracing.tracingComplete', done));
   await session.send('Tracing.end');
   await complete;
   await session.detach();
   const thread = ({ pid, tid }) => `${pid} ${tid}`;
-  const mains = new Set(events.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(thread));
-  const times = events.filter((event) => event.ph === 'X' && /RunTask$/.test(event.name) && mains.has(thread(event))).map(({ tdur = 0 }) => tdur / 1000);
+  const mains = new Set(
+    events.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(thread),
+  );
+  const times = events
+    .filter((event) => event.ph === 'X' && /RunTask$/.test(event.name) && mains.has(thread(event)))
+    .map(({ tdur = 0 }) => tdur / 1000);
   assert.ok(times.length > 0, 'the trace has no task');
   return times;
 }
 
 /// Bytes on the page's heap after a collection.
-export const heapBytes = (page) => page.evaluate(() => {
-  window.gc?.();
-  return performance.memory.usedJSHeapSize;
-});
+export const heapBytes = (page) =>
+  page.evaluate(() => {
+    window.gc?.();
+    return performance.memory.usedJSHeapSize;
+  });

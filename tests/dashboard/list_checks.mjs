@@ -7,7 +7,11 @@ const heads = (page) => page.locator('.runs thead th').allInnerTexts();
 
 async function cell(page, name, head) {
   const at = (await heads(page)).indexOf(head);
-  return page.locator('.runs tbody tr', { has: page.getByText(name, { exact: true }) }).locator('th, td:not(.tools)').nth(at).innerText();
+  return page
+    .locator('.runs tbody tr', { has: page.getByText(name, { exact: true }) })
+    .locator('th, td:not(.tools)')
+    .nth(at)
+    .innerText();
 }
 
 export async function checkList(page, server) {
@@ -35,7 +39,10 @@ export async function checkList(page, server) {
 export async function checkColumns(page, context) {
   await page.getByRole('button', { name: 'columns' }).click();
   await page.fill('#column-search', 'loss: min');
-  await page.locator('.choices label', { hasText: /^\s*loss: min/ }).locator('input').check();
+  await page
+    .locator('.choices label', { hasText: /^\s*loss: min/ })
+    .locator('input')
+    .check();
   await page.fill('#column-search', 'learning_rate');
   await page.locator('.choices label', { hasText: 'configuration: optimizer.learning_rate' }).locator('input').check();
   await checkAxe(page, 'choice of columns');
@@ -66,17 +73,28 @@ export async function checkKeys(page) {
   assert.equal(await page.evaluate(() => document.activeElement.closest('tr').rowIndex), 2);
   await page.keyboard.press('k');
   await page.keyboard.press('x');
-  assert.equal(await page.locator('.selection').innerText().then((text) => text.split('\n')[0].trim()), '2 ticked');
+  assert.equal(
+    await page
+      .locator('.selection')
+      .innerText()
+      .then((text) => text.split('\n')[0].trim()),
+    '2 ticked',
+  );
   await page.keyboard.press('c');
   await page.waitForURL(/#\/compare\?runs=/);
   await titled(page, 'Compare');
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'main', 'what had the focus is gone, so the new page has it');
+  assert.equal(
+    await page.evaluate(() => document.activeElement.id),
+    'main',
+    'what had the focus is gone, so the new page has it',
+  );
 }
 
 /// The choice to be notified of failures is kept across reloads.
 export async function checkNotify(page, context) {
   const button = page.locator('button.chip[title^="Browser notification"]');
-  const becomes = (pressed) => page.locator(`button.chip[title^="Browser notification"][aria-pressed="${pressed}"]`).waitFor();
+  const becomes = (pressed) =>
+    page.locator(`button.chip[title^="Browser notification"][aria-pressed="${pressed}"]`).waitFor();
   await context.grantPermissions(['notifications']);
   await becomes(false);
   await button.click();

@@ -5,15 +5,44 @@ import { narrow, offers } from '../../server/dashboard/src/views/runs/column_cho
 import { columnOf, compareValues, difference, type Details } from '../../server/dashboard/src/views/runs/columns';
 import { lineOf, lineRange } from '../../server/dashboard/src/views/runs/config_editor';
 import { allLabels, arrange, matches } from '../../server/dashboard/src/views/runs/filter';
-import { defaultListState, listQuery, parseListState, type ListState } from '../../server/dashboard/src/views/runs/list_state';
+import {
+  defaultListState,
+  listQuery,
+  parseListState,
+  type ListState,
+} from '../../server/dashboard/src/views/runs/list_state';
 import { describeCheck, parseLabels } from '../../server/dashboard/src/views/runs/submit';
 
-const run = (part: Partial<Run>): Run => ({ id: 'r_1', name: 'base', state: 'running', detail: '', version: '', attempt: 1,
-  created_at: '2026-11-21T10:00:00Z', started_at: '2026-11-21T10:00:00Z', updated_at: '2026-11-21T11:00:00Z', finished_at: null, stale_since: null,
-  record_age_ms: 0, world_size: 2, hosts: ['alder'], parameters: 1, max_updates: 100, update: 10, epoch: null, loss: null, learning_rate: null,
-  step_ms: null, target_tokens_per_second: null, eta_seconds: null, best: null,
+const run = (part: Partial<Run>): Run => ({
+  id: 'r_1',
+  name: 'base',
+  state: 'running',
+  detail: '',
+  version: '',
+  attempt: 1,
+  created_at: '2026-11-21T10:00:00Z',
+  started_at: '2026-11-21T10:00:00Z',
+  updated_at: '2026-11-21T11:00:00Z',
+  finished_at: null,
+  stale_since: null,
+  record_age_ms: 0,
+  world_size: 2,
+  hosts: ['alder'],
+  parameters: 1,
+  max_updates: 100,
+  update: 10,
+  epoch: null,
+  loss: null,
+  learning_rate: null,
+  step_ms: null,
+  target_tokens_per_second: null,
+  eta_seconds: null,
+  best: null,
   progress: { fraction: 0.1, seconds_left: null, end: '100 updates', at_latest: false },
-  health: { level: 'good', headline: 'Running', action: null, parts: [] }, last_eval: null, ...part });
+  health: { level: 'good', headline: 'Running', action: null, parts: [] },
+  last_eval: null,
+  ...part,
+});
 
 const none: Details = { config: () => null, metrics: () => null };
 const state = (part: Partial<ListState> = {}): ListState => ({ ...defaultListState(), ...part });
@@ -21,8 +50,15 @@ const state = (part: Partial<ListState> = {}): ListState => ({ ...defaultListSta
 describe('the state of the list in the address', () => {
   it('makes the round trip, and the default is empty', () => {
     expect(listQuery(state()).toString()).toBe('');
-    const wanted = state({ text: 'big model', states: ['failed', 'running'], label: 'team=mt', archived: true, pinned: 'r_2',
-      sort: { column: 'min:loss', descending: true }, columns: ['state', 'config:model.layers', 'max:memory_bytes.peak'] });
+    const wanted = state({
+      text: 'big model',
+      states: ['failed', 'running'],
+      label: 'team=mt',
+      archived: true,
+      pinned: 'r_2',
+      sort: { column: 'min:loss', descending: true },
+      columns: ['state', 'config:model.layers', 'max:memory_bytes.peak'],
+    });
     expect(parseListState(new URLSearchParams(listQuery(wanted).toString()))).toEqual(wanted);
   });
   it('tells both directions of the default column apart', () => {
@@ -52,9 +88,14 @@ describe('filters', () => {
 });
 
 describe('order', () => {
-  const runs = [run({ id: 'r_a', loss: 3, created_at: '2026-01-01' }), run({ id: 'r_b', loss: null, created_at: '2026-01-02' }),
-    run({ id: 'r_c', loss: 1, created_at: '2026-01-03' }), run({ id: 'r_d', loss: 3, created_at: '2026-01-04' })];
-  const ids = (part: Partial<ListState>): string[] => arrange(runs, state(part), columnOf(part.sort?.column ?? 'loss')!, none).map(({ id }) => id);
+  const runs = [
+    run({ id: 'r_a', loss: 3, created_at: '2026-01-01' }),
+    run({ id: 'r_b', loss: null, created_at: '2026-01-02' }),
+    run({ id: 'r_c', loss: 1, created_at: '2026-01-03' }),
+    run({ id: 'r_d', loss: 3, created_at: '2026-01-04' }),
+  ];
+  const ids = (part: Partial<ListState>): string[] =>
+    arrange(runs, state(part), columnOf(part.sort?.column ?? 'loss')!, none).map(({ id }) => id);
   it('puts missing values last either way, and newer runs first among equals', () => {
     expect(ids({ sort: { column: 'loss', descending: false } })).toEqual(['r_c', 'r_d', 'r_a', 'r_b']);
     expect(ids({ sort: { column: 'loss', descending: true } })).toEqual(['r_d', 'r_a', 'r_c', 'r_b']);
@@ -69,13 +110,33 @@ describe('order', () => {
 });
 
 describe('columns', () => {
-  const metric: MetricKey = { key: 'loss', aggregate: 'mean', count: 9, first: 9, last: 2, min: 1.5, min_step: 7, max: 9, max_step: 1 };
-  const details: Details = { config: () => new Map([['model.layers', '6'], ['preset', 'base']]), metrics: () => new Map([['loss', metric]]) };
+  const metric: MetricKey = {
+    key: 'loss',
+    aggregate: 'mean',
+    count: 9,
+    first: 9,
+    last: 2,
+    min: 1.5,
+    min_step: 7,
+    max: 9,
+    max_step: 1,
+  };
+  const details: Details = {
+    config: () =>
+      new Map([
+        ['model.layers', '6'],
+        ['preset', 'base'],
+      ]),
+    metrics: () => new Map([['loss', metric]]),
+  };
   it('take configuration keys as numbers where they are', () => {
     expect(columnOf('config:model.layers')!.value(run({}), details)).toBe(6);
     expect(columnOf('config:preset')!.value(run({}), details)).toBe('base');
     expect(columnOf('config:nothing')!.value(run({}), details)).toBeNull();
-    expect([columnOf('config:nothing')!.known!(run({}), details), columnOf('config:nothing')!.known!(run({}), none)]).toEqual([true, false]);
+    expect([
+      columnOf('config:nothing')!.known!(run({}), details),
+      columnOf('config:nothing')!.known!(run({}), none),
+    ]).toEqual([true, false]);
   });
   it('take the last, min and max value of a metric', () => {
     expect(columnOf('min:loss')!.value(run({}), details)).toBe(1.5);
@@ -95,9 +156,15 @@ describe('columns', () => {
 });
 
 describe('numbers of a column', () => {
-  const cells = (id: string, values: Partial<Run>[]): unknown[] => values.map((value) => columnOf(id)!.cell(run(value), none, 0));
+  const cells = (id: string, values: Partial<Run>[]): unknown[] =>
+    values.map((value) => columnOf(id)!.cell(run(value), none, 0));
   it('have the same decimals, so that they line up', () => {
-    expect(cells('loss', [{ loss: 2.45 }, { loss: 2.4061 }, { loss: 10 }, { loss: null }])).toEqual(['2.450', '2.406', '10.000', '–']);
+    expect(cells('loss', [{ loss: 2.45 }, { loss: 2.4061 }, { loss: 10 }, { loss: null }])).toEqual([
+      '2.450',
+      '2.406',
+      '10.000',
+      '–',
+    ]);
     expect(cells('step_ms', [{ step_ms: 4002 }, { step_ms: 99.94 }])).toEqual(['4002.0', '99.9']);
     expect(cells('rate', [{ learning_rate: 0.0007 }, { learning_rate: 0.00012345 }])).toEqual(['7.00e-4', '1.23e-4']);
   });
@@ -106,9 +173,16 @@ describe('numbers of a column', () => {
 describe('the default columns', () => {
   it('tell the state, how far the run is, and how well it learns', () => {
     expect(defaultListState().columns.slice(0, 5)).toEqual(['state', 'progress', 'update', 'loss', 'sacrebleu']);
-    const failed = run({ state: 'failed', health: { level: 'bad', headline: 'Failed at update 900: out of memory', action: null, parts: [] }, progress: { fraction: 0.25, seconds_left: 90, end: '', at_latest: true } });
+    const failed = run({
+      state: 'failed',
+      health: { level: 'bad', headline: 'Failed at update 900: out of memory', action: null, parts: [] },
+      progress: { fraction: 0.25, seconds_left: 90, end: '', at_latest: true },
+    });
     expect(columnOf('state')!.value(failed, none)).toBe('failed Failed at update 900: out of memory');
-    expect([columnOf('progress')!.value(failed, none), columnOf('eta')!.cell(failed, none, 0)]).toEqual([0.25, 'at most 2 min']);
+    expect([columnOf('progress')!.value(failed, none), columnOf('eta')!.cell(failed, none, 0)]).toEqual([
+      0.25,
+      'at most 2 min',
+    ]);
     expect(columnOf('health')!.value(failed, none)).toBe('3 Failed at update 900: out of memory');
   });
 });
@@ -116,17 +190,25 @@ describe('the default columns', () => {
 describe('the choice of columns', () => {
   const all = offers(['model.layers'], ['loss', 'power_w']);
   it('offers every fixed column, metric and configuration key', () => {
-    expect(all.map(({ id }) => id)).toEqual(expect.arrayContaining(['state', 'last:loss', 'min:power_w', 'config:model.layers']));
+    expect(all.map(({ id }) => id)).toEqual(
+      expect.arrayContaining(['state', 'last:loss', 'min:power_w', 'config:model.layers']),
+    );
   });
   it('is narrowed by words, with what is chosen first and in its order', () => {
     expect(narrow(all, 'power min', []).map(({ id }) => id)).toEqual(['min:power_w']);
-    expect(narrow(all, '', ['tokens', 'state']).slice(0, 2).map(({ id }) => id)).toEqual(['tokens', 'state']);
+    expect(
+      narrow(all, '', ['tokens', 'state'])
+        .slice(0, 2)
+        .map(({ id }) => id),
+    ).toEqual(['tokens', 'state']);
     expect(narrow(all, 'gone', ['config:gone']).map(({ id }) => id)).toEqual(['config:gone']);
   });
 });
 
 describe('details of runs', () => {
-  afterEach(() => { vi.unstubAllGlobals(); });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
   it('are fetched once, a few at a time, and again when the run has gone on for a while', async () => {
     const asked: string[] = [];
     let now = 100_000;
@@ -134,7 +216,10 @@ describe('details of runs', () => {
       asked.push(path);
       return Promise.resolve(new Response(JSON.stringify({ items: [{ key: 'loss', last: asked.length }] })));
     });
-    const details = new RunDetails(() => undefined, () => now);
+    const details = new RunDetails(
+      () => undefined,
+      () => now,
+    );
     expect(details.metrics(run({}))).toBeNull();
     expect(details.metrics(run({}))).toBeNull();
     await details.settled();
@@ -154,7 +239,10 @@ describe('details of runs', () => {
       asked += 1;
       return Promise.resolve(new Response('{}', { status: 404 }));
     });
-    const details = new RunDetails(() => undefined, () => now);
+    const details = new RunDetails(
+      () => undefined,
+      () => now,
+    );
     details.config(run({}));
     await details.settled();
     details.config(run({}));
@@ -178,11 +266,19 @@ describe('all runs', () => {
     let failures = 1;
     vi.stubGlobal('fetch', (path: string) => {
       if (path.includes('/events')) return new Promise(() => undefined);
-      if (!path.includes('cursor=')) return Promise.resolve(new Response(JSON.stringify({ items: [run({ id: 'r_2' })], next_cursor: 'older' })));
-      return Promise.resolve(failures-- > 0 ? new Response('{}', { status: 500 }) : new Response(JSON.stringify({ items: [run({ id: 'r_1' })], next_cursor: null })));
+      if (!path.includes('cursor='))
+        return Promise.resolve(new Response(JSON.stringify({ items: [run({ id: 'r_2' })], next_cursor: 'older' })));
+      return Promise.resolve(
+        failures-- > 0
+          ? new Response('{}', { status: 500 })
+          : new Response(JSON.stringify({ items: [run({ id: 'r_1' })], next_cursor: null })),
+      );
     });
     const states: string[] = [];
-    const index = new RunIndex(() => undefined, (state) => states.push(state));
+    const index = new RunIndex(
+      () => undefined,
+      (state) => states.push(state),
+    );
     await vi.advanceTimersByTimeAsync(0);
     expect([index.runs.size, index.complete, states.at(-1)]).toEqual([1, false, 'reconnecting']);
     await vi.advanceTimersByTimeAsync(2500);
@@ -207,9 +303,22 @@ describe('a new run', () => {
     expect(lineRange(text, 99)).toEqual([8, 13]);
   });
   it('tells what a check said', () => {
-    expect(describeCheck({ memory: { parameters: 7e6, source_tokens: 1200, target_tokens: 1300, weights: 28e6, gradients: 28e6, total: 56e6 } }).split('\n')[1])
-      .toBe('memory: 56.0 MB per rank (weights 28.0 MB, gradients 28.0 MB) for 7.00 M parameters and 1,200 + 1,300 tokens at a time');
-    expect(describeCheck({ max_updates: 5000, command: ['mpirun', '-np', '2'], step_ms: null, config: 'long' }))
-      .toBe('The configuration is valid.\nmax updates: 5,000\ncommand: mpirun -np 2');
+    expect(
+      describeCheck({
+        memory: {
+          parameters: 7e6,
+          source_tokens: 1200,
+          target_tokens: 1300,
+          weights: 28e6,
+          gradients: 28e6,
+          total: 56e6,
+        },
+      }).split('\n')[1],
+    ).toBe(
+      'memory: 56.0 MB per rank (weights 28.0 MB, gradients 28.0 MB) for 7.00 M parameters and 1,200 + 1,300 tokens at a time',
+    );
+    expect(describeCheck({ max_updates: 5000, command: ['mpirun', '-np', '2'], step_ms: null, config: 'long' })).toBe(
+      'The configuration is valid.\nmax updates: 5,000\ncommand: mpirun -np 2',
+    );
   });
 });

@@ -2,10 +2,24 @@
 // Prints the figures of docs/performance.md as text and, in the last line, as JSON.
 //   node load_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--points 1000000] [--minutes 5]
 import { strict as assert } from 'node:assert';
-import { goBelow, heapBytes, makeWork, openBrowser, pageWeight, readOptions, showTwentyCharts, startServer, taskTimes, watchProblems } from './harness.mjs';
+import {
+  goBelow,
+  heapBytes,
+  makeWork,
+  openBrowser,
+  pageWeight,
+  readOptions,
+  showTwentyCharts,
+  startServer,
+  taskTimes,
+  watchProblems,
+} from './harness.mjs';
 import { DetailedRun, makeRunId } from './detailed_run.mjs';
 
-const options = readOptions('load_test', { points: { type: 'string', default: '1000000' }, minutes: { type: 'string', default: '5' } });
+const options = readOptions('load_test', {
+  points: { type: 'string', default: '1000000' },
+  minutes: { type: 'string', default: '5' },
+});
 const points = Number(options.points);
 const figures = {};
 const BATCH = 10_000;
@@ -18,23 +32,60 @@ function note(name, value, unit) {
 
 function stepOf(update, startMs, count, spikeAt) {
   const loss = update === spikeAt ? 20 : 2.2 + 7 * Math.exp(-update / (count / 8)) + 0.4 * Math.sin(update * 12.9898);
-  return { kind: 'step', time_ms: startMs + update * 100, update, epoch: update / 5000, loss: Number(loss.toFixed(4)), nll: Number((loss * 0.9).toFixed(4)),
-    gradient_norm: 1, learning_rate: 0.001, target_tokens: 2000, update_target_tokens: 2000, step_ms: 100, data_ms: 1, forward_ms: 30, backward_ms: 60,
-    exposed_communication_ms: 5, optimizer_ms: 3, other_ms: 1 };
+  return {
+    kind: 'step',
+    time_ms: startMs + update * 100,
+    update,
+    epoch: update / 5000,
+    loss: Number(loss.toFixed(4)),
+    nll: Number((loss * 0.9).toFixed(4)),
+    gradient_norm: 1,
+    learning_rate: 0.001,
+    target_tokens: 2000,
+    update_target_tokens: 2000,
+    step_ms: 100,
+    data_ms: 1,
+    forward_ms: 30,
+    backward_ms: 60,
+    exposed_communication_ms: 5,
+    optimizer_ms: 3,
+    other_ms: 1,
+  };
 }
 
 /// One rank's records of `count` updates in the largest batches that the server takes; one loss sticks out.
 async function postMillion(server, id, count, spikeAt) {
-  const headers = { 'Content-Type': 'application/json', ...(server.token ? { Authorization: `Bearer ${server.token}` } : {}) };
+  const headers = {
+    'Content-Type': 'application/json',
+    ...(server.token ? { Authorization: `Bearer ${server.token}` } : {}),
+  };
   const startMs = Date.now() - count * 100;
   let sequence = 0;
   const post = async (records) => {
-    const answer = await fetch(`${server.address}/api/v1/runs/${id}/records`, { method: 'POST', headers,
-      body: JSON.stringify({ attempt: 1, rank: 0, host: 'alder', records }) });
+    const answer = await fetch(`${server.address}/api/v1/runs/${id}/records`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ attempt: 1, rank: 0, host: 'alder', records }),
+    });
     assert.ok(answer.ok, `${answer.status} ${await answer.clone().text()}`);
   };
-  await post([{ sequence: ++sequence, kind: 'lifecycle', time_ms: startMs, event: 'started', detail: '', name: 'million', config: 'seed: 7\n', version: '',
-    world_size: 1, pid: 1, parameters: 1000, max_updates: 2 * count, device: 'cpu' }]);
+  await post([
+    {
+      sequence: ++sequence,
+      kind: 'lifecycle',
+      time_ms: startMs,
+      event: 'started',
+      detail: '',
+      name: 'million',
+      config: 'seed: 7\n',
+      version: '',
+      world_size: 1,
+      pid: 1,
+      parameters: 1000,
+      max_updates: 2 * count,
+      device: 'cpu',
+    },
+  ]);
   for (let first = 1; first <= count; first += BATCH) {
     const records = [];
     for (let update = first; update < first + BATCH && update <= count; update += 1) {
@@ -45,23 +96,43 @@ async function postMillion(server, id, count, spikeAt) {
 }
 
 /// Milliseconds since the navigation when the first chart says how many of all points it shows.
-const firstPlot = (page, count) => page.waitForFunction((wanted) => {
-  const text = document.querySelector('.chart-note')?.textContent ?? '';
-  return text.includes(wanted) && document.querySelector('.chart canvas') ? performance.now() : 0;
-}, `of ${count.toLocaleString('en')}`, { timeout: 300_000, polling: 'raf' }).then((handle) => handle.jsonValue());
+const firstPlot = (page, count) =>
+  page
+    .waitForFunction(
+      (wanted) => {
+        const text = document.querySelector('.chart-note')?.textContent ?? '';
+        return text.includes(wanted) && document.querySelector('.chart canvas') ? performance.now() : 0;
+      },
+      `of ${count.toLocaleString('en')}`,
+      { timeout: 300_000, polling: 'raf' },
+    )
+    .then((handle) => handle.jsonValue());
 
 /// Frames a second, and the longest one in ms, while `work` goes on.
 async function frames(page, work) {
   await page.evaluate(() => {
     window.frameTimes = [];
     window.countFrames = true;
-    const count = (now) => { window.frameTimes.push(now); if (window.countFrames) requestAnimationFrame(count); };
+    const count = (now) => {
+      window.frameTimes.push(now);
+      if (window.countFrames) requestAnimationFrame(count);
+    };
     requestAnimationFrame(count);
   });
   await work();
-  const times = await page.evaluate(() => { window.countFrames = false; return window.frameTimes; });
-  const gaps = times.slice(1).map((time, at) => time - times[at]).sort((a, b) => a - b);
-  return { rate: (1000 * gaps.length) / (times.at(-1) - times[0]), longest: gaps.at(-1), p95: gaps[Math.floor(gaps.length * 0.95)] };
+  const times = await page.evaluate(() => {
+    window.countFrames = false;
+    return window.frameTimes;
+  });
+  const gaps = times
+    .slice(1)
+    .map((time, at) => time - times[at])
+    .sort((a, b) => a - b);
+  return {
+    rate: (1000 * gaps.length) / (times.at(-1) - times[0]),
+    longest: gaps.at(-1),
+    p95: gaps[Math.floor(gaps.length * 0.95)],
+  };
 }
 
 async function checkMillion(page, server) {
@@ -90,19 +161,31 @@ async function checkMillion(page, server) {
       const before = Date.now();
       const shown = await page.locator('.chart-note').first().innerText();
       await page.keyboard.press(at < 6 ? '+' : '-');
-      await page.waitForFunction((old) => document.querySelector('.chart-note').innerText !== old, shown, { polling: 'raf' }).catch(() => undefined);
+      await page
+        .waitForFunction((old) => document.querySelector('.chart-note').innerText !== old, shown, { polling: 'raf' })
+        .catch(() => undefined);
       zooms.push(Date.now() - before);
     }
   });
   note('million_zoom_ms', zooms.sort((a, b) => a - b)[6], 'ms until finer data is drawn, median of 12');
-  note('million_zoom_frames_per_second', Math.round(zoomed.rate), `frames/s, longest ${zoomed.longest.toFixed(0)} ms, 95 % under ${zoomed.p95.toFixed(0)} ms`);
+  note(
+    'million_zoom_frames_per_second',
+    Math.round(zoomed.rate),
+    `frames/s, longest ${zoomed.longest.toFixed(0)} ms, 95 % under ${zoomed.p95.toFixed(0)} ms`,
+  );
   await page.goto(`${server.address}/#/runs/${id}?smooth=0&range=${spikeAt - 40}_${spikeAt + 40}`);
   await page.waitForFunction(() => /^all 8\d points/.test(document.querySelector('.chart-note')?.innerText ?? ''));
   note('million_heap_mb', Number(((await heapBytes(page)) / 1e6).toFixed(1)), 'MB');
 }
 
 async function checkManyKeys(page, server) {
-  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'many-keys', hosts: ['alder'], purposes: 300, startMs: Date.now() - 200 * 310 });
+  const run = new DetailedRun(server.address, {
+    token: server.token ?? '',
+    name: 'many-keys',
+    hosts: ['alder'],
+    purposes: 300,
+    startMs: Date.now() - 200 * 310,
+  });
   run.start();
   run.steps(200);
   await run.flush();
@@ -122,7 +205,11 @@ async function checkManyKeys(page, server) {
       await page.waitForTimeout(25);
     }
   });
-  note('many_keys_scroll_frames_per_second', Math.round(scrolled.rate), `frames/s, longest ${scrolled.longest.toFixed(0)} ms`);
+  note(
+    'many_keys_scroll_frames_per_second',
+    Math.round(scrolled.rate),
+    `frames/s, longest ${scrolled.longest.toFixed(0)} ms`,
+  );
 }
 
 /// Least-squares slope in bytes a minute.
@@ -134,7 +221,14 @@ function slope(heaps, everyMs) {
 }
 
 async function checkLive(page, server, minutes) {
-  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'live', hosts: ['alder', 'birch'], slowRank: 1, purposes: 30, startMs: Date.now() - 900 * 250 });
+  const run = new DetailedRun(server.address, {
+    token: server.token ?? '',
+    name: 'live',
+    hosts: ['alder', 'birch'],
+    slowRank: 1,
+    purposes: 30,
+    startMs: Date.now() - 900 * 250,
+  });
   run.start();
   run.steps(900);
   await run.flush();
@@ -152,18 +246,34 @@ async function checkLive(page, server, minutes) {
   const everyMs = 5000;
   const began = Date.now();
   while (Date.now() < began + minutes * 60_000) {
-    tasks.push(...await taskTimes(page, everyMs));
+    tasks.push(...(await taskTimes(page, everyMs)));
     heaps.push(await heapBytes(page));
   }
   const seconds = (Date.now() - began) / 1000;
   stop.now = true;
   await living;
   const longest = tasks.reduce((most, task) => Math.max(most, task), 0);
-  note('live_charts', await page.locator('.chart canvas').count(), `charts, ${HERTZ} updates a second for ${minutes} minutes`);
-  note('live_longest_task_ms', Math.round(longest), `ms of processor time; ${tasks.filter((task) => task > 50).length} tasks over 50 ms`);
-  note('live_busy_percent', Number((tasks.reduce((sum, task) => sum + task, 0) / seconds / 10).toFixed(1)), '% of a processor for the page\'s main thread');
+  note(
+    'live_charts',
+    await page.locator('.chart canvas').count(),
+    `charts, ${HERTZ} updates a second for ${minutes} minutes`,
+  );
+  note(
+    'live_longest_task_ms',
+    Math.round(longest),
+    `ms of processor time; ${tasks.filter((task) => task > 50).length} tasks over 50 ms`,
+  );
+  note(
+    'live_busy_percent',
+    Number((tasks.reduce((sum, task) => sum + task, 0) / seconds / 10).toFixed(1)),
+    "% of a processor for the page's main thread",
+  );
   note('live_heap_mb', Number((heaps.at(-1) / 1e6).toFixed(1)), 'MB at the end');
-  note('live_heap_slope_mb_per_minute', Number((slope(heaps, (1000 * seconds) / heaps.length) / 1e6).toFixed(2)), 'MB/min');
+  note(
+    'live_heap_slope_mb_per_minute',
+    Number((slope(heaps, (1000 * seconds) / heaps.length) / 1e6).toFixed(2)),
+    'MB/min',
+  );
   assert.ok(heaps.at(-1) < 150e6, `the heap has ${heaps.at(-1)} bytes`);
   return longest;
 }
@@ -182,7 +292,10 @@ try {
   await checkManyKeys(page, server);
   const longest = await checkLive(page, server, Number(options.minutes));
   assert.deepEqual(problems, []);
-  assert.ok(figures.million_first_plot_ms <= 1500, `the first plot of ${points} updates took ${figures.million_first_plot_ms} ms`);
+  assert.ok(
+    figures.million_first_plot_ms <= 1500,
+    `the first plot of ${points} updates took ${figures.million_first_plot_ms} ms`,
+  );
   assert.ok(longest <= 100, `a task of ${longest} ms`);
   console.log('load_test: passed');
 } finally {

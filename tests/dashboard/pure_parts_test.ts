@@ -5,7 +5,15 @@ import { ema } from '../../server/dashboard/src/lib/ema';
 import * as format from '../../server/dashboard/src/lib/format';
 import { ageMs, staleForMs } from '../../server/dashboard/src/lib/freshness';
 import { Refresher } from '../../server/dashboard/src/lib/refresher';
-import { alignOnFirst, appendTail, describeSampling, emptySeries, nextStep, stack, type Series } from '../../server/dashboard/src/lib/series';
+import {
+  alignOnFirst,
+  appendTail,
+  describeSampling,
+  emptySeries,
+  nextStep,
+  stack,
+  type Series,
+} from '../../server/dashboard/src/lib/series';
 import { hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
 import { defaultView } from '../../server/dashboard/src/lib/run_view';
 
@@ -25,7 +33,17 @@ describe('series', () => {
     expect(alignOnFirst([series([1, 2, 3]), series([2, 3], [20, 30])])[1]).toEqual([null, 20, 30]);
   });
   it('stacks to running sums and never sums over a hole', () => {
-    expect(stack([[1, 2, 3], [10, null, 30], [100, 200, 300]])).toEqual([[1, 2, 3], [11, null, 33], [111, null, 333]]);
+    expect(
+      stack([
+        [1, 2, 3],
+        [10, null, 30],
+        [100, 200, 300],
+      ]),
+    ).toEqual([
+      [1, 2, 3],
+      [11, null, 33],
+      [111, null, 333],
+    ]);
   });
   it('asks on from where the shortest ends, whatever has no row yet', () => {
     expect(nextStep([series([1, 2, 3]), emptySeries(), series([1, 2])])).toBe(3);
@@ -87,7 +105,9 @@ describe('format', () => {
     expect(format.formatNames([])).toBe(format.DASH);
   });
   it('tells of a GPU what its driver tells', () => {
-    expect(format.formatGpu({ utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 })).toBe('93 %, 40.0 GB, 413 W');
+    expect(format.formatGpu({ utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 })).toBe(
+      '93 %, 40.0 GB, 413 W',
+    );
     expect(format.formatGpu({ utilization_percent: null, memory_used_bytes: null, power_w: 75 })).toBe('75 W');
     expect(format.formatGpu({ utilization_percent: null, memory_used_bytes: null, power_w: null })).toBe(format.DASH);
     expect(format.formatGpu(null)).toBe(format.DASH);
@@ -109,7 +129,9 @@ describe('freshness', () => {
 });
 
 describe('Refresher', () => {
-  afterEach(() => { vi.useRealTimers(); });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
   function refresher(round: (parts: ReadonlySet<string>) => Promise<void>) {
     vi.useFakeTimers();
     const results: boolean[] = [];
@@ -123,7 +145,7 @@ describe('Refresher', () => {
     });
     refresh.ask(['tail']);
     await vi.advanceTimersByTimeAsync(50);
-    refresh.ask(['series', 'logs']);  // a reset, while the tail is on its way
+    refresh.ask(['series', 'logs']); // a reset, while the tail is on its way
     await vi.advanceTimersByTimeAsync(449);
     expect(rounds).toEqual([['tail']]);
     await vi.advanceTimersByTimeAsync(1);
@@ -141,7 +163,7 @@ describe('Refresher', () => {
     await vi.advanceTimersByTimeAsync(5000);
     expect(rounds).toBe(11);
     tookMs = 900;
-    await vi.advanceTimersByTimeAsync(100 + 1000);  // what was on its way, and the first slow round
+    await vi.advanceTimersByTimeAsync(100 + 1000); // what was on its way, and the first slow round
     rounds = 0;
     await vi.advanceTimersByTimeAsync(10_000);
     expect(rounds).toBe(10);
@@ -159,7 +181,9 @@ describe('Refresher', () => {
   });
   it('ends when it is closed', async () => {
     let rounds = 0;
-    const { it: refresh } = refresher(async () => { rounds += 1; });
+    const { it: refresh } = refresher(async () => {
+      rounds += 1;
+    });
     refresh.ask(['run']);
     refresh.ask(['run']);
     refresh.close();
@@ -172,20 +196,24 @@ describe('partsOf', () => {
   it('fetches what an event is about, and everything after a reset', () => {
     expect(partsOf('metrics')).toEqual(['run', 'tail']);
     expect(partsOf('eval')).toContain('evals');
-    expect(partsOf('state')).toContain('verdict');  // a run that has ended is no longer polled
+    expect(partsOf('state')).toContain('verdict'); // a run that has ended is no longer polled
     expect(partsOf('reset')).toBe(ALL_PARTS);
     expect(ALL_PARTS).toContain('series');
   });
 });
 
 describe('EventStreamParser', () => {
-  const text = 'retry: 2000\n\n: alive\n\nid: 3-1\r\nevent: metrics\r\ndata: {"a":\r\ndata: 1}\r\n\r\nid: 3-2\ndata:x\n\nevent: empty\n\n';
+  const text =
+    'retry: 2000\n\n: alive\n\nid: 3-1\r\nevent: metrics\r\ndata: {"a":\r\ndata: 1}\r\n\r\nid: 3-2\ndata:x\n\nevent: empty\n\n';
   it('gives the same events however the text is cut', () => {
     for (const size of [1, 2, 3, 7, text.length]) {
       const events: ServerEvent[] = [];
       const parser = new EventStreamParser((event) => events.push(event));
       for (let at = 0; at < text.length; at += size) parser.feed(text.slice(at, at + size));
-      expect(events).toEqual([{ id: '3-1', event: 'metrics', data: '{"a":\n1}' }, { id: '3-2', event: 'message', data: 'x' }]);
+      expect(events).toEqual([
+        { id: '3-1', event: 'metrics', data: '{"a":\n1}' },
+        { id: '3-2', event: 'message', data: 'x' },
+      ]);
       expect(parser.retryMs).toBe(2000);
       expect(parser.lastId).toBe('3-2');
     }
@@ -194,7 +222,13 @@ describe('EventStreamParser', () => {
 
 describe('address', () => {
   it('carries the view there and back', () => {
-    const view = { ...defaultView(), x: 'wall' as const, smoothing: 0.5, range: [10, 20.5] as [number, number], log: new Set(['loss']) };
+    const view = {
+      ...defaultView(),
+      x: 'wall' as const,
+      smoothing: 0.5,
+      range: [10, 20.5] as [number, number],
+      log: new Set(['loss']),
+    };
     expect(parseRoute(hashOfRun('r_01', view))).toEqual({ page: 'run', id: 'r_01', view });
     expect(hashOfRun('r_01')).toBe('#/runs/r_01');
   });

@@ -6,7 +6,22 @@ import { strict as assert } from 'node:assert';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, PATIENCE_MS, readOptions, shoot, shows, startServer, titled, until, watchProblems } from './harness.mjs';
+import {
+  axeFindings,
+  checkAxe,
+  checkWidth,
+  goBelow,
+  makeWork,
+  openBrowser,
+  PATIENCE_MS,
+  readOptions,
+  shoot,
+  shows,
+  startServer,
+  titled,
+  until,
+  watchProblems,
+} from './harness.mjs';
 
 const options = readOptions('walk_test');
 const bin = dirname(options['server-binary']);
@@ -19,21 +34,48 @@ const work = makeWork();
 const RUN = 'walked through';
 const state = (page) => page.locator('.run-title .state').innerText();
 const button = (page, name) => page.getByRole('button', { name, exact: true });
-const updates = async (page) => Number((await page.locator('.tile .value').first().innerText()).split('/')[0].replace(/\D/g, ''));
+const updates = async (page) =>
+  Number((await page.locator('.tile .value').first().innerText()).split('/')[0].replace(/\D/g, ''));
 
 /// A prepared corpus of a tiny language pair, as tests/e2e has it.
 function prepare() {
   const nouns = ['cat', 'dog', 'house', 'tree', 'river', 'stone', 'bird', 'child'];
   const verbs = ['sees', 'likes', 'finds', 'takes'];
   const adjectives = ['old', 'small', 'green', 'quiet'];
-  const pairs = nouns.flatMap((n) => verbs.flatMap((v) => adjectives.flatMap((a) => nouns.map((m) => [`the ${a} ${n} ${v} the ${m} .`, `das ${n}e ${a}es ${m}e ${v}t .`]))));
-  const write = (name, rows) => ['en', 'de'].map((language, side) => {
-    writeFileSync(join(work, `${name}.${language}`), rows.map((row) => `${row[side]}\n`).join(''));
-    return join(work, `${name}.${language}`);
-  });
-  const held = write('held', pairs.filter((_, at) => at % 40 === 0));
-  execFileSync(join(bin, 'nmt'), ['prepare', '--train', ...write('train', pairs.filter((_, at) => at % 40 !== 0)), '--valid', ...held, '--test', ...held,
-    '--output', join(work, 'corpus'), '--vocabulary-size', '90'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  const pairs = nouns.flatMap((n) =>
+    verbs.flatMap((v) =>
+      adjectives.flatMap((a) => nouns.map((m) => [`the ${a} ${n} ${v} the ${m} .`, `das ${n}e ${a}es ${m}e ${v}t .`])),
+    ),
+  );
+  const write = (name, rows) =>
+    ['en', 'de'].map((language, side) => {
+      writeFileSync(join(work, `${name}.${language}`), rows.map((row) => `${row[side]}\n`).join(''));
+      return join(work, `${name}.${language}`);
+    });
+  const held = write(
+    'held',
+    pairs.filter((_, at) => at % 40 === 0),
+  );
+  execFileSync(
+    join(bin, 'nmt'),
+    [
+      'prepare',
+      '--train',
+      ...write(
+        'train',
+        pairs.filter((_, at) => at % 40 !== 0),
+      ),
+      '--valid',
+      ...held,
+      '--test',
+      ...held,
+      '--output',
+      join(work, 'corpus'),
+      '--vocabulary-size',
+      '90',
+    ],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  );
 }
 
 const CONFIG = `preset: transformer-tiny
@@ -51,7 +93,10 @@ async function missing(page, server) {
   await page.getByRole('heading', { name: 'No such run' }).waitFor();
   await titled(page, 'No such run');
   await page.waitForLoadState('networkidle');
-  await until('the connection says so too', async () => (await page.locator('#connection').innerText()) === 'not found');
+  await until(
+    'the connection says so too',
+    async () => (await page.locator('#connection').innerText()) === 'not found',
+  );
 }
 
 /// A mistake leads to its line; without it the run starts.
@@ -80,7 +125,12 @@ async function pin(page) {
   await button(page, 'Write').click();
   await goBelow(page);
   const pins = page.locator('[aria-label="Checkpoints"]').getByRole('button', { name: /^Pin the checkpoint/ });
-  const newest = async () => Number(/\d+$/.exec((await pins.allTextContents()).length > 0 ? await pins.first().getAttribute('aria-label') : '')?.[0] ?? 0);
+  const newest = async () =>
+    Number(
+      /\d+$/.exec(
+        (await pins.allTextContents()).length > 0 ? await pins.first().getAttribute('aria-label') : '',
+      )?.[0] ?? 0,
+    );
   await until('the checkpoint', async () => (await newest()) > before);
   const first = await newest();
   await until('a newer one', async () => (await newest()) > first);
@@ -89,7 +139,10 @@ async function pin(page) {
     await chosen.click();
     await until(`pinned: ${wanted}`, async () => (await chosen.getAttribute('aria-pressed')) === wanted);
   }
-  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^The checkpoint of update ${first.toLocaleString("en")} is no longer pinned`));
+  assert.match(
+    await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(),
+    new RegExp(`^The checkpoint of update ${first.toLocaleString('en')} is no longer pinned`),
+  );
 }
 
 async function stop(page, mode) {
@@ -106,9 +159,17 @@ async function stop(page, mode) {
 async function useCheckpoint(page) {
   await goBelow(page);
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
-  await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(await updates(page)));
-  await until('the best is offered until another one is picked', async () => /, best$/.test(await page.locator('#translate-with option:checked').innerText()));
-  const [download] = await Promise.all([page.waitForEvent('download'), rows.first().getByRole('link', { name: 'archive.tar' }).click()]);
+  await until(
+    'the checkpoint of the stop',
+    async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(await updates(page)),
+  );
+  await until('the best is offered until another one is picked', async () =>
+    /, best$/.test(await page.locator('#translate-with option:checked').innerText()),
+  );
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    rows.first().getByRole('link', { name: 'archive.tar' }).click(),
+  ]);
   const folder = join(work, 'unpacked');
   mkdirSync(folder);
   execFileSync('tar', ['-xf', await download.path(), '-C', folder, '--strip-components=1']);
@@ -135,7 +196,12 @@ async function resume(page) {
 
 /// Only who types its name deletes it; the list forgets it, and knows it again when that is taken back.
 async function remove(page, server) {
-  const listed = async () => (await (await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })).json()).items.length;
+  const listed = async () =>
+    (
+      await (
+        await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })
+      ).json()
+    ).items.length;
   await page.evaluate(() => scrollTo(0, 0));
   await button(page, 'Delete …').click();
   await page.locator('[name="typed"]').waitFor();
@@ -145,7 +211,9 @@ async function remove(page, server) {
   await shoot(options, page, 'walk-delete', false);
   await page.fill('[name="typed"]', RUN);
   await button(page, 'Delete').click();
-  await until('it is deleted', async () => /^Deleted: .* removed permanently on 20/m.test(await page.locator('.run-title').innerText()));
+  await until('it is deleted', async () =>
+    /^Deleted: .* removed permanently on 20/m.test(await page.locator('.run-title').innerText()),
+  );
   assert.equal(await listed(), 0);
   await button(page, 'Restore').click();
   await button(page, 'Delete …').waitFor();
@@ -157,12 +225,17 @@ async function removeChanged(page, server) {
   const id = /r_\w+/.exec(page.url())[0];
   await button(page, 'Delete …').click();
   await page.locator('[name="typed"]').waitFor();
-  const answer = await fetch(`${server.address}/api/v1/runs/${id}`, { method: 'PATCH', body: JSON.stringify({ notes: 'keep this' }),
-    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+  const answer = await fetch(`${server.address}/api/v1/runs/${id}`, {
+    method: 'PATCH',
+    body: JSON.stringify({ notes: 'keep this' }),
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` },
+  });
   assert.equal(answer.status, 200);
   await page.fill('[name="typed"]', RUN);
   await button(page, 'Delete').click();
-  await until('it is refused', async () => /^Failed: .*\(412\)$/.test(await page.locator('.actions [role=status]').innerText()));
+  await until('it is refused', async () =>
+    /^Failed: .*\(412\)$/.test(await page.locator('.actions [role=status]').innerText()),
+  );
 }
 
 /// A token made here reads and no more; revoked, it is worth nothing.
@@ -184,17 +257,30 @@ async function tokens(page, context, server) {
   await visitor.goto(`${server.address}/#token=${secret}`);
   await visitor.waitForSelector('tbody a');
   await until('the scope is known', async () => /read/.test(await visitor.locator('.scope').innerText()));
-  const links = (await visitor.locator('#nav a').allInnerTexts()).map((text) => text.replace(/\s*\d+$/, ''));  // without the count of alerts
+  const links = (await visitor.locator('#nav a').allInnerTexts()).map((text) => text.replace(/\s*\d+$/, '')); // without the count of alerts
   assert.deepEqual(links, ['Runs', 'Compare', 'Nodes', 'Alerts']);
-  await until('nothing new is offered', async () => !(await visitor.getByRole('link', { name: 'new run' }).isVisible()));
+  await until(
+    'nothing new is offered',
+    async () => !(await visitor.getByRole('link', { name: 'new run' }).isVisible()),
+  );
   await visitor.locator('tbody a').first().click();
   await visitor.waitForSelector('.chart canvas');
   assert.equal(await visitor.locator('.actions button').count(), 0);
   for (const hash of ['tokens', 'audit']) {
     await visitor.goto(`${server.address}/#/${hash}`);
-    await visitor.reload();  // So that nothing of the page before is read.
-    await until('the refusal is told', async () => /\(403\)/.test(await visitor.locator('.problem').innerText().catch(() => '')));
-    await until('the connection says so too', async () => (await visitor.locator('#connection').innerText()) === 'not allowed');
+    await visitor.reload(); // So that nothing of the page before is read.
+    await until('the refusal is told', async () =>
+      /\(403\)/.test(
+        await visitor
+          .locator('.problem')
+          .innerText()
+          .catch(() => ''),
+      ),
+    );
+    await until(
+      'the connection says so too',
+      async () => (await visitor.locator('#connection').innerText()) === 'not allowed',
+    );
   }
   await checkAxe(visitor, 'a refused page');
   await shoot(options, visitor, 'walk-refused-page', false);
@@ -210,10 +296,17 @@ async function tokens(page, context, server) {
 
 /// Who did all that, page by page and by name.
 async function audit(page, server) {
-  const id = (await (await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })).json()).items[0].id;
+  const id = (
+    await (
+      await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })
+    ).json()
+  ).items[0].id;
   for (let at = 0; at < 110; at += 1) {
-    await fetch(`${server.address}/api/v1/runs/${id}`, { method: 'PATCH', body: JSON.stringify({ notes: `${at}` }),
-      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+    await fetch(`${server.address}/api/v1/runs/${id}`, {
+      method: 'PATCH',
+      body: JSON.stringify({ notes: `${at}` }),
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` },
+    });
   }
   await page.locator('#nav').getByRole('link', { name: 'Audit' }).click();
   const rows = page.locator('[aria-label="Audit"] tbody tr');
@@ -221,10 +314,20 @@ async function audit(page, server) {
   await button(page, 'older').click();
   await until('older ones', async () => (await rows.count()) > 110);
   const text = await page.locator('[aria-label="Audit"] tbody').innerText();
-  for (const what of ['POST /runs\t', 'POST /runs/{run}/stop\t', 'POST /runs/{run}/resume\t', 'DELETE /runs/{run}\t', 'PUT /checkpoints/{checkpoint}/pin\t', 'POST /tokens\t', 'DELETE /tokens/{token}\t']) {
+  for (const what of [
+    'POST /runs\t',
+    'POST /runs/{run}/stop\t',
+    'POST /runs/{run}/resume\t',
+    'DELETE /runs/{run}\t',
+    'PUT /checkpoints/{checkpoint}/pin\t',
+    'POST /tokens\t',
+    'DELETE /tokens/{token}\t',
+  ]) {
     assert.ok(text.includes(what), `${what} is in the audit:\n${text.slice(-2000)}`);
   }
-  await until('the time it is of', async () => /^as of \d\d:\d\d:\d\d$/.test(await page.locator('#connection').innerText()));
+  await until('the time it is of', async () =>
+    /^as of \d\d:\d\d:\d\d$/.test(await page.locator('#connection').innerText()),
+  );
   await button(page, 'back to the newest').click();
   await until('the newest again', async () => (await rows.count()) === 100);
   await page.fill('#actor', 'nobody');
@@ -234,7 +337,10 @@ async function audit(page, server) {
   await page.fill('#actor', '');
   await page.fill('#object', id);
   await page.selectOption('#status', '2xx');
-  await until('what was done to the run', async () => (await rows.count()) >= 100 && !(await rows.first().innerText()).includes('/tokens'));
+  await until(
+    'what was done to the run',
+    async () => (await rows.count()) >= 100 && !(await rows.first().innerText()).includes('/tokens'),
+  );
   assert.match(page.url(), new RegExp(`#/audit\\?object=${id}&status=2xx$`));
   const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'save as JSON lines').click()]);
   assert.equal(saved.suggestedFilename(), 'audit.jsonl');
@@ -250,7 +356,7 @@ async function looks(page, server) {
       await page.goto(`${server.address}/#/${where}`);
       await titled(page, where === 'tokens' ? 'Tokens' : 'Audit');
       await page.locator('tbody td').nth(3).waitFor();
-      findings.push(...await axeFindings(page, `${where}, ${colorScheme}`));
+      findings.push(...(await axeFindings(page, `${where}, ${colorScheme}`)));
       await shoot(options, page, `${where}-${colorScheme}`, false);
       await page.setViewportSize({ width: 360, height: 740 });
       await checkWidth(page, `${where}, ${colorScheme}`);
@@ -263,8 +369,16 @@ async function looks(page, server) {
 /// Runs outlive their server, so what a failed walk left is ended first.
 async function endRuns(server) {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` };
-  const going = async () => (await (await fetch(`${server.address}/api/v1/runs`, { headers })).json()).items.filter(({ finished_at }) => finished_at === null);
-  for (const { id } of await going()) await fetch(`${server.address}/api/v1/runs/${id}/stop`, { method: 'POST', headers, body: '{"mode": "now", "grace_s": 5}' });
+  const going = async () =>
+    (await (await fetch(`${server.address}/api/v1/runs`, { headers })).json()).items.filter(
+      ({ finished_at }) => finished_at === null,
+    );
+  for (const { id } of await going())
+    await fetch(`${server.address}/api/v1/runs/${id}/stop`, {
+      method: 'POST',
+      headers,
+      body: '{"mode": "now", "grace_s": 5}',
+    });
   await until('no run is left', async () => (await going()).length === 0);
 }
 

@@ -27,8 +27,18 @@ class ControlServer(Server):
     def start(self) -> None:
         profiles = self.folder.parent / "profiles.yaml"
         profiles.write_text(f"mpirun-local:\n  {self.profile}\n", encoding="utf-8")
-        command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
-                   "--checkpoint-root", self.checkpoints, "--profiles", profiles, *self.options]
+        command = [
+            BIN / "server",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            self.folder,
+            "--checkpoint-root",
+            self.checkpoints,
+            "--profiles",
+            profiles,
+            *self.options,
+        ]
         with open(self.folder.parent / "server.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         self.read_address()
@@ -36,7 +46,9 @@ class ControlServer(Server):
     def logs(self) -> dict[str, str]:
         """All that the server and the launchers of its runs have written down for people to read. The server has ended."""
         files = [self.folder.parent / "server.log", *self.folder.glob("access.log*"), *self.folder.glob("runs/*/*.log")]
-        return {"standard output": self.said} | {str(file): file.read_text(encoding="utf-8") for file in files if file.exists()}
+        return {"standard output": self.said} | {
+            str(file): file.read_text(encoding="utf-8") for file in files if file.exists()
+        }
 
     def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
         """Status and JSON of an answer with any status."""
@@ -97,6 +109,7 @@ class ControlTest(SystemTest):
             if item["state"] in OVER and item["state"] not in states:
                 raise AssertionError(f"{item['state']}: {item['detail']}\n{self.launcher_log(run)}")
             return item if item["state"] in states else None
+
         return wait_for(f"run {' or '.join(states)}", reached, seconds)
 
     def wait_update(self, run: str, update: int, attempt: int = 1) -> dict[str, Any]:
@@ -105,6 +118,7 @@ class ControlTest(SystemTest):
             if item["state"] in OVER:
                 raise AssertionError(f"{item['state']}: {item['detail']}\n{self.launcher_log(run)}")
             return item if item["attempt"] >= attempt and item["update"] >= update else None
+
         return wait_for(f"update {update}", reached)
 
     def end(self, run: str) -> None:
@@ -122,16 +136,20 @@ class ControlTest(SystemTest):
 
     def rank_pids(self, run: str) -> dict[int, int]:
         """The newest attempt's, by rank, as they reported."""
+
         def reported() -> Any:
             pids = {rank["rank"]: rank["pid"] for rank in self.control.get(f"/api/v1/runs/{run}/ranks")["items"]}
             return pids if len(pids) >= self.run_item(run)["world_size"] and all(pids.values()) else None
+
         return wait_for("all ranks", reported)
 
     def digests(self, run: str) -> dict[int, str]:
         """Of the weights after each update, from the ranks' own spools, the newest attempt's last."""
         found = {}
-        for file in sorted((self.folder / "server" / "runs" / run / "spool").glob("attempt-*/rank-0.jsonl"),
-                           key=lambda file: int(file.parent.name.split("-")[1])):
+        for file in sorted(
+            (self.folder / "server" / "runs" / run / "spool").glob("attempt-*/rank-0.jsonl"),
+            key=lambda file: int(file.parent.name.split("-")[1]),
+        ):
             for record in spool_records(file):
                 if record["kind"] == "step" and record.get("weights_digest"):
                     found[record["update"]] = record["weights_digest"]

@@ -11,15 +11,15 @@ from system import is_running, wait_for
 
 
 class ControlPlaneTest(ControlTest):
-
     def test_a_submitted_run_succeeds_and_its_story_is_told(self) -> None:
         run = self.submit(self.config_text(), name="mine", labels={"team": "a"}, notes="first")
         item = self.wait_state(run, "succeeded")
         self.assertEqual((item["name"], item["labels"], item["profile"]), ("mine", {"team": "a"}, "mpirun-local"))
         self.assertEqual((item["update"], item["world_size"], item["restarts"]), (60, 2, 0))
         story = [(step["from"], step["to"]) for step in self.transitions(run)]
-        self.assertEqual(story, [(None, "queued"), ("queued", "launching"), ("launching", "running"),
-                                 ("running", "succeeded")])
+        self.assertEqual(
+            story, [(None, "queued"), ("queued", "launching"), ("launching", "running"), ("running", "succeeded")]
+        )
         attempt = self.control.get(f"/api/v1/runs/{run}/attempts")["items"][0]
         self.assertEqual((attempt["exit_code"], attempt["launcher"]), (0, "mpirun"))
         self.assertFalse(is_running(attempt["pid"]))
@@ -38,7 +38,9 @@ class ControlPlaneTest(ControlTest):
         database.close()
         self.control.start()
         mine = wait_for("the server's row", lambda: self.control.get("/api/v1/audit?actor=server")["items"])
-        self.assertEqual([(row["method"], row["object"], row["status"]) for row in mine], [("DELETE", f"/api/v1/runs/{run}", 204)])
+        self.assertEqual(
+            [(row["method"], row["object"], row["status"]) for row in mine], [("DELETE", f"/api/v1/runs/{run}", 204)]
+        )
         self.assertEqual(self.control.ask("GET", f"/runs/{run}")[0], 404)
 
     def test_a_busy_session_leaves_no_token_in_any_log(self) -> None:
@@ -67,12 +69,20 @@ class ControlPlaneTest(ControlTest):
         ask = self.control.ask
         status, problem = ask("POST", "/runs", {"config": "training:\n  stop_afte: 5u\n"})
         self.assertEqual((status, problem["code"]), (422, "config_invalid"))
-        self.assertEqual((problem["errors"][0]["pointer"], problem["errors"][0]["line"], problem["errors"][0]["column"]),
-                         ("/training/stop_afte", 2, 3))
+        self.assertEqual(
+            (problem["errors"][0]["pointer"], problem["errors"][0]["line"], problem["errors"][0]["column"]),
+            ("/training/stop_afte", 2, 3),
+        )
         status, problem = ask("POST", "/runs:validate", {"config": "data: {folder: /no/such/folder}\n"})
         self.assertEqual((status, problem["errors"][0]["pointer"]), (422, "/data/folder"))
-        for body in ({}, {"config": "x", "config_ref": "r_1"}, {"config": "", "profile": "none"},
-                     {"config": "", "world_size": 100000}, {"config": "", "surprise": 1}, {"config": "", "labels": {"a": 1}}):
+        for body in (
+            {},
+            {"config": "x", "config_ref": "r_1"},
+            {"config": "", "profile": "none"},
+            {"config": "", "world_size": 100000},
+            {"config": "", "surprise": 1},
+            {"config": "", "labels": {"a": 1}},
+        ):
             self.assertEqual(ask("POST", "/runs", body)[0], 400, body)
         status, valid = ask("POST", "/runs:validate", {"config": self.config_text(), "world_size": 3})
         self.assertEqual((status, valid["max_updates"], valid["command"][:3]), (200, 60, ["mpirun", "-np", "3"]))
@@ -96,11 +106,16 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(len(checkpoints), 2, "one wished for, one at the stop")
         self.assertEqual(checkpoints[0]["update"], item["update"])
         # From the older one: later training is discarded.
-        status, item = self.control.ask("POST", f"/runs/{run}/resume",
-                                        {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")
+        status, item = self.control.ask(
+            "POST", f"/runs/{run}/resume", {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once"
+        )
         self.assertEqual((status, item["state"]), (202, "queued"))
-        self.assertEqual(self.control.ask("POST", f"/runs/{run}/resume",
-                                          {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")[0], 202)
+        self.assertEqual(
+            self.control.ask(
+                "POST", f"/runs/{run}/resume", {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once"
+            )[0],
+            202,
+        )
         item = self.wait_update(run, item["update"] + 20, attempt=2)
         self.assertEqual((item["attempt"], item["world_size"]), (2, 1))
         self.end(run)
@@ -190,7 +205,9 @@ class ControlPlaneTest(ControlTest):
             if state == "stopping":
                 for pid in self.rank_pids(run).values():
                     os.kill(pid, signal.SIGSTOP)
-                self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 600})[1]["state"], "stopping")
+                self.assertEqual(
+                    self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 600})[1]["state"], "stopping"
+                )
             self.assertEqual(self.control.stop(), 0)
             self.control.start()
             if state == "launching":
@@ -218,7 +235,9 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(item["attempt"], 1)
 
     def test_a_run_started_by_hand_is_stopped_through_its_heartbeats(self) -> None:
-        run = self.start_run(server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"])
+        run = self.start_run(
+            server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"]
+        )
         run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
         wait_for("heartbeat", lambda: self.control.get("/api/v1/nodes")["items"])
         self.assertEqual(self.run_item(run_id)["profile"], "external")
@@ -229,7 +248,9 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.control.get(f"/api/v1/runs/{run_id}/checkpoints")["items"], [])
 
     def test_a_replaced_attempt_ends_itself(self) -> None:
-        run = self.start_run(server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"])
+        run = self.start_run(
+            server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"]
+        )
         run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
         self.wait_update(run_id, 5)
         pids = run.rank_pids()

@@ -17,14 +17,27 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 DOUBLE, FLOAT, INT64, INT32, STRING, BYTES, MESSAGE = 1, 2, 3, 5, 9, 12, 11
 #: message: (name, number, type, repeated, type's name)
 MESSAGES = {
-    "Event": [("wall_time", 1, DOUBLE, 0, ""), ("step", 2, INT64, 0, ""), ("file_version", 3, STRING, 0, ""),
-              ("summary", 5, MESSAGE, 0, "Summary"), ("session_log", 7, MESSAGE, 0, "SessionLog")],
+    "Event": [
+        ("wall_time", 1, DOUBLE, 0, ""),
+        ("step", 2, INT64, 0, ""),
+        ("file_version", 3, STRING, 0, ""),
+        ("summary", 5, MESSAGE, 0, "Summary"),
+        ("session_log", 7, MESSAGE, 0, "SessionLog"),
+    ],
     "SessionLog": [("status", 1, INT32, 0, ""), ("checkpoint_path", 2, STRING, 0, ""), ("msg", 3, STRING, 0, "")],
     "Summary": [("value", 1, MESSAGE, 1, "Value")],
-    "Value": [("tag", 1, STRING, 0, ""), ("simple_value", 2, FLOAT, 0, ""), ("tensor", 8, MESSAGE, 0, "Tensor"),
-              ("metadata", 9, MESSAGE, 0, "Metadata")],
-    "Metadata": [("plugin_data", 1, MESSAGE, 0, "PluginData"), ("display_name", 2, STRING, 0, ""),
-                 ("summary_description", 3, STRING, 0, ""), ("data_class", 4, INT32, 0, "")],
+    "Value": [
+        ("tag", 1, STRING, 0, ""),
+        ("simple_value", 2, FLOAT, 0, ""),
+        ("tensor", 8, MESSAGE, 0, "Tensor"),
+        ("metadata", 9, MESSAGE, 0, "Metadata"),
+    ],
+    "Metadata": [
+        ("plugin_data", 1, MESSAGE, 0, "PluginData"),
+        ("display_name", 2, STRING, 0, ""),
+        ("summary_description", 3, STRING, 0, ""),
+        ("data_class", 4, INT32, 0, ""),
+    ],
     "PluginData": [("plugin_name", 1, STRING, 0, ""), ("content", 2, BYTES, 0, "")],
     "Tensor": [("dtype", 1, INT32, 0, ""), ("tensor_shape", 2, MESSAGE, 0, "Shape"), ("string_val", 8, BYTES, 1, "")],
     "Shape": [("dim", 2, MESSAGE, 1, "Dim")],
@@ -37,8 +50,9 @@ def event_class():
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind, repeated, of in fields:
-            message.field.add(name=field, number=number, type=kind, label=3 if repeated else 1,
-                              type_name=f".t.{of}" if of else None)
+            message.field.add(
+                name=field, number=number, type=kind, label=3 if repeated else 1, type_name=f".t.{of}" if of else None
+            )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("t.Event"))

@@ -11,7 +11,6 @@ LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 
 
 class FaultsTest(SystemTest):
-
     def started(self, run, updates: int = 5):
         wait_for("first updates", lambda: run.process.poll() is not None or len(self.steps()) >= updates)
         self.assertIsNone(run.process.poll(), run.text())
@@ -67,7 +66,9 @@ class FaultsTest(SystemTest):
             for pid in pids:
                 threads = self.masks(pid)
                 self.assertGreater(len(threads), 3, "main, OpenMP, MPI, the one that takes signals")
-                self.assertEqual([caught & ours for _, caught in threads if caught & ours], [], "a handler is installed")
+                self.assertEqual(
+                    [caught & ours for _, caught in threads if caught & ours], [], "a handler is installed"
+                )
                 # The one that waits for them holds none back meanwhile, every other one all three.
                 self.assertEqual(sorted({held & ours for held, _ in threads}), [0, ours])
                 self.assertEqual(len([held for held, _ in threads if held & ours == 0]), 1)

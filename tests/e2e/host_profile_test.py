@@ -24,7 +24,8 @@ class HostServer(ControlServer):
 
     def start(self) -> None:
         agent, profiles = self.folder.parent / "agent", self.folder.parent / "profiles.yaml"
-        profiles.write_text(f"""
+        profiles.write_text(
+            f"""
 two-hosts:
   launcher: mpirun
   hosts: ["hostA:2", "hostB:2"]
@@ -34,9 +35,27 @@ two-hosts:
                 "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"]
   heartbeat_timeout_s: 120
   cool_down_s: 0
-""", encoding="utf-8")
-        command = [SCRIPT, "--agent", agent, "--", BIN / "server", "--listen", "10.77.0.1:8080", "--insecure", "--allow-host",
-                   "hostA", "--data", self.folder, "--checkpoint-root", self.checkpoints, "--profiles", profiles]
+""",
+            encoding="utf-8",
+        )
+        command = [
+            SCRIPT,
+            "--agent",
+            agent,
+            "--",
+            BIN / "server",
+            "--listen",
+            "10.77.0.1:8080",
+            "--insecure",
+            "--allow-host",
+            "hostA",
+            "--data",
+            self.folder,
+            "--checkpoint-root",
+            self.checkpoints,
+            "--profiles",
+            profiles,
+        ]
         with open(self.folder.parent / "server.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
@@ -50,8 +69,24 @@ two-hosts:
 
     def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
         token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
-        command = ["ip", "netns", "exec", f"babelring-{self.process.pid}-a", "curl", "-s", "--max-time", "60", "-X", method,
-                   "-w", "\n%{http_code}", "-H", f"Authorization: Bearer {token}", "-H", "Content-Type: application/json"]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            f"babelring-{self.process.pid}-a",
+            "curl",
+            "-s",
+            "--max-time",
+            "60",
+            "-X",
+            method,
+            "-w",
+            "\n%{http_code}",
+            "-H",
+            f"Authorization: Bearer {token}",
+            "-H",
+            "Content-Type: application/json",
+        ]
         if body is not None or method == "POST":
             command += ["--data-binary", json.dumps(body or {})]
         text = subprocess.run([*command, f"http://10.77.0.1:8080/api/v1{path}"], capture_output=True, text=True).stdout
@@ -65,7 +100,6 @@ two-hosts:
 
 
 class HostProfileTest(ControlTest):
-
     @classmethod
     def setUpClass(cls) -> None:
         for program in ("mpirun", "curl"):
@@ -85,16 +119,20 @@ class HostProfileTest(ControlTest):
         return self.control.get(f"/api/v1/runs/{run}/ranks")["items"]
 
     def test_a_run_spans_the_hosts_and_stops_with_a_checkpoint(self) -> None:
-        status, valid = self.control.ask("POST", "/runs:validate",
-                                         {"config": self.config_text(), "profile": "two-hosts", "world_size": 4})
+        status, valid = self.control.ask(
+            "POST", "/runs:validate", {"config": self.config_text(), "profile": "two-hosts", "world_size": 4}
+        )
         self.assertEqual(status, 200, valid)
         self.assertIn("hostA:2,hostB:2", valid["command"])
-        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"), profile="two-hosts",
-                          world_size=4)
+        run = self.submit(
+            self.config_text(training_stop_after="100000u", checkpoint_every="0"), profile="two-hosts", world_size=4
+        )
         self.wait_update(run, 10)
         self.assertEqual(self.run_item(run)["hosts"], ["hostA", "hostB"])
         self.assertEqual([rank["host"] for rank in self.ranks(run)], HOSTS)
-        self.assertEqual(sorted(node["host"] for node in self.control.get("/api/v1/nodes")["items"]), ["hostA", "hostB"])
+        self.assertEqual(
+            sorted(node["host"] for node in self.control.get("/api/v1/nodes")["items"]), ["hostA", "hostB"]
+        )
         self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})[0], 202)
         item = self.wait_state(run, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])

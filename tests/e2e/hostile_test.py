@@ -18,12 +18,28 @@ SECONDS = os.environ.get("BABELRING_HOSTILE_SECONDS", "15")
 
 
 class HostileTest(unittest.TestCase):
-
     def test_no_client_harms_other_runs(self) -> None:
         if shutil.which("mpirun") is None:
             self.skipTest("mpirun is not installed")
-        done = subprocess.run([sys.executable, BENCH, "--programs", BIN, "server", "--hostile", "--seconds", SECONDS, "--quiet-seconds", "2",
-                               "--settle-seconds", "5"], stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [
+                sys.executable,
+                BENCH,
+                "--programs",
+                BIN,
+                "server",
+                "--hostile",
+                "--seconds",
+                SECONDS,
+                "--quiet-seconds",
+                "2",
+                "--settle-seconds",
+                "5",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         print(done.stdout)
         self.assertIn(done.returncode, (0, 1))
         (turn,) = json.loads(done.stdout.splitlines()[-1])["turns"]
@@ -32,7 +48,9 @@ class HostileTest(unittest.TestCase):
                 self.assertTrue(row["met"], row)
         self.assertEqual(turn["changes"], [])
         answered = {name for name, attacker in turn["attackers"].items() if attacker["answers"]}
-        self.assertGreaterEqual(answered, {"refused", "held", "guessed", "audit", "batches", "ranks", "attempts"}, turn["attackers"])
+        self.assertGreaterEqual(
+            answered, {"refused", "held", "guessed", "audit", "batches", "ranks", "attempts"}, turn["attackers"]
+        )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ VETH = 10**10 // 8  # bytes per second that the kernel ascribes to such a link, 
 DEADLINE_S = 12
 # mpirun's own connections: after 2 s of silence ask every second; two questions without an answer are a lost host. All
 # before the deadline, when a rank's farewell to the lost host would be waiting for an answer: then TCP asks no more.
-NOTICE_LOST_HOST = ("--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
-                    "--mca oob_tcp_keepalive_probes 2")
+NOTICE_LOST_HOST = "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 " "--mca oob_tcp_keepalive_probes 2"
 # When a rank has died, mpirun tells the others to end and kills them a second later: too soon on a busy machine.
 LAST_WORDS = "--mca odls_base_sigkill_timeout 5"
 
@@ -46,7 +45,6 @@ class TwoHostRun(Run):
 
 
 class HostsTest(SystemTest):
-
     @classmethod
     def setUpClass(cls) -> None:
         if shutil.which("mpirun") is None:
@@ -56,8 +54,9 @@ class HostsTest(SystemTest):
             raise unittest.SkipTest(tried.stderr.strip())
         super().setUpClass()
 
-    def start_on_two_hosts(self, server: str = "none", overrides: list[str] | None = None,
-                           options: list[str] | None = None) -> TwoHostRun:
+    def start_on_two_hosts(
+        self, server: str = "none", overrides: list[str] | None = None, options: list[str] | None = None
+    ) -> TwoHostRun:
         launcher = [SCRIPT, "--slots", str(SLOTS), *(options or []), "--"]
         run = TwoHostRun(launcher, self.folder / "run", self.config, server, overrides or [])
         self.addCleanup(run.end)
@@ -141,11 +140,26 @@ class HostsTest(SystemTest):
         """Runs in the namespace of the run; the script ends it with the namespace."""
         inside = ["ip", "netns", "exec", run.namespace("hostA")]
         address = ["ip", "-n", run.namespace("hostA"), "-o", "addr"]
-        wait_for("address of hostA",
-                 lambda: "10.77.0.1" in subprocess.run(address, capture_output=True, text=True).stdout)
-        server = subprocess.Popen([*inside, BIN / "server", "--listen", "10.77.0.1:8080", "--insecure",
-                                   "--allow-host", "hostA", "--data", self.folder / "server",
-                                   "--checkpoint-root", self.folder], stdout=subprocess.PIPE, text=True)
+        wait_for(
+            "address of hostA", lambda: "10.77.0.1" in subprocess.run(address, capture_output=True, text=True).stdout
+        )
+        server = subprocess.Popen(
+            [
+                *inside,
+                BIN / "server",
+                "--listen",
+                "10.77.0.1:8080",
+                "--insecure",
+                "--allow-host",
+                "hostA",
+                "--data",
+                self.folder / "server",
+                "--checkpoint-root",
+                self.folder,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.wait, 120)
         self.addCleanup(run.end)  # before that
@@ -153,9 +167,10 @@ class HostsTest(SystemTest):
 
     def start_and_lose(self, lose, options: str = "") -> str:
         """Output of a run of which `lose` removes a part in the middle; everything ends in bounded time."""
-        run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0",
-                                                 f"communication.deadline_s={DEADLINE_S}"],
-                                      options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"])
+        run = self.start_on_two_hosts(
+            overrides=["training.stop_after=1000000u", "checkpoint.every=0", f"communication.deadline_s={DEADLINE_S}"],
+            options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"],
+        )
         wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
         self.assertIsNone(run.process.poll(), run.text())
         pids = run.rank_pids()
@@ -170,8 +185,9 @@ class HostsTest(SystemTest):
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
     def test_a_lost_link_ends_all_ranks_naming_the_lost(self) -> None:
-        text = self.start_and_lose(lambda run: subprocess.run(
-            ["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True))
+        text = self.start_and_lose(
+            lambda run: subprocess.run(["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True)
+        )
         self.assertRegex(text, r"on rank [01] \(host hostA\): no answer from rank [23] \(host hostB\)")
 
     def test_a_stopped_daemon_does_not_hold_the_end_of_training(self) -> None:
@@ -184,9 +200,12 @@ class HostsTest(SystemTest):
             if Path(f"/proc/{pid}/comm").read_text() == "orted\n":
                 os.kill(pid, signal.SIGSTOP)
         wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
-        self.assertRegex(run.text(), r"warning: rank [01] on hostA: MPI_Finalize has not returned within 4 s: another rank or a "
-                                     "daemon of mpirun's is stopped or cannot be reached; this rank's work is done, and it ends "
-                                     "with exit code 0")
+        self.assertRegex(
+            run.text(),
+            r"warning: rank [01] on hostA: MPI_Finalize has not returned within 4 s: another rank or a "
+            "daemon of mpirun's is stopped or cannot be reached; this rank's work is done, and it ends "
+            "with exit code 0",
+        )
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
 
     def start_with_a_disk_each(self, overrides: list[str]) -> TwoHostRun:
@@ -208,12 +227,30 @@ class HostsTest(SystemTest):
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0]["host"], "hostA")
         self.assertFalse((self.folder / "hostB/split/checkpoints").exists())
-        alone = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname hostB && cd hostB && exec "$@"', "sh", BIN / "worker",
-                                "--config", self.config, "--run-dir", "split", "training.stop_after=20u"],
-                               capture_output=True, text=True, timeout=600)
+        alone = subprocess.run(
+            [
+                "unshare",
+                "--uts",
+                "sh",
+                "-c",
+                'hostname hostB && cd hostB && exec "$@"',
+                "sh",
+                BIN / "worker",
+                "--config",
+                self.config,
+                "--run-dir",
+                "split",
+                "training.stop_after=20u",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         self.assertEqual(alone.returncode, 2, alone.stderr)
-        self.assertIn(f"run folder split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
-                      alone.stderr)
+        self.assertIn(
+            f"run folder split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
+            alone.stderr,
+        )
         (self.folder / "hostB/split/run.json").unlink()  # as a worker of version 0.1 left it
         shutil.rmtree(self.folder / "hostA/split")
         run = self.start_with_a_disk_each(["training.stop_after=20u"])

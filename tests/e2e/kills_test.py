@@ -20,7 +20,6 @@ LAST, INTERVAL = 150, 20
 
 
 class KillsTest(ControlTest):
-
     def kill_one(self, config: str, seed: int) -> dict:
         rng = random.Random(seed)
         run = self.submit(config)
@@ -42,8 +41,11 @@ class KillsTest(ControlTest):
 
     def steps_of_attempt(self, run: str, attempt: int) -> list[int]:
         file = self.folder / "server" / "runs" / run / "spool" / f"attempt-{attempt}" / "rank-0.jsonl"
-        return [int(line.split('"update":')[1].split(",")[0]) for line in file.read_text(encoding="utf-8").splitlines()
-                if '"kind":"step"' in line]
+        return [
+            int(line.split('"update":')[1].split(",")[0])
+            for line in file.read_text(encoding="utf-8").splitlines()
+            if '"kind":"step"' in line
+        ]
 
     def test_every_killed_run_ends_with_the_weights_of_an_undisturbed_one(self) -> None:
         undisturbed = self.submit(self.config_text(training_stop_after=f"{LAST}u"))

@@ -19,12 +19,17 @@ SLOW = ["training.stop_after=100000u", "checkpoint.every=10u"]
 
 
 class RunsTest(SystemTest):
-
     def setUp(self) -> None:
         super().setUp()
         self.at = self.server()
-        self.environment = dict(os.environ, BABELRING_SERVER=self.at.address, HOME=str(self.folder), NO_COLOR="1",
-                                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.environment = dict(
+            os.environ,
+            BABELRING_SERVER=self.at.address,
+            HOME=str(self.folder),
+            NO_COLOR="1",
+            OMPI_ALLOW_RUN_AS_ROOT="1",
+            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        )
         self.environment["BABELRING_TOKEN"] = (self.at.folder / "admin.token").read_text().strip()
 
     def server(self) -> Server:
@@ -32,8 +37,14 @@ class RunsTest(SystemTest):
         return super().server()
 
     def nmt(self, *words: str, code: int = 0, **environment: str) -> str:
-        done = subprocess.run([BIN / "nmt", "run", *words], capture_output=True, text=True, timeout=300,
-                              env=self.environment | environment, cwd=self.folder)
+        done = subprocess.run(
+            [BIN / "nmt", "run", *words],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=self.environment | environment,
+            cwd=self.folder,
+        )
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
         if code != 0:
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -54,11 +65,32 @@ class RunsTest(SystemTest):
 
     def test_a_run_from_submission_to_translation(self) -> None:
         self.addCleanup(self.end_runs)
-        blocker = self.submit("--name", "blocker", *SLOW)  # while it runs, the first one waits: all of it can be watched
-        watching = subprocess.Popen([BIN / "nmt", "run", "submit", "--config", self.config, "training.stop_after=30u",
-                                     "checkpoint.every=10u", "validation.every=10u", "validation.bleu_every=0", "--name", "first",
-                                     "--world-size", "2", "--label", "team=a", "--watch"],
-                                    stdout=subprocess.PIPE, text=True, env=self.environment)
+        blocker = self.submit(
+            "--name", "blocker", *SLOW
+        )  # while it runs, the first one waits: all of it can be watched
+        watching = subprocess.Popen(
+            [
+                BIN / "nmt",
+                "run",
+                "submit",
+                "--config",
+                self.config,
+                "training.stop_after=30u",
+                "checkpoint.every=10u",
+                "validation.every=10u",
+                "validation.bleu_every=0",
+                "--name",
+                "first",
+                "--world-size",
+                "2",
+                "--label",
+                "team=a",
+                "--watch",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
         wait_for("its event stream", lambda: b"\nbabelring_sse_subscribers 1\n" in self.at.get_bytes("/metrics"))
         self.nmt("stop", blocker, "--now")
         text, _ = watching.communicate(timeout=300)
@@ -74,7 +106,9 @@ class RunsTest(SystemTest):
         self.assertRegex(table.splitlines()[0], r"^ID +NAME +STATE +UPDATE")
         self.assertRegex(table, rf"{run} +first +succeeded +30/30 +\[##########\] 100 %")
         self.assertIn("ranks           2\n", self.nmt("show", "fir"))
-        self.assertRegex(self.nmt("show", "fir"), r"last validation +update 30, valid, teacher-forced BLEU \d+\.\d\d, loss \d")
+        self.assertRegex(
+            self.nmt("show", "fir"), r"last validation +update 30, valid, teacher-forced BLEU \d+\.\d\d, loss \d"
+        )
         self.assertIn("tokens_per_update: 400", self.nmt("show", run[:20], "--config"))
         log = self.nmt("logs", "first", "--tail", "50")
         self.assertRegex(log, r"Z \[rank 0\] info: .* sentence pairs")
@@ -107,16 +141,25 @@ class RunsTest(SystemTest):
         self.assertEqual((self.folder / "again" / "weights.safetensors").read_bytes(), weights)
 
     def translate(self, folder: Path) -> str:
-        done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", folder], input="the old cat sees the dog .\n",
-                              capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [BIN / "nmt", "translate", "--checkpoint", folder],
+            input="the old cat sees the dog .\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return done.stdout
 
     def test_stop_with_a_checkpoint_and_resume(self) -> None:
         self.addCleanup(self.end_runs)
         run = self.submit("--name", "endless", *SLOW)
-        watching = subprocess.Popen([BIN / "nmt", "run", "watch", run], stdout=subprocess.PIPE, text=True, env=self.environment)
+        watching = subprocess.Popen(
+            [BIN / "nmt", "run", "watch", run], stdout=subprocess.PIPE, text=True, env=self.environment
+        )
         self.addCleanup(watching.stdout.close)
-        follower = subprocess.Popen([BIN / "nmt", "run", "logs", run, "--follow"], stdout=subprocess.DEVNULL, env=self.environment)
+        follower = subprocess.Popen(
+            [BIN / "nmt", "run", "logs", run, "--follow"], stdout=subprocess.DEVNULL, env=self.environment
+        )
         wait_for("the first update", lambda: (json.loads(self.nmt("show", run, "--json"))["update"] or 0) > 0)
         self.assertIn("stopping " + run, self.nmt("stop", "endless", "--wait"))
         self.assertEqual(self.state(run), "stopped")
@@ -138,7 +181,9 @@ class RunsTest(SystemTest):
         run = self.submit("--name", "endless", *SLOW)
         terminal, side = pty.openpty()
         self.addCleanup(os.close, terminal)
-        watching = subprocess.Popen([BIN / "nmt", "run", "watch", "endless"], stdout=side, env=self.environment | {"TERM": "xterm"})
+        watching = subprocess.Popen(
+            [BIN / "nmt", "run", "watch", "endless"], stdout=side, env=self.environment | {"TERM": "xterm"}
+        )
         os.close(side)
         seen = self.read_terminal(terminal, "\r\x1b[K[")
         watching.send_signal(signal.SIGINT)
@@ -171,20 +216,58 @@ class RunsTest(SystemTest):
         self.assertIn("did you mean '--follow'?", self.nmt("logs", "x", "--folow", code=2))
         self.assertIn("nowhere.yaml", self.nmt("submit", "--config", "nowhere.yaml", code=2))
         self.assertIn("did you mean", self.nmt("submit", "--config", str(self.config), "trainig.seed=2", code=2))
-        self.assertIn("no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1))
-        self.assertIn("--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2))
+        self.assertIn(
+            "no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1)
+        )
+        self.assertIn(
+            "--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2)
+        )
 
     def make_certificate(self, name: str) -> None:
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
-                        "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.pem"],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                f"/CN={name}",
+                "-addext",
+                f"subjectAltName=DNS:{name}",
+                "-keyout",
+                self.folder / f"{name}.key",
+                "-out",
+                self.folder / f"{name}.pem",
+            ],
+            check=True,
+            capture_output=True,
+        )
 
     def start_with_certificate(self, name: str) -> str:
         """The port of a server that listens with the certificate."""
-        process = subprocess.Popen([BIN / "server", "--listen", "127.0.0.1:0", "--data", self.folder / f"of-{name}", "--tls-cert",
-                                    self.folder / f"{name}.pem", "--tls-key", self.folder / f"{name}.key", "--log-level", "error"],
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [
+                BIN / "server",
+                "--listen",
+                "127.0.0.1:0",
+                "--data",
+                self.folder / f"of-{name}",
+                "--tls-cert",
+                self.folder / f"{name}.pem",
+                "--tls-key",
+                self.folder / f"{name}.key",
+                "--log-level",
+                "error",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
@@ -194,7 +277,12 @@ class RunsTest(SystemTest):
         for name in ("localhost", "elsewhere"):
             self.make_certificate(name)
             port = self.start_with_certificate(name)
-            token = ["--token-file", str(self.folder / f"of-{name}" / "admin.token"), "--server", f"https://localhost:{port}"]
+            token = [
+                "--token-file",
+                str(self.folder / f"of-{name}" / "admin.token"),
+                "--server",
+                f"https://localhost:{port}",
+            ]
             authority = ["--ca-file", str(self.folder / f"{name}.pem")]
             self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, code=1))
             if name == "localhost":
@@ -202,11 +290,15 @@ class RunsTest(SystemTest):
                 self.assertEqual(self.nmt("list", *token, BABELRING_CA_FILE=authority[1]), "no runs\n")
             else:
                 self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, *authority, code=1))
-            self.assertIn("cannot load trusted certificates", self.nmt("list", *token, "--ca-file", str(self.config), code=2))
+            self.assertIn(
+                "cannot load trusted certificates", self.nmt("list", *token, "--ca-file", str(self.config), code=2)
+            )
 
     def test_a_name_of_several_runs_is_ambiguous(self) -> None:
         for name in ("toy-a", "toy-b"):
-            run = self.start_run(name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"])
+            run = self.start_run(
+                name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"]
+            )
             self.assertEqual(run.wait(), 0, run.text())
         self.assertIn("matches 2 runs", self.nmt("show", "toy", code=1))
         self.assertIn("toy-b", self.nmt("show", "toy-b"))

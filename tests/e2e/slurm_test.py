@@ -53,19 +53,33 @@ class Slurm:
         self.conf = folder / "slurm.conf"
         name = socket.gethostname().split(".")[0]
         names = [f"n{number + 1}" for number in range(nodes)]
-        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={self.port()} CPUs=8 State=UNKNOWN"
-                              for node in names)
-        self.conf.write_text(CONFIGURATION.format(name=name, port=self.port(), folder=folder, nodes=described), encoding="utf-8")
+        described = "\n".join(
+            f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={self.port()} CPUs=8 State=UNKNOWN"
+            for node in names
+        )
+        self.conf.write_text(
+            CONFIGURATION.format(name=name, port=self.port(), folder=folder, nodes=described), encoding="utf-8"
+        )
         self.env = dict(os.environ, SLURM_CONF=str(self.conf))
         self.processes: list[subprocess.Popen] = []
-        self.start("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={folder}/munge.key",
-                   f"--socket={folder}/munge/socket", f"--pid-file={folder}/munge/pid", f"--log-file={folder}/munged.log",
-                   f"--seed-file={folder}/munge/seed")
+        self.start(
+            "munged",
+            "--foreground",
+            "--force",
+            "--num-threads=2",
+            f"--key-file={folder}/munge.key",
+            f"--socket={folder}/munge/socket",
+            f"--pid-file={folder}/munge/pid",
+            f"--log-file={folder}/munged.log",
+            f"--seed-file={folder}/munge/seed",
+        )
         wait_for("munge's socket", (folder / "munge/socket").exists)
         self.controller = self.start("slurmctld", "-D", "-f", self.conf)
         for node in names:
             self.start("slurmd", "-D", "-N", node, "-f", self.conf)
-        wait_for("idle nodes", lambda: self.say("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * nodes)
+        wait_for(
+            "idle nodes", lambda: self.say("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * nodes
+        )
 
     def port(self) -> int:
         self.holders.append(held_port())
@@ -140,7 +154,6 @@ class SlurmCase(ControlTest):
 
 
 class SlurmTest(SlurmCase):
-
     def test_a_job_succeeds(self) -> None:
         run = self.submit(self.config_text(), profile="batch")
         item = self.wait_state(run, "succeeded")
@@ -196,7 +209,9 @@ class SrunTest(SlurmCase):
     def test_srun_without_it_is_refused(self) -> None:
         done = self.run_in_slurm("srun", "--mpi=none", "--ntasks=2", "--overcommit")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertRegex(done.stderr, "error: SLURM_STEP_NUM_TASKS=2 promises 2 ranks, but MPI has 1: .*`srun --mpi=pmix worker …`")
+        self.assertRegex(
+            done.stderr, "error: SLURM_STEP_NUM_TASKS=2 promises 2 ranks, but MPI has 1: .*`srun --mpi=pmix worker …`"
+        )
         self.assertFalse((self.folder / "run").exists())
 
     def test_mpirun_in_an_allocation_and_a_step_of_one_rank(self) -> None:
@@ -206,12 +221,13 @@ class SrunTest(SlurmCase):
 
 
 class TwoNodeServer(ControlServer):
-    profile = ("most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 120\n  cool_down_s: 0\n"
-               "both:\n  launcher: slurm\n  submit: [--nodes=2, --ntasks-per-node=1]\n  heartbeat_timeout_s: 120\n  cool_down_s: 0")
+    profile = (
+        "most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 120\n  cool_down_s: 0\n"
+        "both:\n  launcher: slurm\n  submit: [--nodes=2, --ntasks-per-node=1]\n  heartbeat_timeout_s: 120\n  cool_down_s: 0"
+    )
 
 
 class TwoNodeSlurmTest(SlurmCase):
-
     nodes, server_type = 2, TwoNodeServer
 
     def node(self, run: str) -> str:

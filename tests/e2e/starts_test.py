@@ -17,7 +17,6 @@ MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe"]
 
 
 class StartsTest(SystemTest):
-
     def steps(self, name: str = "run") -> list:
         return self.records(name, "step")
 
@@ -46,25 +45,70 @@ class StartsTest(SystemTest):
         for language in ("en", "de"):
             lines = (self.base / f"toy1.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
             (self.folder / f"less.{language}").write_text("".join(lines[:-100]), encoding="utf-8")
-        subprocess.run([BIN / "nmt", "prepare", "--train", self.folder / "less.en", self.folder / "less.de", "--valid",
-                        self.base / "toy2.en", self.base / "toy2.de", "--vocabulary", self.prepared / "spm.model",
-                        "--output", self.folder / "b" / "ids"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                BIN / "nmt",
+                "prepare",
+                "--train",
+                self.folder / "less.en",
+                self.folder / "less.de",
+                "--valid",
+                self.base / "toy2.en",
+                self.base / "toy2.de",
+                "--vocabulary",
+                self.prepared / "spm.model",
+                "--output",
+                self.folder / "b" / "ids",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         arguments = ["--config", self.config, "--run-dir", self.folder / "run", "data.folder=ids"]
-        run = self.start_by([*MPIRUN, "-np", "1", "--wdir", self.folder / "a", BIN / "worker", *arguments, ":",
-                             "-np", "1", "--wdir", self.folder / "b"], ["data.folder=ids"])
+        run = self.start_by(
+            [
+                *MPIRUN,
+                "-np",
+                "1",
+                "--wdir",
+                self.folder / "a",
+                BIN / "worker",
+                *arguments,
+                ":",
+                "-np",
+                "1",
+                "--wdir",
+                self.folder / "b",
+            ],
+            ["data.folder=ids"],
+        )
         self.assertNotEqual(run.wait(), 0)
-        self.assertRegex(run.text(), r"error: the ranks differ: rank 0 \(host \S+\) has training set [0-9a-f]{12}…, rank 1 "
-                                     r"\(host \S+\) has [0-9a-f]{12}…; every rank needs the same data.folder, of one `nmt prepare`")
+        self.assertRegex(
+            run.text(),
+            r"error: the ranks differ: rank 0 \(host \S+\) has training set [0-9a-f]{12}…, rank 1 "
+            r"\(host \S+\) has [0-9a-f]{12}…; every rank needs the same data.folder, of one `nmt prepare`",
+        )
         self.assertEqual(len(self.error_lines(run)), 1, run.text())
         self.assertFalse((self.folder / "run").exists())
 
     def test_ranks_with_other_kernels_are_refused(self) -> None:
-        run = self.start_by([*MPIRUN, "-np", "2", "sh", "-c",
-                             'export DNNL_MAX_CPU_ISA=$([ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo SSE41 || echo AVX); exec "$@"', "sh"],
-                            [])
+        run = self.start_by(
+            [
+                *MPIRUN,
+                "-np",
+                "2",
+                "sh",
+                "-c",
+                'export DNNL_MAX_CPU_ISA=$([ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo SSE41 || echo AVX); exec "$@"',
+                "sh",
+            ],
+            [],
+        )
         self.assertNotEqual(run.wait(), 0)
-        self.assertRegex(run.text(), r"rank 0 \(host \S+\) has kernels .*oneDNN \S+ avx, rank 1 \(host \S+\) has .* sse4.1; "
-                                     "every rank needs the same instruction sets")
+        self.assertRegex(
+            run.text(),
+            r"rank 0 \(host \S+\) has kernels .*oneDNN \S+ avx, rank 1 \(host \S+\) has .* sse4.1; "
+            "every rank needs the same instruction sets",
+        )
 
     def test_a_second_start_is_refused_and_taking_over_ends_the_first(self) -> None:
         first = self.start_run(overrides=[LONG[0], "checkpoint.every=5u"])
@@ -72,29 +116,38 @@ class StartsTest(SystemTest):
         second = self.start_run(overrides=LONG)
         self.assertNotEqual(second.wait(), 0)
         text = second.text()
-        self.assertRegex(text, rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: stop it first, or start "
-                               "with --take-over")
+        self.assertRegex(
+            text,
+            rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: stop it first, or start "
+            "with --take-over",
+        )
         self.started(first)
         self.assertEqual(self.run_file()["attempt"], 1)
         third = self.start_run(overrides=["--take-over", *LONG])
         self.assertNotEqual(first.wait(), 0)
         wait_for("the second attempt", lambda: (self.folder / "run/spool/attempt-2/rank-0.jsonl").exists())
         # One log for all.
-        self.assertRegex(third.text(), "attempt 1 is over: (attempt 2 has started|another worker has taken over its folder)")
+        self.assertRegex(
+            third.text(), "attempt 1 is over: (attempt 2 has started|another worker has taken over its folder)"
+        )
         self.started(third)
         os.kill(third.process.pid, signal.SIGUSR1)
         self.assertEqual(third.wait(), 0, third.text())
         self.assertEqual(self.run_file()["attempt"], 2)
 
     def test_of_starts_at_the_same_moment_one_trains(self) -> None:
-        runs = [self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=0"], ranks=1) for _ in range(2)]
+        runs = [
+            self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=0"], ranks=1) for _ in range(2)
+        ]
         self.addCleanup(lambda: [run.end() for run in runs])
         wait_for("a refusal", lambda: any(run.process.poll() is not None for run in runs))
         going = [run for run in runs if run.process.poll() is None]
         self.assertEqual(len(going), 1, runs[0].text())
         self.started(going[0])
         self.assertEqual(self.run_file()["attempt"], 1)
-        ids = {record["run"] for file in (self.folder / "run/spool").glob("*/*.jsonl") for record in spool_records(file)}
+        ids = {
+            record["run"] for file in (self.folder / "run/spool").glob("*/*.jsonl") for record in spool_records(file)
+        }
         self.assertEqual(ids, {self.run_file()["run"]})
 
     def test_a_killed_worker_leaves_no_lock(self) -> None:
@@ -105,14 +158,22 @@ class StartsTest(SystemTest):
         self.assertEqual(run.wait(), 0, run.text())
 
     def test_a_launcher_that_starts_no_ranks_is_refused(self) -> None:
-        for variables, hint in (({"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}, "srun --mpi=pmix worker"),
-                                ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "mpirun -np 2 worker"),
-                                ({"WORLD_SIZE": "2", "RANK": "0"}, "mpirun -np 2 worker")):
-            done = subprocess.run([BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run"], text=True,
-                                  env={**os.environ, **variables, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-                                  capture_output=True, timeout=600)
+        for variables, hint in (
+            ({"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}, "srun --mpi=pmix worker"),
+            ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "mpirun -np 2 worker"),
+            ({"WORLD_SIZE": "2", "RANK": "0"}, "mpirun -np 2 worker"),
+        ):
+            done = subprocess.run(
+                [BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run"],
+                text=True,
+                env={**os.environ, **variables, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+                capture_output=True,
+                timeout=600,
+            )
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertRegex(done.stderr, r"error: \S+=2 promises 2 ranks, but MPI has 1: each process would train by itself")
+            self.assertRegex(
+                done.stderr, r"error: \S+=2 promises 2 ranks, but MPI has 1: each process would train by itself"
+            )
             self.assertIn(hint, done.stderr)
         self.assertFalse((self.folder / "run").exists())
 
@@ -122,12 +183,24 @@ class StartsTest(SystemTest):
         self.assertIn("2 ranks on", run.text())
 
     def test_a_rank_stopped_before_mpi_init_ends_all(self) -> None:
-        run = self.start_by([*MPIRUN, "-np", "3", "sh", "-c",
-                             'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then kill -STOP $$; fi; exec "$@"', "sh"],
-                            ["communication.deadline_s=3"])
+        run = self.start_by(
+            [
+                *MPIRUN,
+                "-np",
+                "3",
+                "sh",
+                "-c",
+                'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then kill -STOP $$; fi; exec "$@"',
+                "sh",
+            ],
+            ["communication.deadline_s=3"],
+        )
         self.assertNotEqual(run.wait(), 0)
-        self.assertRegex(run.text(), r"error: rank [01] on \S+: MPI_Init has not returned within 3 s: another rank or its host was "
-                                     r"not started, is stopped or cannot be reached \(communication.deadline_s=N")
+        self.assertRegex(
+            run.text(),
+            r"error: rank [01] on \S+: MPI_Init has not returned within 3 s: another rank or its host was "
+            r"not started, is stopped or cannot be reached \(communication.deadline_s=N",
+        )
 
     def test_a_killed_mpirun_leaves_a_line_in_the_log(self) -> None:
         run = self.start_run(overrides=LONG)
@@ -135,7 +208,10 @@ class StartsTest(SystemTest):
         run.process.kill()
         wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
         lines = [record["text"] for record in self.records("run", "log", 1)]
-        self.assertTrue(any(re.search(rf"process {run.process.pid}, which started this rank .* is gone", line) for line in lines), lines)
+        self.assertTrue(
+            any(re.search(rf"process {run.process.pid}, which started this rank .* is gone", line) for line in lines),
+            lines,
+        )
 
     def test_a_failure_of_rank_zero_is_the_only_error(self) -> None:
         (self.folder / "run").write_text("no folder", encoding="utf-8")

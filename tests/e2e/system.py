@@ -49,11 +49,13 @@ def poison(checkpoint: Path, tensor: str) -> None:
     before = {file: digest_of(file) for file in (weights, state)}
     content = bytearray(weights.read_bytes())
     length = int.from_bytes(content[:8], "little")
-    begin = 8 + length + json.loads(content[8:8 + length])[tensor]["data_offsets"][0]
-    content[begin:begin + 4] = struct.pack("<f", float("nan"))
+    begin = 8 + length + json.loads(content[8 : 8 + length])[tensor]["data_offsets"][0]
+    content[begin : begin + 4] = struct.pack("<f", float("nan"))
     weights.write_bytes(content)
     state.write_text(state.read_text().replace(before[weights], digest_of(weights)))
-    sums.write_text(sums.read_text().replace(before[weights], digest_of(weights)).replace(before[state], digest_of(state)))
+    sums.write_text(
+        sums.read_text().replace(before[weights], digest_of(weights)).replace(before[state], digest_of(state))
+    )
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:
@@ -100,8 +102,15 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
-                   "--checkpoint-root", self.checkpoints]
+        command = [
+            BIN / "server",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            self.folder,
+            "--checkpoint-root",
+            self.checkpoints,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.read_address()
 
@@ -136,8 +145,12 @@ class Server:
         """Uses the administrator's token that the server wrote at its first start."""
         token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
         data = None if body is None else json.dumps(body).encode()
-        return urllib.request.Request(f"{self.address}{path}", data, method=method,
-                                      headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+        return urllib.request.Request(
+            f"{self.address}{path}",
+            data,
+            method=method,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.request(path), timeout=60) as answer:
@@ -151,8 +164,15 @@ class Server:
 class Run:
     """`mpirun -np N worker`, or another launcher, with its output in a file."""
 
-    def __init__(self, launcher: list, folder: Path, config: Path, server: str, overrides: list[str],
-                 token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        launcher: list,
+        folder: Path,
+        config: Path,
+        server: str,
+        overrides: list[str],
+        token_file: Path | None = None,
+    ) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         command = [*launcher, BIN / "worker", "--config", config, "--run-dir", folder, "--server", server, *overrides]
@@ -206,10 +226,27 @@ class SystemTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.base)
         cls.prepared = cls.base / "data"
         train, valid = toy_corpus(cls.base, 3000, 1), toy_corpus(cls.base, 60, 2)
-        subprocess.run([BIN / "nmt", "prepare", "--train", *train, "--valid", *valid, "--test", *valid,
-                        "--output", cls.prepared, "--vocabulary-size", "120"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                BIN / "nmt",
+                "prepare",
+                "--train",
+                *train,
+                "--valid",
+                *valid,
+                "--test",
+                *valid,
+                "--output",
+                cls.prepared,
+                "--vocabulary-size",
+                "120",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         cls.config = cls.base / "config.yaml"
-        cls.config.write_text(f"""
+        cls.config.write_text(
+            f"""
 name: toy
 preset: transformer-tiny
 model: {{encoder_layers: 2, decoder_layers: 2, width: 64, inner: 128, dropout: 0.1}}
@@ -219,7 +256,9 @@ training: {{stop_after: 60u, precision: f32, threads: 1, digest_every: 1u, log_e
 validation: {{every: 0, bleu_every: 0, beam: 2}}
 checkpoint: {{every: 20u}}
 communication: {{deadline_s: 120, bucket_mb: 0.1}}
-""", encoding="utf-8")
+""",
+            encoding="utf-8",
+        )
 
     def setUp(self) -> None:
         self.folder = Path(tempfile.mkdtemp(dir=self.base))
@@ -229,8 +268,14 @@ communication: {{deadline_s: 120, bucket_mb: 0.1}}
         self.addCleanup(server.end)
         return server
 
-    def start_run(self, name: str = "run", ranks: int = 2, server: str = "none",
-                  overrides: list[str] | None = None, token_file: Path | None = None) -> Run:
+    def start_run(
+        self,
+        name: str = "run",
+        ranks: int = 2,
+        server: str = "none",
+        overrides: list[str] | None = None,
+        token_file: Path | None = None,
+    ) -> Run:
         mpirun = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
         run = Run(mpirun, self.folder / name, self.config, server, overrides or [], token_file)
         self.addCleanup(run.end)

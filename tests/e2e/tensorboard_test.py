@@ -19,7 +19,12 @@ def reading_python() -> str | None:
     """An interpreter with the reader's packages (Debian's: python3-protobuf, python3-crcmod)."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
-            if subprocess.run([python, "-c", "import google.protobuf, crcmod.predefined"], capture_output=True).returncode == 0:
+            if (
+                subprocess.run(
+                    [python, "-c", "import google.protobuf, crcmod.predefined"], capture_output=True
+                ).returncode
+                == 0
+            ):
                 return python
         except FileNotFoundError:
             continue
@@ -27,7 +32,6 @@ def reading_python() -> str | None:
 
 
 class TensorBoardTest(SystemTest):
-
     def setUp(self) -> None:
         super().setUp()
         if reading_python() is None:
@@ -75,12 +79,22 @@ class TensorBoardTest(SystemTest):
         for event in steps:
             record = records[event["step"]]
             self.assertAlmostEqual(event["wall_time"], record["time_ms"] / 1000, delta=600)
-            for tag, key in {"train/loss": "loss", "train/nll": "nll", "train/learning_rate": "learning_rate",
-                             "train/gradient_norm": "gradient_norm", "time_ms/step": "step_ms", "time_ms/forward": "forward_ms",
-                             "time_ms/exposed_communication": "exposed_communication_ms"}.items():
-                self.assertTrue(math.isclose(float(event["scalars"][tag]), record[key], rel_tol=1e-6), (tag, event, record))
+            for tag, key in {
+                "train/loss": "loss",
+                "train/nll": "nll",
+                "train/learning_rate": "learning_rate",
+                "train/gradient_norm": "gradient_norm",
+                "time_ms/step": "step_ms",
+                "time_ms/forward": "forward_ms",
+                "time_ms/exposed_communication": "exposed_communication_ms",
+            }.items():
+                self.assertTrue(
+                    math.isclose(float(event["scalars"][tag]), record[key], rel_tol=1e-6), (tag, event, record)
+                )
             speed = record["update_target_tokens"] / record["step_ms"] * 1000
-            self.assertTrue(math.isclose(float(event["scalars"]["speed/target_tokens_per_second"]), speed, rel_tol=1e-5))
+            self.assertTrue(
+                math.isclose(float(event["scalars"]["speed/target_tokens_per_second"]), speed, rel_tol=1e-5)
+            )
 
     def check_evals(self, events: list[dict[str, Any]]) -> None:
         evals = {event["step"]: event for event in events if "valid/loss" in event["scalars"]}
@@ -89,7 +103,9 @@ class TensorBoardTest(SystemTest):
         record = [record for record in self.records("run", "eval") if record["update"] == 20][0]
         self.assertIn("valid/teacher_forced_bleu", evals[10]["scalars"], "no translation is needed for it")
         for key in ("loss", "nll", "accuracy", "teacher_forced_bleu", "sacrebleu", "chrf"):
-            self.assertTrue(math.isclose(float(evals[20]["scalars"][f"valid/{key}"]), record[key], rel_tol=1e-5, abs_tol=1e-6), key)
+            self.assertTrue(
+                math.isclose(float(evals[20]["scalars"][f"valid/{key}"]), record[key], rel_tol=1e-5, abs_tol=1e-6), key
+            )
         table = evals[20]["texts"]["valid/samples"]
         self.assertTrue(table.startswith("| source | reference | hypothesis |\n|---|---|---|\n"), table)
         self.assertIn(record["samples"][0]["source"], table)

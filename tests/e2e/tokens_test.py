@@ -22,7 +22,9 @@ class TokensTest(ControlTest):
         return file
 
     def by_hand(self, token: Path, name: str, overrides: list[str], folder: str = "run") -> Run:
-        return self.start_run(folder, server=self.control.address, overrides=[f"name={name}", *overrides], token_file=token)
+        return self.start_run(
+            folder, server=self.control.address, overrides=[f"name={name}", *overrides], token_file=token
+        )
 
     def only_run(self) -> str:
         return str(wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"])
@@ -41,8 +43,9 @@ class TokensTest(ControlTest):
         self.assertEqual(run.wait(), 0, run.text())
         stopped = self.wait_state(run_id, "stopped")
         # Somebody else of the team starts its folder again, with another token for the same names.
-        run = self.by_hand(self.make_token("team-2", run_prefix="mt-"), "mt-hand",
-                           [f"training.stop_after={stopped['update'] + 20}u"])
+        run = self.by_hand(
+            self.make_token("team-2", run_prefix="mt-"), "mt-hand", [f"training.stop_after={stopped['update'] + 20}u"]
+        )
         self.assertEqual(run.wait(), 0, run.text())
         done = self.wait_state(run_id, "succeeded")
         self.assertEqual((done["attempt"], done["update"]), (2, stopped["update"] + 20))
@@ -55,7 +58,9 @@ class TokensTest(ControlTest):
         token = self.make_token("team", run_prefix="mt-")
         run = self.by_hand(token, "asr-1", ["training.stop_after=10u"])
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertRegex(run.text(), "answered 403 .*this token is only for runs with names that begin with 'mt-', found 'asr-1'")
+        self.assertRegex(
+            run.text(), "answered 403 .*this token is only for runs with names that begin with 'mt-', found 'asr-1'"
+        )
         run = self.start_run(server=self.control.address, overrides=["name=asr-1", "training.stop_after=20u"])
         self.assertEqual(run.wait(), 0, run.text())
         run_id = self.only_run()
@@ -72,7 +77,10 @@ class TokensTest(ControlTest):
         self.control.start()
         os.kill(self.rank_pids(run_id)[1], signal.SIGKILL)
         self.wait_update(run_id, 20, attempt=2)
-        for forged in ({"attempt": 3, "rank": 0, "host": "elsewhere"}, {"attempt": 9007199254740991, "host": "elsewhere"}):
+        for forged in (
+            {"attempt": 3, "rank": 0, "host": "elsewhere"},
+            {"attempt": 9007199254740991, "host": "elsewhere"},
+        ):
             status, answer = self.control.ask("POST", f"/runs/{run_id}/heartbeat", forged)
             self.assertEqual((status, answer["code"]), (409, "attempt_refused"))
         pids = self.rank_pids(run_id)

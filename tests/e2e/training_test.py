@@ -13,17 +13,26 @@ from system import BIN, SystemTest, toy_corpus, wait_for
 
 class TrainingTest(SystemTest):
     # Each update makes the weights nine times as large.
-    EXPLOSIVE = ["optimizer.learning_rate=10", "optimizer.weight_decay=1", "optimizer.warm_up=0", "optimizer.schedule=constant"]
+    EXPLOSIVE = [
+        "optimizer.learning_rate=10",
+        "optimizer.weight_decay=1",
+        "optimizer.warm_up=0",
+        "optimizer.schedule=constant",
+    ]
 
     def test_from_text_to_bleu_with_a_server_that_shows_it(self) -> None:
         server = self.server()
-        run = self.start_run(server=server.address, overrides=["training.stop_after=400u", "validation.bleu_every=200u"])
+        run = self.start_run(
+            server=server.address, overrides=["training.stop_after=400u", "validation.bleu_every=200u"]
+        )
         self.assertEqual(run.wait(), 0, run.text())
 
         listed = server.get("/api/v1/runs")["items"]
         self.assertEqual([item["name"] for item in listed], ["toy"])
         run_id = listed[0]["id"]
-        shown = wait_for("finished state", lambda: (r := server.get(f"/api/v1/runs/{run_id}"))["state"] == "succeeded" and r)
+        shown = wait_for(
+            "finished state", lambda: (r := server.get(f"/api/v1/runs/{run_id}"))["state"] == "succeeded" and r
+        )
         self.assertEqual(shown["update"], 400)
 
         series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank=1&points=1000")
@@ -45,13 +54,32 @@ class TrainingTest(SystemTest):
         run = self.start_run(overrides=["training.stop_after=400u"])
         self.assertEqual(run.wait(), 0, run.text())
         checkpoint = self.folder / "run" / "checkpoints" / "update-00000400"
-        out = subprocess.run([BIN / "nmt", "translate", "--checkpoint", checkpoint, "--beam", "3"],
-                             input="the old cat sees the lamp .\n\nthe kind bird hears the tree .\n",
-                             capture_output=True, text=True, check=True).stdout.split("\n")
+        out = subprocess.run(
+            [BIN / "nmt", "translate", "--checkpoint", checkpoint, "--beam", "3"],
+            input="the old cat sees the lamp .\n\nthe kind bird hears the tree .\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split("\n")
         self.assertEqual(out, ["das cate oldes lampe seest .", "", "das birde kindes treee hearst .", ""])
-        result = json.loads(subprocess.run(
-            [BIN / "nmt", "evaluate", "--checkpoint", checkpoint, "--data", self.prepared, "--set", "test", "--json"],
-            capture_output=True, text=True, check=True).stdout)
+        result = json.loads(
+            subprocess.run(
+                [
+                    BIN / "nmt",
+                    "evaluate",
+                    "--checkpoint",
+                    checkpoint,
+                    "--data",
+                    self.prepared,
+                    "--set",
+                    "test",
+                    "--json",
+                ],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
         self.assertGreater(result["sacrebleu"], 90)
         self.assertIn("tok:13a", result["signature"])
 
@@ -84,9 +112,11 @@ class TrainingTest(SystemTest):
         self.assertIn("model.width", errors[0])
 
     def test_a_wrong_run_or_attempt_ends_all_ranks_with_one_line(self) -> None:
-        for words, complaint in ((["--run-id", "r_x", "--attempt", "1"], "--run-id: expected r_ and 26 digits"),
-                                 (["--run-id", f"r_{26 * '0'}", "--attempt", "0"], "--attempt: expected at least 1"),
-                                 (["--attempt", "2"], "--run-id: expected r_ and 26 digits")):
+        for words, complaint in (
+            (["--run-id", "r_x", "--attempt", "1"], "--run-id: expected r_ and 26 digits"),
+            (["--run-id", f"r_{26 * '0'}", "--attempt", "0"], "--attempt: expected at least 1"),
+            (["--attempt", "2"], "--run-id: expected r_ and 26 digits"),
+        ):
             run = self.start_run(ranks=3, overrides=[*words, "communication.deadline_s=86400"])
             self.assertEqual(run.wait(), 2, run.text())
             self.assertEqual(run.text().count(complaint), 1, run.text())
@@ -103,8 +133,11 @@ class TrainingTest(SystemTest):
         prepare = [BIN / "nmt", "prepare", "--train", *text, "--valid", *text, "--vocabulary-size", "120"]
         data = {"own": [], "same": ["--vocabulary", checkpoint]}
         for name, options in data.items():
-            subprocess.run([*prepare, "--keep-held-out", "--output", self.folder / name, *options], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [*prepare, "--keep-held-out", "--output", self.folder / name, *options],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
         refused = self.start_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"])
         self.assertEqual(refused.wait(), 2, refused.text())
         self.assertIn(f"nmt prepare --vocabulary {checkpoint}", refused.text())
@@ -127,7 +160,11 @@ class TrainingTest(SystemTest):
         self.assertEqual(run.wait(), 1, run.text())
         lines = [line for line in run.text().splitlines() if "training diverged at update" in line]
         self.assertEqual(len(lines), 1, run.text())
-        for words in ("20 consecutive updates had a non-finite gradient", "gradient norm", "optimizer.learning_rate (now 10)"):
+        for words in (
+            "20 consecutive updates had a non-finite gradient",
+            "gradient norm",
+            "optimizer.learning_rate (now 10)",
+        ):
             self.assertIn(words, lines[0])
         [end] = [record for record in self.records("run", "lifecycle") if record["event"] == "failed"]
         self.assertIn("training diverged at update", end["detail"])
@@ -135,15 +172,23 @@ class TrainingTest(SystemTest):
 
     def test_diverging_training_is_rewound_up_to_the_limit(self) -> None:
         self.assertEqual(self.start_run(overrides=["training.stop_after=20u"]).wait(), 0)
-        run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u", "training.divergence.after=3u",
-                                        "training.divergence.rewind=1"])
+        run = self.start_run(
+            overrides=[
+                *self.EXPLOSIVE,
+                "training.stop_after=100000u",
+                "training.divergence.after=3u",
+                "training.divergence.rewind=1",
+            ]
+        )
         self.assertEqual(run.wait(), 1, run.text())
         for rank in (0, 1):
             rewound = [record for record in self.records("run", "lifecycle", rank) if record["event"] == "rewound"]
             self.assertEqual([record["update"] for record in rewound], [20])
             rates = [step["learning_rate"] for step in self.records("run", "step", rank) if step["update"] == 21]
             self.assertEqual(rates, [10, 5])
-        self.assertEqual(self.start_run(overrides=["training.stop_after=22u"]).wait(), 0, "with the first learning rate again")
+        self.assertEqual(
+            self.start_run(overrides=["training.stop_after=22u"]).wait(), 0, "with the first learning rate again"
+        )
 
     def test_changes_of_the_data_folder_do_not_change_a_run(self) -> None:
         data = self.folder / "data"
@@ -152,8 +197,22 @@ class TrainingTest(SystemTest):
         checkpoints = self.folder / "run" / "checkpoints"
         wait_for("a checkpoint", lambda: list(checkpoints.glob("update-*")))
         train, valid = toy_corpus(self.folder, 500, 3), toy_corpus(self.folder, 20, 4)
-        subprocess.run([BIN / "nmt", "prepare", "--train", *train, "--valid", *valid, "--output", data, "--vocabulary-size", "110"],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                BIN / "nmt",
+                "prepare",
+                "--train",
+                *train,
+                "--valid",
+                *valid,
+                "--output",
+                data,
+                "--vocabulary-size",
+                "110",
+            ],
+            check=True,
+            capture_output=True,
+        )
         self.assertNotEqual((data / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
         seen = max(checkpoints.glob("update-*"))
         wait_for("a later checkpoint", lambda: max(checkpoints.glob("update-*")) > seen)
@@ -166,8 +225,24 @@ class TrainingTest(SystemTest):
         newest = max(checkpoints.glob("update-*"))
         self.assertEqual((newest / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
         self.assertNotIn("was not written", run.text())
-        out = subprocess.run([BIN / "nmt", "evaluate", "--checkpoint", newest, "--data", self.prepared, "--set", "test",
-                              "--max-sentences", "2", "--beam", "1"], capture_output=True, text=True)
+        out = subprocess.run(
+            [
+                BIN / "nmt",
+                "evaluate",
+                "--checkpoint",
+                newest,
+                "--data",
+                self.prepared,
+                "--set",
+                "test",
+                "--max-sentences",
+                "2",
+                "--beam",
+                "1",
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(out.returncode, 0, out.stderr)
 
     def test_missing_data_folder_is_named(self) -> None:

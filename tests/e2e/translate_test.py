@@ -33,18 +33,35 @@ def serves(pid: int) -> bool:
 
 
 class TranslateTest(SystemTest):
-
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
         cls.trained = cls.base / "trained"
-        subprocess.run([BIN / "worker", "--config", cls.config, "--run-dir", cls.trained, "--server", "none",
-                        "training.stop_after=40u", "checkpoint.every=20u"], check=True, capture_output=True)
+        subprocess.run(
+            [
+                BIN / "worker",
+                "--config",
+                cls.config,
+                "--run-dir",
+                cls.trained,
+                "--server",
+                "none",
+                "training.stop_after=40u",
+                "checkpoint.every=20u",
+            ],
+            check=True,
+            capture_output=True,
+        )
         cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"
 
     def by_command(self, *options: str, checkpoint: Path | None = None) -> list[dict[str, Any]]:
-        done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options],
-                              input="\n".join(LINES) + "\n", capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [BIN / "nmt", "translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options],
+            input="\n".join(LINES) + "\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def same_words(self, items: list[dict[str, Any]], *options: str) -> None:
@@ -56,8 +73,12 @@ class TranslateTest(SystemTest):
                 self.assertAlmostEqual(one["score"], other["score"], places=4)
 
     def test_the_process_answers_line_by_line(self) -> None:
-        process = subprocess.Popen([BIN / "nmt", "translate", "--serve", "--checkpoint", self.checkpoint],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [BIN / "nmt", "translate", "--serve", "--checkpoint", self.checkpoint],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(process.stdout.close)
 
         def ask(line: str) -> dict[str, Any]:
@@ -70,12 +91,25 @@ class TranslateTest(SystemTest):
         answer = ask(json.dumps({"id": 7, "text": LINES}))
         self.assertEqual(answer["id"], 7)
         self.same_words(answer["items"])
-        self.same_words(ask(json.dumps({"id": 8, "text": LINES, "beam": 3, "nbest": 2, "length_penalty": 0.5}))["items"],
-                        "--beam", "3", "--n-best", "2", "--length-penalty", "0.5")
-        for line, words in {"{": "JSON", "[]": "expected a JSON object", '{"id":1}': "text is missing",
-                            '{"id":1,"text":[]}': "1 to 1024 lines", '{"id":1,"text":["a\\nb"]}': "without line breaks",
-                            '{"id":1,"text":["a"],"beam":0}': "beam: found 0", '{"id":1,"text":["a"],"nbest":9}': "n-best: found 9",
-                            '{"id":1,"text":["a"],"speed":9}': "unknown member 'speed'"}.items():
+        self.same_words(
+            ask(json.dumps({"id": 8, "text": LINES, "beam": 3, "nbest": 2, "length_penalty": 0.5}))["items"],
+            "--beam",
+            "3",
+            "--n-best",
+            "2",
+            "--length-penalty",
+            "0.5",
+        )
+        for line, words in {
+            "{": "JSON",
+            "[]": "expected a JSON object",
+            '{"id":1}': "text is missing",
+            '{"id":1,"text":[]}': "1 to 1024 lines",
+            '{"id":1,"text":["a\\nb"]}': "without line breaks",
+            '{"id":1,"text":["a"],"beam":0}': "beam: found 0",
+            '{"id":1,"text":["a"],"nbest":9}': "n-best: found 9",
+            '{"id":1,"text":["a"],"speed":9}': "unknown member 'speed'",
+        }.items():
             error = ask(line)["error"]
             self.assertEqual(error["code"], "bad_request", line)
             self.assertIn(words, error["detail"])
@@ -100,8 +134,9 @@ class TranslateTest(SystemTest):
 
     def post(self, checkpoint: str, **body: Any) -> tuple[int, dict[str, Any]]:
         try:
-            with urllib.request.urlopen(self.at.request(f"/api/v1/checkpoints/{checkpoint}/translate", "POST", body),
-                                        timeout=60) as answer:
+            with urllib.request.urlopen(
+                self.at.request(f"/api/v1/checkpoints/{checkpoint}/translate", "POST", body), timeout=60
+            ) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
@@ -122,7 +157,9 @@ class TranslateTest(SystemTest):
         [translator] = self.translators()
 
         answers: list[tuple[int, dict[str, Any]]] = []
-        threads = [threading.Thread(target=lambda: answers.append(self.post(newest["id"], text=LINES))) for _ in range(8)]
+        threads = [
+            threading.Thread(target=lambda: answers.append(self.post(newest["id"], text=LINES))) for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -149,7 +186,10 @@ class TranslateTest(SystemTest):
             [translator] = self.translators()
             idle = processor_ticks(translator)
             asking = threading.Thread(
-                target=lambda: answers.append(self.post(checkpoint["id"], text=["the old cat sees " * 50] * 32, beam=12)))
+                target=lambda: answers.append(
+                    self.post(checkpoint["id"], text=["the old cat sees " * 50] * 32, beam=12)
+                )
+            )
             asking.start()
             wait_for("a translator at work", lambda: processor_ticks(translator) >= idle + 10 or not asking.is_alive())
             os.kill(translator, signal.SIGKILL)
@@ -165,12 +205,30 @@ class TranslateTest(SystemTest):
     def test_an_evaluation_is_recorded_with_its_run(self) -> None:
         self.serve()
         token = ["--token-file", self.at.folder / "admin.token"]
-        command = [BIN / "nmt", "evaluate", "--checkpoint", self.folder / "run" / "checkpoints", "--data", self.prepared, "--beam", "1",
-                   "--max-sentences", "20", "--json", "--server", self.at.address, *token, "--report"]
+        command = [
+            BIN / "nmt",
+            "evaluate",
+            "--checkpoint",
+            self.folder / "run" / "checkpoints",
+            "--data",
+            self.prepared,
+            "--beam",
+            "1",
+            "--max-sentences",
+            "20",
+            "--json",
+            "--server",
+            self.at.address,
+            *token,
+            "--report",
+        ]
         done = subprocess.run([*command, "toy"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = json.loads(done.stdout)
-        self.assertRegex(done.stderr, f"added to run {self.run_id} \\(toy\\) on {self.at.address}: sacreBLEU [0-9.]+ on test after update 40")
+        self.assertRegex(
+            done.stderr,
+            f"added to run {self.run_id} \\(toy\\) on {self.at.address}: sacreBLEU [0-9.]+ on test after update 40",
+        )
         evals = self.at.get(f"/api/v1/runs/{self.run_id}/evals")["items"]
         reported = [item for item in evals if item["set"] == "test"]
         self.assertEqual(len(reported), 1, evals)
@@ -186,10 +244,17 @@ class TranslateTest(SystemTest):
 
     def test_refusals(self) -> None:
         newest, older = self.serve()
-        for body, words in (({}, "text"), ({"text": []}, "1 to 32"), ({"text": ["a"] * 33}, "1 to 32"),
-                            ({"text": [1]}, "strings"), ({"text": ["a"], "beam": 13}, "beam"),
-                            ({"text": ["a"], "nbest": 6}, "nbest"), ({"text": ["a"], "length_penalty": -1}, "length_penalty"),
-                            ({"text": ["a\nb"]}, "line break"), ({"text": ["a"], "speed": 1}, "speed")):
+        for body, words in (
+            ({}, "text"),
+            ({"text": []}, "1 to 32"),
+            ({"text": ["a"] * 33}, "1 to 32"),
+            ({"text": [1]}, "strings"),
+            ({"text": ["a"], "beam": 13}, "beam"),
+            ({"text": ["a"], "nbest": 6}, "nbest"),
+            ({"text": ["a"], "length_penalty": -1}, "length_penalty"),
+            ({"text": ["a\nb"]}, "line break"),
+            ({"text": ["a"], "speed": 1}, "speed"),
+        ):
             status, problem = self.post(newest["id"], **body)
             self.assertEqual(status, 400, (body, problem))
             self.assertIn(words, json.dumps(problem).replace("n-best", "nbest"), body)

@@ -20,20 +20,26 @@ from system import SystemTest, wait_for  # noqa: E402
 
 
 class CheckpointDiskTest(SystemTest):
-
     def training(self, environment: dict[str, str] | None = None):
         """A run whose checkpoints are on a separate small file system."""
         self.checkpoints = self.folder / "run" / "checkpoints"
         self.checkpoints.mkdir(parents=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.checkpoints], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.checkpoints],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", self.checkpoints], check=False)
         self.server_ = self.server()
         with unittest.mock.patch.dict(os.environ, environment or {}):
-            self.run_ = self.start_run(ranks=1, server=self.server_.address, overrides=[
-                "training.stop_after=1000000u", "checkpoint.every=10u", "checkpoint.keep_last=2"])
+            self.run_ = self.start_run(
+                ranks=1,
+                server=self.server_.address,
+                overrides=["training.stop_after=1000000u", "checkpoint.every=10u", "checkpoint.keep_last=2"],
+            )
         wait_for("a first checkpoint", lambda: self.ended() or self.names())
         self.assertFalse(self.ended(), self.run_.text())
 
@@ -61,8 +67,11 @@ class CheckpointDiskTest(SystemTest):
 
     def alerts(self) -> list[dict]:
         """Open ones of the checkpoints' disk."""
-        return [alert for alert in self.server_.get("/api/v1/alerts?state=open")["items"]
-                if alert["kind"] == "disk_low" and alert["subject"] == str(self.checkpoints)]
+        return [
+            alert
+            for alert in self.server_.get("/api/v1/alerts?state=open")["items"]
+            if alert["kind"] == "disk_low" and alert["subject"] == str(self.checkpoints)
+        ]
 
     def expect_survival(self, fault: str, break_, heal, full: bool = False) -> None:
         wait_for("readiness", lambda: self.checkpoint_disk() == "ok")
@@ -77,8 +86,10 @@ class CheckpointDiskTest(SystemTest):
         self.assertEqual(self.names(), kept)
         run = self.server_.get("/api/v1/runs")["items"][0]["id"]
         path = f"/api/v1/runs/{run}/checkpoints"
-        wait_for("the server to list those that are there and no other",
-                 lambda: {item["name"] for item in self.server_.get(path)["items"]} == set(kept))
+        wait_for(
+            "the server to list those that are there and no other",
+            lambda: {item["name"] for item in self.server_.get(path)["items"]} == set(kept),
+        )
         if full:
             wait_for("readiness to say so", lambda: self.checkpoint_disk() == "failing")
             wait_for("an alert", self.alerts)
@@ -110,8 +121,14 @@ class CheckpointDiskTest(SystemTest):
         self.training()
 
         def remount(how: str) -> None:
-            wait_for(f"remount {how}", lambda: subprocess.run(["mount", "-o", f"remount,{how}", self.checkpoints],
-                                                              capture_output=True, check=False).returncode == 0)
+            wait_for(
+                f"remount {how}",
+                lambda: subprocess.run(
+                    ["mount", "-o", f"remount,{how}", self.checkpoints], capture_output=True, check=False
+                ).returncode
+                == 0,
+            )
+
         self.expect_survival("F6 read-only", lambda: remount("ro"), lambda _: remount("rw"))
 
     def test_failed_sync_is_no_checkpoint(self) -> None:

@@ -16,7 +16,6 @@ def percentile(values: list[float], share: float) -> float:
 
 
 class ClientsTest(FaultTest):
-
     def setUp(self) -> None:
         super().setUp()
         self.under_test = self.server()
@@ -47,8 +46,16 @@ class ClientsTest(FaultTest):
         """Log records as fast as they are taken. Bytes sent."""
         sent, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
-            records = [{"sequence": self.sequence + i, "kind": "log", "time_ms": 1795233600000, "level": "info", "text": "x" * 1000}
-                       for i in range(200)]
+            records = [
+                {
+                    "sequence": self.sequence + i,
+                    "kind": "log",
+                    "time_ms": 1795233600000,
+                    "level": "info",
+                    "text": "x" * 1000,
+                }
+                for i in range(200)
+            ]
             self.sequence += 200
             body = json.dumps({"attempt": 1, "rank": 0, "records": records})
             self.assertEqual(self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
@@ -76,8 +83,17 @@ class ClientsTest(FaultTest):
         wait_for("all descriptors back", lambda: self.under_test.descriptors() < 40)
         # A copy per reader would multiply the events by the readers; the ring holds them once.
         self.assertLess(grown, 3 * sent + readers * (1 << 20) + (64 << 20))
-        Figures.show("F15", slow_readers=readers, sent_mb=sent / 1e6, grown_mb=grown / 1e6, closed_after_s=closed,
-                     median_quiet_ms=statistics.median(quiet), median_ms=statistics.median(busy), p99_quiet_ms=percentile(quiet, 0.99), p99_ms=percentile(busy, 0.99))
+        Figures.show(
+            "F15",
+            slow_readers=readers,
+            sent_mb=sent / 1e6,
+            grown_mb=grown / 1e6,
+            closed_after_s=closed,
+            median_quiet_ms=statistics.median(quiet),
+            median_ms=statistics.median(busy),
+            p99_quiet_ms=percentile(quiet, 0.99),
+            p99_ms=percentile(busy, 0.99),
+        )
 
     def peak_bytes(self) -> int:
         """The most memory since the last call."""
@@ -88,10 +104,17 @@ class ClientsTest(FaultTest):
 
     def test_hostile_bodies_are_refused_and_cost_little(self) -> None:
         size = 4_000_000
-        bodies = {"depth": "[" * size, "objects": '{"a":' * (size // 5), "digits": '{"a":' + "9" * (size - 10) + "}",
-                  "values": "[" + "1," * (size // 2 - 2) + "1]", "text": '{"a":"' + "x" * (size - 10) + '"}',
-                  "members": "{" + ",".join(f'"{i}":1' for i in range(size // 12)) + "}",
-                  "surrogates": '{"a":"' + "\\ud800" * (size // 6 - 2) + '"}', "overflow": '{"a":1e400}', "nan": '{"a":NaN}'}
+        bodies = {
+            "depth": "[" * size,
+            "objects": '{"a":' * (size // 5),
+            "digits": '{"a":' + "9" * (size - 10) + "}",
+            "values": "[" + "1," * (size // 2 - 2) + "1]",
+            "text": '{"a":"' + "x" * (size - 10) + '"}',
+            "members": "{" + ",".join(f'"{i}":1' for i in range(size // 12)) + "}",
+            "surrogates": '{"a":"' + "\\ud800" * (size // 6 - 2) + '"}',
+            "overflow": '{"a":1e400}',
+            "nan": '{"a":NaN}',
+        }
         times, grown = {}, {}
         for name, body in bodies.items():
             self.peak_bytes()
@@ -102,8 +125,14 @@ class ClientsTest(FaultTest):
             self.assertIn(status, (400, 422), name)
             grown[name] = max(0, self.peak_bytes() - before) / size  # of what the large ones have
         self.assertLess(max(grown.values()), 30, grown)
-        Figures.show("F18", bodies=len(bodies), slowest_ms=max(times.values()), slowest=max(times, key=times.get),
-                     memory_over_body=max(grown.values()), dearest=max(grown, key=grown.get))
+        Figures.show(
+            "F18",
+            bodies=len(bodies),
+            slowest_ms=max(times.values()),
+            slowest=max(times, key=times.get),
+            memory_over_body=max(grown.values()),
+            dearest=max(grown, key=grown.get),
+        )
 
     def test_many_idle_or_dripping_connections(self) -> None:
         idle_count, dripping = (10_000, 500) if LONG else (800, 100)
@@ -112,9 +141,13 @@ class ClientsTest(FaultTest):
         clients = [self.connect(b"") for _ in range(idle_count)]
         wait_for("all connections", lambda: self.under_test.descriptors() >= idle_count)
         heads = [self.connect(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Drip: ") for _ in range(dripping)]
-        bodies = [self.connect(f"POST /api/v1/runs/{run_id(1)}/records HTTP/1.1\r\nHost: localhost\r\n"
-                               "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{".encode())
-                  for _ in range(dripping)]
+        bodies = [
+            self.connect(
+                f"POST /api/v1/runs/{run_id(1)}/records HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{".encode()
+            )
+            for _ in range(dripping)
+        ]
         busy, began = [], time.monotonic()
         dripping_heads, closed = set(heads), 0
         selector = selectors.DefaultSelector()
@@ -146,9 +179,17 @@ class ClientsTest(FaultTest):
         for client in clients + heads + bodies:
             client.close()
         wait_for("all descriptors back", lambda: self.under_test.descriptors() <= descriptors + 8)
-        Figures.show("F16", idle=idle_count, dripping=2 * dripping, closed=closed, grown_mb=grown / 1e6,
-                     bytes_a_connection=grown / (idle_count + 2 * dripping), p99_quiet_ms=percentile(quiet, 0.99),
-                     p99_ms=percentile(busy, 0.99), leaked_descriptors=0)
+        Figures.show(
+            "F16",
+            idle=idle_count,
+            dripping=2 * dripping,
+            closed=closed,
+            grown_mb=grown / 1e6,
+            bytes_a_connection=grown / (idle_count + 2 * dripping),
+            p99_quiet_ms=percentile(quiet, 0.99),
+            p99_ms=percentile(busy, 0.99),
+            leaked_descriptors=0,
+        )
 
 
 if __name__ == "__main__":

@@ -13,17 +13,22 @@ JUMPS = ["+3600", "-3600", "+2592000", "-5184000", "+0"]
 
 
 class ClockTest(FaultTest):
-
     def test_nothing_ends_early_when_the_clock_jumps(self) -> None:
-        libraries = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") or glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+        libraries = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") or glob.glob(
+            "/usr/lib/*/faketime/libfaketime.so.1"
+        )
         if not libraries:
             self.skipTest("needs libfaketime (package faketime)")
         clock = self.folder / "clock"
         clock.write_text("+0\n")
         server = self.server()
         # libfaketime and jemalloc wait for each other before main(), so memory comes from libc here.
-        server.start(LD_PRELOAD=f"{libraries[0]}:libc.so.6:libstdc++.so.6", FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
-                     FAKETIME_DONT_FAKE_MONOTONIC="1")
+        server.start(
+            LD_PRELOAD=f"{libraries[0]}:libc.so.6:libstdc++.so.6",
+            FAKETIME_TIMESTAMP_FILE=str(clock),
+            FAKETIME_NO_CACHE="1",
+            FAKETIME_DONT_FAKE_MONOTONIC="1",
+        )
         idle = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         idle.request("GET", "/healthz")
         healthy = idle.getresponse().read()

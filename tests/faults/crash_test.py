@@ -18,7 +18,6 @@ MEGABYTES = 1000 if LONG else 80  # over 64 MiB the database is checked while th
 
 
 class CrashTest(FaultTest):
-
     def setUp(self) -> None:
         super().setUp()
         self.bytes = grow_database(self.folder / "server", MEGABYTES)
@@ -57,17 +56,30 @@ class CrashTest(FaultTest):
         follower.stopping.set()
         temporary = len([path for path in server.folder.iterdir() if ".tmp" in path.name or path.name.endswith("-wal")])
         self.assertEqual(temporary, 0)
-        Figures.show(fault, rounds=count, database_mb=self.bytes / 1e6, acknowledged_points=points, lost=0, twice=0,
-                     resent_and_dropped=sum(r.duplicates for r in reporters), ready_s_max=max(ready),
-                     ready_s_median=sorted(ready)[len(ready) // 2], stream_resets=follower.resets, stream_missing=0,
-                     leaked_files=temporary)
+        Figures.show(
+            fault,
+            rounds=count,
+            database_mb=self.bytes / 1e6,
+            acknowledged_points=points,
+            lost=0,
+            twice=0,
+            resent_and_dropped=sum(r.duplicates for r in reporters),
+            ready_s_max=max(ready),
+            ready_s_median=sorted(ready)[len(ready) // 2],
+            stream_resets=follower.resets,
+            stream_missing=0,
+            leaked_files=temporary,
+        )
 
     def test_killed_at_random_moments(self) -> None:
         self.rounds(70 if LONG else 4, lambda rng: {}, "F3 random")
 
     def test_killed_around_the_commit(self) -> None:
-        self.rounds(30 if LONG else 6,
-                    lambda rng: {"BABELRING_FAILPOINT": f"{rng.choice(FAILPOINTS)}@{rng.randint(1, 40)}"}, "F3 failpoints")
+        self.rounds(
+            30 if LONG else 6,
+            lambda rng: {"BABELRING_FAILPOINT": f"{rng.choice(FAILPOINTS)}@{rng.randint(1, 40)}"},
+            "F3 failpoints",
+        )
 
 
 class UnfinishedChangeTest(FaultTest):
@@ -82,9 +94,18 @@ class UnfinishedChangeTest(FaultTest):
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
             files.append({"name": name, "size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()})
-        (folder / "SHA256SUMS").write_text("".join(f"{file['sha256']}  {file['name']}\n" for file in files), encoding="utf-8")
-        record = {"sequence": update, "kind": "checkpoint", "time_ms": 1795233600000, "update": update, "name": folder.name,
-                  "folder": str(folder.resolve()), "files": files}
+        (folder / "SHA256SUMS").write_text(
+            "".join(f"{file['sha256']}  {file['name']}\n" for file in files), encoding="utf-8"
+        )
+        record = {
+            "sequence": update,
+            "kind": "checkpoint",
+            "time_ms": 1795233600000,
+            "update": update,
+            "name": folder.name,
+            "folder": str(folder.resolve()),
+            "files": files,
+        }
         body = {"attempt": 1, "rank": 0, "host": "h", "records": [record]}
         self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
         listed = server.get(f"/api/v1/runs/{run_id(1)}/checkpoints")["items"]
@@ -95,7 +116,11 @@ class UnfinishedChangeTest(FaultTest):
         server.start()
         paths = {update: self.checkpoint(server, update) for update in (10, 20, 30, 40)}
         server.stop()
-        cases = [("removal_begun", "DELETE", 10, ""), ("removal_renamed", "DELETE", 20, ""), ("pin_marked", "PUT", 30, "/pin")]
+        cases = [
+            ("removal_begun", "DELETE", 10, ""),
+            ("removal_renamed", "DELETE", 20, ""),
+            ("pin_marked", "PUT", 30, "/pin"),
+        ]
         for failpoint, method, update, more in cases:
             server.start(BABELRING_FAILPOINT=f"{failpoint}@1")
             self.assertEqual(server.request(method, paths[update] + more), (0, None))
@@ -108,13 +133,14 @@ class UnfinishedChangeTest(FaultTest):
             rows = [row for row in server.get("/api/v1/audit")["items"] if row["object"] == paths[update] + more]
             self.assertEqual([(row["method"], row["status"]) for row in rows], [(method, 204)])
             server.stop()
-        self.assertEqual(sorted(path.name for path in (server.folder / "run" / "checkpoints").iterdir()),
-                         ["update-00000030", "update-00000040"])
+        self.assertEqual(
+            sorted(path.name for path in (server.folder / "run" / "checkpoints").iterdir()),
+            ["update-00000030", "update-00000040"],
+        )
         Figures.show("F3 between database and disk", points=len(cases), unfinished=0)
 
 
 class SpoolTest(SystemTest):
-
     def test_training_continues_without_its_server_and_the_spool_is_drained(self) -> None:
         folder = self.folder / "data"
         grow_database(folder, MEGABYTES)
@@ -122,22 +148,27 @@ class SpoolTest(SystemTest):
         self.addCleanup(server.holder.close)
         self.addCleanup(server.kill)
         server.start()
-        run = self.start_run(server=f"http://127.0.0.1:{server.port}",
-                             overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
+        run = self.start_run(
+            server=f"http://127.0.0.1:{server.port}", overrides=["training.stop_after=1000000u", "checkpoint.every=0"]
+        )
         listed = wait_for("the run", lambda: [r for r in server.get("/api/v1/runs?state=running")["items"]])
         path = f"/api/v1/runs/{listed[0]['id']}/ranks"
         spools = [self.folder / "run" / "spool" / "attempt-1" / f"rank-{rank}.jsonl" for rank in (0, 1)]
         lines = lambda: [spool.read_bytes().count(b"\n") for spool in spools]  # noqa: E731
-        wait_for("records of both ranks", lambda: [r["records"] > 20 for r in server.get(path)["items"]] == [True, True])
+        wait_for(
+            "records of both ranks", lambda: [r["records"] > 20 for r in server.get(path)["items"]] == [True, True]
+        )
         server.kill()
         before = lines()
-        wait_for("training to go on", lambda: run.process.poll() is not None or min(lines()) > max(before) + (300 if LONG else 30))
+        wait_for(
+            "training to go on",
+            lambda: run.process.poll() is not None or min(lines()) > max(before) + (300 if LONG else 30),
+        )
         waiting = lines()
         self.assertIsNone(run.process.poll(), run.text())
         server.start()
         ready = time.monotonic()
-        wait_for("the spool's end",
-                 lambda: all(r["records"] >= waiting[r["rank"]] for r in server.get(path)["items"]))
+        wait_for("the spool's end", lambda: all(r["records"] >= waiting[r["rank"]] for r in server.get(path)["items"]))
         drained = time.monotonic() - ready
         rows = server.get(path)["items"]
         self.assertEqual([row["missing"] for row in rows], [0, 0])

@@ -61,12 +61,23 @@ class Server:
     def start(self, wrapper: list[str] | None = None, wait: bool = True, **environment: str) -> float:
         """Seconds until it answered; without `wait`, until it listened, or ended: a failpoint may come before that."""
         began = time.monotonic()
-        command = [*(wrapper or []), BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
-                   "--log-level", "warn", *SERVER_OPTIONS, *self.options]
+        command = [
+            *(wrapper or []),
+            BIN / "server",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            self.folder,
+            "--log-level",
+            "warn",
+            *SERVER_OPTIONS,
+            *self.options,
+        ]
         log = self.folder.parent / f"{self.folder.name}.log"
         with open(log, "ab") as errors:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True,
-                                            env=dict(os.environ, **environment))
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=dict(os.environ, **environment)
+            )
         line = ""
         for line in self.process.stdout:
             if "listening on" in line:
@@ -120,9 +131,20 @@ class Server:
 
 
 def step(sequence: int, update: int, loss: float) -> dict[str, Any]:
-    return {"sequence": sequence, "kind": "step", "time_ms": 1795233600000 + update * 100, "update": update, "loss": loss,
-            "nll": loss, "step_ms": 100.0, "forward_ms": 30.0, "backward_ms": 60.0, "optimizer_ms": 10.0,
-            "target_tokens": 1000, "update_target_tokens": 1000}
+    return {
+        "sequence": sequence,
+        "kind": "step",
+        "time_ms": 1795233600000 + update * 100,
+        "update": update,
+        "loss": loss,
+        "nll": loss,
+        "step_ms": 100.0,
+        "forward_ms": 30.0,
+        "backward_ms": 60.0,
+        "optimizer_ms": 10.0,
+        "target_tokens": 1000,
+        "update_target_tokens": 1000,
+    }
 
 
 class Reporter(threading.Thread):
@@ -143,8 +165,14 @@ class Reporter(threading.Thread):
         while not self.stopping.is_set():
             losses = {update + i + 1: 4 + self.random.random() for i in range(self.random.randint(1, self.batch))}
             update += len(losses)
-            body = json.dumps({"attempt": 1, "rank": self.rank, "host": f"host{self.rank}",
-                               "records": [step(u, u, loss) for u, loss in losses.items()]})
+            body = json.dumps(
+                {
+                    "attempt": 1,
+                    "rank": self.rank,
+                    "host": f"host{self.rank}",
+                    "records": [step(u, u, loss) for u, loss in losses.items()],
+                }
+            )
             while not self.stopping.is_set():
                 status, answer = self.server.request("POST", f"/api/v1/runs/{self.run_id}/records", body)
                 self.statuses.add(status)
@@ -245,11 +273,21 @@ def grow_database(folder: Path, megabytes: int) -> int:
             copy += 1
             for table in ("runs", "attempts", "ranks", "arrivals", "run_layouts", "steps", "buckets"):
                 columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-                values = [str(original + copy) if column == "run" else f"'{run_id(1000 + copy)}'" if column == "id" else column
-                          for column in columns]
-                database.execute(f"INSERT INTO {table}({','.join(columns)}) SELECT {','.join(values)} FROM {table} "
-                                 f"WHERE run = {original}")
-            (size,) = database.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
+                values = [
+                    str(original + copy)
+                    if column == "run"
+                    else f"'{run_id(1000 + copy)}'"
+                    if column == "id"
+                    else column
+                    for column in columns
+                ]
+                database.execute(
+                    f"INSERT INTO {table}({','.join(columns)}) SELECT {','.join(values)} FROM {table} "
+                    f"WHERE run = {original}"
+                )
+            (size,) = database.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()
         database.execute("COMMIT")
     return size
 
@@ -259,7 +297,9 @@ class Figures:
 
     @staticmethod
     def show(fault: str, **figures: Any) -> None:
-        line = json.dumps({"fault": fault, **{k: round(v, 3) if isinstance(v, float) else v for k, v in figures.items()}})
+        line = json.dumps(
+            {"fault": fault, **{k: round(v, 3) if isinstance(v, float) else v for k, v in figures.items()}}
+        )
         print(line, flush=True)
         if "BABELRING_FIGURES" in os.environ:
             with open(os.environ["BABELRING_FIGURES"], "a", encoding="utf-8") as file:
@@ -267,7 +307,6 @@ class Figures:
 
 
 class FaultTest(unittest.TestCase):
-
     def setUp(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="babelring-fault-"))
         self.addCleanup(shutil.rmtree, self.folder, True)
@@ -313,8 +352,12 @@ class FaultTest(unittest.TestCase):
         """A separate small file system; skips the test where none can be mounted."""
         folder = self.folder / "tmpfs"
         folder.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False)

@@ -12,7 +12,6 @@ CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
 class MemoryTest(FaultTest):
-
     def squeezed(self, megabytes: int, **environment: str) -> Server:
         """A server that is killed when it exceeds the memory limit."""
         self.group = CGROUPS / f"babelring-fault-{os.getpid()}"
@@ -30,8 +29,10 @@ class MemoryTest(FaultTest):
     @staticmethod
     def batch(rank: int, round_: int, lines: int) -> str:
         text = "x" * 2000
-        records = ",".join(f'{{"sequence":{round_ * lines + i + 1},"kind":"log","time_ms":1,"level":"info","text":"{text}"}}'
-                           for i in range(lines))
+        records = ",".join(
+            f'{{"sequence":{round_ * lines + i + 1},"kind":"log","time_ms":1,"level":"info","text":"{text}"}}'
+            for i in range(lines)
+        )
         return f'{{"attempt":1,"rank":{rank},"records":[{records}]}}'
 
     def send_all(self, threads: list[threading.Thread], pause: float = 0) -> None:
@@ -39,7 +40,9 @@ class MemoryTest(FaultTest):
             thread.start()
             time.sleep(pause)
 
-    def finish(self, server: Server, threads: list[threading.Thread], fault: str, records: int, **figures: object) -> None:
+    def finish(
+        self, server: Server, threads: list[threading.Thread], fault: str, records: int, **figures: object
+    ) -> None:
         for thread in threads:
             thread.join(400)
         self.assertTrue(server.alive(), f"exit code {server.process.poll()}")
@@ -47,7 +50,9 @@ class MemoryTest(FaultTest):
         self.assertEqual(stored, records)
         peak = int((self.group / "memory.max_usage_in_bytes").read_text())
         limit = int((self.group / "memory.limit_in_bytes").read_text())
-        Figures.show(fault, limit_mb=limit / 1e6, peak_mb=peak / 1e6, acknowledged_records=stored, lost=0, killed=0, **figures)
+        Figures.show(
+            fault, limit_mb=limit / 1e6, peak_mb=peak / 1e6, acknowledged_records=stored, lost=0, killed=0, **figures
+        )
         self.assertEqual(server.stop(), 0)
 
     def test_little_memory_is_no_end(self) -> None:
@@ -56,7 +61,9 @@ class MemoryTest(FaultTest):
 
         def post(rank: int) -> None:
             for round_ in range(20 if LONG else 5):
-                status, _ = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 300)
+                status, _ = server.request(
+                    "POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 300
+                )
                 statuses.add(status)
                 if status == 200:
                     acknowledged.append(rank)

@@ -12,7 +12,6 @@ from system import SystemTest, wait_for  # noqa: E402
 
 
 class SpoolDiskTest(SystemTest):
-
     def ended(self) -> bool:
         return self.run_.process.poll() is not None
 
@@ -23,14 +22,16 @@ class SpoolDiskTest(SystemTest):
     def test_full_disk_ends_neither_training_nor_reporting(self):
         folder = self.folder / "run"
         folder.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False)
         self.server_ = self.server()
-        self.run_ = self.start_run(ranks=1, server=self.server_.address, overrides=[
-            "training.stop_after=1000000u", "checkpoint.every=0u"])
+        self.run_ = self.start_run(
+            ranks=1, server=self.server_.address, overrides=["training.stop_after=1000000u", "checkpoint.every=0u"]
+        )
         wait_for("updates", lambda: self.ended() or self.newest_update() > 20)
         filler = folder / "filler"
         subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=4k"], capture_output=True, check=False)

@@ -8,7 +8,6 @@ from harness import Figures, FaultTest, build_io_faults, run_id, step, wait_for
 
 
 class FullDiskTest(FaultTest):
-
     def test_full_disk_refuses_but_loses_nothing_and_heals(self) -> None:
         disk = self.tmpfs(96)
         server = self.server(disk / "server")
@@ -62,8 +61,13 @@ class BadDiskTest(FaultTest):
         server.kill()  # what was acknowledged does not hang on an end in good order
         server.start()
         self.assertEqual(self.check_history(server, reporters), points)
-        Figures.show(f"F6 {mode}", recover_s=recovered, acknowledged_points=points, lost=0,
-                     refused=sum(r.refused for r in reporters))
+        Figures.show(
+            f"F6 {mode}",
+            recover_s=recovered,
+            acknowledged_points=points,
+            lost=0,
+            refused=sum(r.refused for r in reporters),
+        )
 
     def test_failing_writes(self) -> None:
         self.bad_disk("eio")

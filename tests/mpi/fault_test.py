@@ -28,8 +28,14 @@ class Job:
 
     def __init__(self, command):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        env=environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
         self.lines, self.pids, self.all_ready = [], {}, threading.Event()
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
@@ -102,8 +108,11 @@ def killed(job):
 def stopped(job):
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
-    return (r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
-            r"\(host .*\): " + silent(), 3)
+    return (
+        r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
+        r"\(host .*\): " + silent(),
+        3,
+    )
 
 
 def late(job):
@@ -127,20 +136,31 @@ def throws(job):
 
 def error(job):
     """A transport that fails while all processes are alive."""
-    return (r"all-reduce of 1\.0 MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
-            r"exited or there was a network error: (all peers answer|no answer)"), 3
+    return (
+        r"all-reduce of 1\.0 MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
+        r"exited or there was a network error: (all peers answer|no answer)"
+    ), 3
 
 
 def reset(job):
     """A transport that reports the death of a peer. The message names both ranks."""
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGKILL)
-    return r"by NCCL \(collective \d+\) failed on rank [02] \(host .*\): NCCL: remote process exited .*: " + silent(), None
+    return (
+        r"by NCCL \(collective \d+\) failed on rank [02] \(host .*\): NCCL: remote process exited .*: " + silent(),
+        None,
+    )
 
 
-CASES = {"killed": (killed, "", TIMEOUT_S), "stopped": (stopped, "", DEADLINE_S), "late": (late, "late", DEADLINE_S),
-         "paused": (paused, "", TIMEOUT_S), "throws": (throws, "throw", TIMEOUT_S), "error": (error, "error", TIMEOUT_S),
-         "reset": (reset, "reset", TIMEOUT_S)}
+CASES = {
+    "killed": (killed, "", TIMEOUT_S),
+    "stopped": (stopped, "", DEADLINE_S),
+    "late": (late, "late", DEADLINE_S),
+    "paused": (paused, "", TIMEOUT_S),
+    "throws": (throws, "throw", TIMEOUT_S),
+    "error": (error, "error", TIMEOUT_S),
+    "reset": (reset, "reset", TIMEOUT_S),
+}
 
 
 def main():
@@ -154,8 +174,21 @@ def main():
     # When a rank has died, mpirun sends SIGTERM to the others and SIGKILL one second later, which is too soon for their
     # last messages on a busy machine. (mpirun always waits for the full time, twice.)
     kill_delay = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
-    job = Job([options.mpirun, "--oversubscribe", "--bind-to", "none", *kill_delay, "-np", str(RANKS), options.program,
-               str(deadline_s * 1000), options.algorithm, mode])
+    job = Job(
+        [
+            options.mpirun,
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            *kill_delay,
+            "-np",
+            str(RANKS),
+            options.program,
+            str(deadline_s * 1000),
+            options.algorithm,
+            mode,
+        ]
+    )
     try:
         message, code = act(job)
         took = job.wait()

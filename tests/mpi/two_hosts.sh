@@ -13,17 +13,41 @@ set -euo pipefail
 rate="" slots=1 more=() agent=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --rate) rate=$2; shift 2 ;;
-    --slots) slots=$2; shift 2 ;;
-    --agent) agent=$2; shift 2 ;;
-    --mpirun) read -ra more <<<"$2"; shift 2 ;;
-    --) shift; break ;;
-    *) echo "two_hosts.sh: unknown option $1 (--rate, --slots, --mpirun, --agent, --)" >&2; exit 2 ;;
+    --rate)
+      rate=$2
+      shift 2
+      ;;
+    --slots)
+      slots=$2
+      shift 2
+      ;;
+    --agent)
+      agent=$2
+      shift 2
+      ;;
+    --mpirun)
+      read -ra more <<<"$2"
+      shift 2
+      ;;
+    --)
+      shift
+      break
+      ;;
+    *)
+      echo "two_hosts.sh: unknown option $1 (--rate, --slots, --mpirun, --agent, --)" >&2
+      exit 2
+      ;;
   esac
 done
-[ $# -gt 0 ] || { echo "usage: two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2; exit 2; }
+[ $# -gt 0 ] || {
+  echo "usage: two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2
+  exit 2
+}
 
-skip() { echo "two_hosts.sh: skipped: $1" >&2; exit 77; }
+skip() {
+  echo "two_hosts.sh: skipped: $1" >&2
+  exit 77
+}
 [ "$(id -u)" = 0 ] || skip "creating network namespaces requires root"
 for tool in ip tc unshare mpirun; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 

@@ -14,7 +14,7 @@ import type { Page, StatusKind } from './views/page';
 import { SiteHeader } from './views/site_header';
 import { WaitingPage } from './views/waiting';
 
-const REST_MS = 5000;  // delay before the other pages are prefetched
+const REST_MS = 5000; // delay before the other pages are prefetched
 
 const main = document.querySelector<HTMLElement>('#main')!;
 const connection = document.querySelector<HTMLElement>('#connection')!;
@@ -37,7 +37,7 @@ function show(build: () => Page): void {
   page = null;
   say('');
   page = build();
-  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // the focused element was removed
+  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true }); // the focused element was removed
 }
 
 let opening = 0;
@@ -86,7 +86,13 @@ followLogOut(() => void logIn());
 followLogIn(() => !loggedIn, enter);
 addShortcuts('Everywhere', [
   { keys: ['?'], what: 'this help', run: () => void header.openHelp() },
-  { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
+  {
+    keys: ['g'],
+    what: 'the list of runs',
+    run: () => {
+      location.hash = '#/runs';
+    },
+  },
   { keys: ['t'], what: 'theme: light, dark, or follow the system', run: () => header.switchTheme() },
 ]);
 document.addEventListener('keydown', onShortcutKey);

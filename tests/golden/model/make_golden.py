@@ -25,12 +25,28 @@ BOS, EOS = 1, 2
 
 VARIANTS = {
     "pre_tied_all": dict(
-        encoder_layers=2, decoder_layers=2, width=8, heads=2, inner=12, norm="pre", tied_embeddings="all",
-        attention_bias=False, vocabulary=13, seed=1,
+        encoder_layers=2,
+        decoder_layers=2,
+        width=8,
+        heads=2,
+        inner=12,
+        norm="pre",
+        tied_embeddings="all",
+        attention_bias=False,
+        vocabulary=13,
+        seed=1,
     ),
     "post_untied": dict(
-        encoder_layers=1, decoder_layers=2, width=6, heads=3, inner=10, norm="post", tied_embeddings="none",
-        attention_bias=True, vocabulary=11, seed=2,
+        encoder_layers=1,
+        decoder_layers=2,
+        width=6,
+        heads=3,
+        inner=10,
+        norm="post",
+        tied_embeddings="none",
+        attention_bias=True,
+        vocabulary=11,
+        seed=2,
     ),
 }
 # Pieces without <s> and </s>: unequal lengths, a one-piece source, an empty target, repeated ids.
@@ -143,13 +159,13 @@ class Model:
     def embed(self, table: str, ids: list[int]) -> torch.Tensor:
         width = self.c["width"]
         x = self.w[table][torch.tensor(ids)] * math.sqrt(width)
-        positions = torch.tensor([
+        positions = torch.tensor(
             [
-                (math.sin if i % 2 == 0 else math.cos)(p / 10000 ** (2 * (i // 2) / width))
-                for i in range(width)
-            ]
-            for p in range(len(ids))
-        ], dtype=torch.float64)
+                [(math.sin if i % 2 == 0 else math.cos)(p / 10000 ** (2 * (i // 2) / width)) for i in range(width)]
+                for p in range(len(ids))
+            ],
+            dtype=torch.float64,
+        )
         return x + positions
 
     def logits(self, source: list[int], target: list[int]) -> torch.Tensor:
@@ -157,10 +173,12 @@ class Model:
         memory = self.embed("embedding" if tied else "encoder.embedding", source)
         for i in range(self.c["encoder_layers"]):
             name = f"encoder.{i}"
-            memory = self.residual(name + ".attention_norm", memory,
-                                   lambda h: self.self_attention(name + ".attention", h, False))
-            memory = self.residual(name + ".feed_forward_norm", memory,
-                                   lambda h: self.feed_forward(name + ".feed_forward", h))
+            memory = self.residual(
+                name + ".attention_norm", memory, lambda h: self.self_attention(name + ".attention", h, False)
+            )
+            memory = self.residual(
+                name + ".feed_forward_norm", memory, lambda h: self.feed_forward(name + ".feed_forward", h)
+            )
         x = self.embed("embedding" if tied else "decoder.embedding", target)
         if self.c["norm"] == "pre":
             memory = self.norm("encoder.norm", memory)
@@ -168,8 +186,7 @@ class Model:
             name = f"decoder.{i}"
             x = self.residual(name + ".self_norm", x, lambda h: self.self_attention(name + ".self", h, True))
             x = self.residual(name + ".cross_norm", x, lambda h: self.cross_attention(name + ".cross", h, memory))
-            x = self.residual(name + ".feed_forward_norm", x,
-                              lambda h: self.feed_forward(name + ".feed_forward", h))
+            x = self.residual(name + ".feed_forward_norm", x, lambda h: self.feed_forward(name + ".feed_forward", h))
         if self.c["norm"] == "pre":
             x = self.norm("decoder.norm", x)
         return x @ self.w["embedding" if tied else "output"].T

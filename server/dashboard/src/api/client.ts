@@ -15,8 +15,10 @@ const addQuery = (path: string, query: string): string => `${path}${path.include
 
 /// The pages of a list.
 export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> {
-  for (let cursor: string | null = ''; cursor !== null;) {
-    const page: ListPage<T> = await getJson(addQuery(path, `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`));
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page: ListPage<T> = await getJson(
+      addQuery(path, `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`),
+    );
     yield page.items;
     cursor = page.next_cursor;
   }
@@ -33,22 +35,36 @@ export interface SeriesRange {
   x: 'step' | 'wall';
   from?: number;
   to?: number;
-  points?: number;  // max rows per series
+  points?: number; // max rows per series
 }
 
-const MIN_ROWS = 16;      // min rows requested from a series that costs too much
-const KEYS_A_REQUEST = 32;  // the server allows 64 keys and 4096 bytes of address
+const MIN_ROWS = 16; // min rows requested from a series that costs too much
+const KEYS_A_REQUEST = 32; // the server allows 64 keys and 4096 bytes of address
 
 function seriesOf(answer: SeriesAnswer): Series {
   const avg = answer.avg ?? answer.value ?? [];
-  return { step: answer.step, timeMs: answer.time_ms, avg, min: answer.min ?? avg, max: answer.max ?? avg,
-    total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
+  return {
+    step: answer.step,
+    timeMs: answer.time_ms,
+    avg,
+    min: answer.min ?? avg,
+    max: answer.max ?? avg,
+    total: answer.total,
+    sampled: answer.sampled,
+    nonFinite: answer.non_finite,
+  };
 }
 
 const tooExpensive = (error: unknown): boolean => error instanceof ApiError && error.code === 'query_too_expensive';
 
 /// If the server refuses the query's cost, splits the names in two halves, or quarters the rows of a single name.
-async function askSeries(run: string, names: readonly string[], range: SeriesRange, points: number, found: Map<string, Series>): Promise<void> {
+async function askSeries(
+  run: string,
+  names: readonly string[],
+  range: SeriesRange,
+  points: number,
+  found: Map<string, Series>,
+): Promise<void> {
   const query = new URLSearchParams({ x: range.x, points: String(points), agg: 'minmax' });
   if (range.from !== undefined) query.set('from', String(range.from));
   if (range.to !== undefined) query.set('to', String(range.to));
@@ -65,9 +81,13 @@ async function askSeries(run: string, names: readonly string[], range: SeriesRan
 }
 
 /// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has reported yet gives an empty series.
-export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
+export async function getSeries(
+  run: string,
+  names: readonly string[],
+  range: SeriesRange,
+): Promise<Map<string, Series>> {
   const found = new Map<string, Series>();
-  const distinct = [...new Set(names)];  // the server returns each name once
+  const distinct = [...new Set(names)]; // the server returns each name once
   for (let at = 0; at < distinct.length; at += KEYS_A_REQUEST) {
     await askSeries(run, distinct.slice(at, at + KEYS_A_REQUEST), range, range.points ?? 1200, found);
   }

@@ -1,6 +1,6 @@
 /// Whether the server answers, as observed by the page's requests.
 export interface Connection {
-  awaySinceMs: number | null;  // time of the first unanswered request; null while requests are answered
+  awaySinceMs: number | null; // time of the first unanswered request; null while requests are answered
   answeredAtMs: number | null; // time of the last response; null: never
 }
 

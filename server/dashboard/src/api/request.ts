@@ -23,8 +23,15 @@ export const isAbort = (error: unknown): boolean => error instanceof DOMExceptio
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(`${BASE}${path}`, { signal: page.signal, ...options,
-      headers: { Accept: 'application/json', ...(options.headers as Record<string, string> | undefined), ...authorization() } });
+    response = await fetch(`${BASE}${path}`, {
+      signal: page.signal,
+      ...options,
+      headers: {
+        Accept: 'application/json',
+        ...(options.headers as Record<string, string> | undefined),
+        ...authorization(),
+      },
+    });
   } catch (error) {
     if (isAbort(error)) throw error;
     unanswered();
@@ -40,7 +47,8 @@ export async function request(path: string, options: RequestInit = {}): Promise<
 /// server asks to retry shortly. `random` in [0, 1) adds jitter.
 export function pauseMs(error: unknown, tries: number, random: number): number | null {
   if (!(error instanceof ApiError) || tries >= TRIES || (error.retryAfterMs ?? 0) > LONGEST_PAUSE_MS) return null;
-  if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null)) return null;
+  if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null))
+    return null;
   const backOff = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
   return Math.max(error.retryAfterMs ?? 0, backOff * (0.5 + random));
 }
@@ -103,8 +111,12 @@ const randomKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /// Sends a change. A POST carries an Idempotency-Key, so that a retry has no second effect; other methods are idempotent.
-export async function sendJson<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown,
-  options: { ifMatch?: string | null } = {}): Promise<T | null> {
+export async function sendJson<T>(
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: unknown,
+  options: { ifMatch?: string | null } = {},
+): Promise<T | null> {
   const headers: Record<string, string> = {};
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (method === 'POST') headers['Idempotency-Key'] = randomKey();

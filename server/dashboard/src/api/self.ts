@@ -3,7 +3,10 @@ import type { TokenSelf } from './types';
 
 /// Descriptions of the scopes.
 const RIGHTS: Record<string, string> = {
-  read: 'read everything', ingest: 'report records of a run', operate: 'read, start and stop runs', admin: 'do everything',
+  read: 'read everything',
+  ingest: 'report records of a run',
+  operate: 'read, start and stop runs',
+  admin: 'do everything',
 };
 
 export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;

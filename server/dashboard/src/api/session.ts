@@ -21,7 +21,8 @@ function stores(): Storage[] {
 }
 
 /// The stored form of the token for all tabs, with its expiry.
-export const keptText = (value: string, nowMs: number): string => JSON.stringify({ token: value, until: nowMs + KEPT_DAYS * DAY_MS });
+export const keptText = (value: string, nowMs: number): string =>
+  JSON.stringify({ token: value, until: nowMs + KEPT_DAYS * DAY_MS });
 
 /// The token in a stored text; null if it has expired or is malformed.
 export function keptToken(text: string | null, nowMs: number): string | null {
@@ -52,7 +53,7 @@ export function startSession(): void {
   const [tab, browser] = stores();
   token = tab?.getItem(KEY) ?? null;
   const kept = keptToken(browser?.getItem(KEY) ?? null, Date.now());
-  if (token === null && kept !== null) setToken(kept, true);  // used again: kept for longer
+  if (token === null && kept !== null) setToken(kept, true); // used again: kept for longer
   const linked = splitToken(location.hash);
   if (!linked) return;
   history.replaceState(null, '', `${location.pathname}${location.search}${linked.rest}`);
@@ -133,7 +134,8 @@ export function setScope(value: string | null): void {
   window.dispatchEvent(new Event('scopechange'));
 }
 
-export const allows = (given: string | null, needed: Need): boolean => given === null || RANKING.indexOf(given) >= RANKING.indexOf(needed);
+export const allows = (given: string | null, needed: Need): boolean =>
+  given === null || RANKING.indexOf(given) >= RANKING.indexOf(needed);
 
 /// Whether to offer actions that need this scope. The server enforces scopes in any case.
 export const may = (needed: Need): boolean => allows(scope, needed);

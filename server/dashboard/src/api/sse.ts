@@ -18,7 +18,7 @@ export class EventStreamParser {
   feed(text: string): void {
     this.buffer += text;
     for (;;) {
-      const match = /\r\n|\n|\r(?!$)/.exec(this.buffer);  // a lone CR at the very end may be half of CRLF
+      const match = /\r\n|\n|\r(?!$)/.exec(this.buffer); // a lone CR at the very end may be half of CRLF
       if (!match) return;
       const line = this.buffer.slice(0, match.index);
       this.buffer = this.buffer.slice(match.index + match[0].length);

@@ -6,10 +6,10 @@ import { EventStreamParser, type ServerEvent } from './sse';
 
 export type StreamState = 'loading' | 'live' | 'reconnecting';
 
-const SILENCE_MS = 40_000;  // the server sends something every 15 s
+const SILENCE_MS = 40_000; // the server sends something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15_000;
-const STEADY_MS = 20_000;   // a stream that lasts this long resets the backoff
+const STEADY_MS = 20_000; // a stream that lasts this long resets the backoff
 
 /// The delay before reconnecting after `failures` in a row; at least the server's `retry`.
 export function reconnectMs(failures: number, retryMs: number | null, random: number): number {
@@ -26,8 +26,13 @@ export class EventStream {
   private retryMs: number | null = null;
   private failures = 0;
 
-  constructor(private readonly run: string | null, private readonly onEvent: (event: ServerEvent) => void,
-    private readonly onState: (state: StreamState) => void, private readonly onPoll: () => void, private readonly topics = '') {
+  constructor(
+    private readonly run: string | null,
+    private readonly onEvent: (event: ServerEvent) => void,
+    private readonly onState: (state: StreamState) => void,
+    private readonly onPoll: () => void,
+    private readonly topics = '',
+  ) {
     void this.loop();
   }
 

@@ -7,6 +7,12 @@ const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum ove
 /// A chart of any metric key.
 export function anyChart(key: string, aggregate: string): ChartDefinition {
   const format = formatOf(key);
-  return withEvents({ id: `key-${key}`, title: key, unit: OVER[aggregate] ?? aggregate, keys: () => [key],
-    axisFormat: tickOf(key), data: one(key, key, 'blue', format) });
+  return withEvents({
+    id: `key-${key}`,
+    title: key,
+    unit: OVER[aggregate] ?? aggregate,
+    keys: () => [key],
+    axisFormat: tickOf(key),
+    data: one(key, key, 'blue', format),
+  });
 }

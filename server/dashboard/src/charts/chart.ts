@@ -14,26 +14,26 @@ export interface ChartOptions {
   title: string;
   unit: string;
   axisFormat: Tick;
-  fileName: () => string;   // prefix of saved files' names
-  csv: (() => Promise<void>) | null;   // saves the chart's unsampled data; null: no CSV
+  fileName: () => string; // prefix of saved files' names
+  csv: (() => Promise<void>) | null; // saves the chart's unsampled data; null: no CSV
   onZoom: (range: [number, number] | null) => void;
-  onLog: ((log: boolean) => void) | null;   // null: a logarithmic axis makes no sense
+  onLog: ((log: boolean) => void) | null; // null: a logarithmic axis makes no sense
 }
 
 export interface ChartView {
   x: XMode;
-  range: [number, number];   // shown x range
-  full: [number, number];    // x range of all data
+  range: [number, number]; // shown x range
+  full: [number, number]; // x range of all data
   log: boolean;
   logX: boolean;
-  waiting: boolean;          // its data is still being loaded
+  waiting: boolean; // its data is still being loaded
 }
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
-const RIGHT_PX = 24;            // half of a long label under the last tick
-const FAR = 1 / 500;            // fraction of the shown range; a value farther from the cursor is labelled with its place
-const TABLE_AFTER_MS = 1500;   // min time between updates of the hidden table
+const RIGHT_PX = 24; // half of a long label under the last tick
+const FAR = 1 / 500; // fraction of the shown range; a value farther from the cursor is labelled with its place
+const TABLE_AFTER_MS = 1500; // min time between updates of the hidden table
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
 
 /// A chart: title, legend with the values under the cursor, plot. All charts of a page share the x axis and the cursor. A drag
@@ -59,18 +59,48 @@ export class Chart {
   constructor(private readonly options: ChartOptions) {
     const titleId = `chart-${options.id}`;
     const tool = (label: string, text: string, work: () => void): HTMLButtonElement =>
-      h('button', { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work }, text);
+      h(
+        'button',
+        { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work },
+        text,
+      );
     this.note = h('p', { class: 'chart-note', id: `${titleId}-note` });
     this.logButton = tool('log y axis', 'log', () => options.onLog?.(!this.view.log));
-    this.body = h('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-labelledby': titleId, 'aria-describedby': `${titleId}-note`,
-      'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape', onkeydown: (event: KeyboardEvent) => this.key(event) });
-    this.element = h('figure', { class: 'card chart', 'data-chart': options.id },
-      h('figcaption', {},
-        h('h3', { id: titleId }, options.title, options.unit ? [' ', h('span', { class: 'unit' }, options.unit)] : null),
-        h('span', { class: 'chart-tools' }, options.onLog && this.logButton,
+    this.body = h('div', {
+      class: 'plot',
+      tabindex: 0,
+      role: 'img',
+      'aria-labelledby': titleId,
+      'aria-describedby': `${titleId}-note`,
+      'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape',
+      onkeydown: (event: KeyboardEvent) => this.key(event),
+    });
+    this.element = h(
+      'figure',
+      { class: 'card chart', 'data-chart': options.id },
+      h(
+        'figcaption',
+        {},
+        h(
+          'h3',
+          { id: titleId },
+          options.title,
+          options.unit ? [' ', h('span', { class: 'unit' }, options.unit)] : null,
+        ),
+        h(
+          'span',
+          { class: 'chart-tools' },
+          options.onLog && this.logButton,
           options.csv ? tool('every value as CSV', 'CSV', () => void this.saveCsv()) : null,
-          tool('picture as PNG', 'PNG', () => void this.savePng()))),
-      this.legend.element, this.body, h('div', { class: 'chart-foot' }, this.note, this.near), this.spoken, this.table);
+          tool('picture as PNG', 'PNG', () => void this.savePng()),
+        ),
+      ),
+      this.legend.element,
+      this.body,
+      h('div', { class: 'chart-foot' }, this.note, this.near),
+      this.spoken,
+      this.table,
+    );
     this.resize = new ResizeObserver(() => this.fit());
   }
 
@@ -96,7 +126,10 @@ export class Chart {
     this.data = data;
     this.view = view;
     this.logButton.setAttribute('aria-pressed', String(view.log));
-    setText(this.note, data.lines.some(({ x }) => x.length > 0) ? data.note : view.waiting ? 'loading …' : 'no data yet');
+    setText(
+      this.note,
+      data.lines.some(({ x }) => x.length > 0) ? data.note : view.waiting ? 'loading …' : 'no data yet',
+    );
     if (shape !== this.shape || !this.plot) this.rebuild(shape);
     else this.plot.setData(this.columns());
     this.readOut();
@@ -126,10 +159,15 @@ export class Chart {
   private columns(): uPlot.AlignedData {
     const { lines } = this.data;
     if (lines.length === 0) return [[]];
-    const shown = lines.map(({ y }) => (this.view.log ? y.map((value) => (value !== null && value > 0 ? value : null)) : y));
+    const shown = lines.map(({ y }) =>
+      this.view.log ? y.map((value) => (value !== null && value > 0 ? value : null)) : y,
+    );
     if (lines.every(({ x }) => x === lines[0]!.x)) return [lines[0]!.x, ...shown];
     const tables = lines.map((line, index): uPlot.AlignedData => [line.x, shown[index]!]);
-    return uPlot.join(tables, lines.map(() => [0, 2]));
+    return uPlot.join(
+      tables,
+      lines.map(() => [0, 2]),
+    );
   }
 
   private plotOptions(): uPlot.Options {
@@ -138,16 +176,33 @@ export class Chart {
       width: Math.max(this.body.clientWidth, 240),
       height: HEIGHT,
       legend: { show: false },
-      scales: { x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.view.range }, y: yScale(lines, this.view.log) },
+      scales: {
+        x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.view.range },
+        y: yScale(lines, this.view.log),
+      },
       padding: [null, RIGHT_PX, null, null],
       axes: [xAxisOf(this.view.x, this.view.logX), yAxis(this.view.log, this.options.axisFormat)],
       series: [{}, ...lines.map(seriesOf)],
       bands: bandsOf(lines),
       cursor: {
         drag: { x: true, y: false, setScale: false, uni: 12 },
-        points: { size: 7, width: 1, stroke: () => color('panel'), fill: (_plot, series) => color(this.data.lines[series - 1]?.color ?? 'text') },
-        sync: { key: SYNC_KEY, scales: ['x', null], filters: { pub: (type) => type === 'mousemove' || type === 'mouseleave' } },
-        bind: { dblclick: () => () => { this.options.onZoom(null); return null; } },
+        points: {
+          size: 7,
+          width: 1,
+          stroke: () => color('panel'),
+          fill: (_plot, series) => color(this.data.lines[series - 1]?.color ?? 'text'),
+        },
+        sync: {
+          key: SYNC_KEY,
+          scales: ['x', null],
+          filters: { pub: (type) => type === 'mousemove' || type === 'mouseleave' },
+        },
+        bind: {
+          dblclick: () => () => {
+            this.options.onZoom(null);
+            return null;
+          },
+        },
       },
       hooks: {
         setSelect: [(plot) => this.select(plot)],
@@ -170,9 +225,17 @@ export class Chart {
     if (!plot) return;
     const { idx, left } = plot.cursor;
     const x = plot.data[0][idx ?? plot.data[0].length - 1] ?? 0;
-    this.legend.read(this.data, plot.data[0], plot.data.slice(1) as (number | null)[][], x, this.far, (at) => this.place(at));
-    setText(this.near, idx === null || idx === undefined || left === undefined || left < 0 ? ''
-      : [xText(this.view.x, plot.data[0][idx] ?? 0), ...marksNear(plot, this.data.marks, left).slice(0, 3)].join(' · '));
+    this.legend.read(this.data, plot.data[0], plot.data.slice(1) as (number | null)[][], x, this.far, (at) =>
+      this.place(at),
+    );
+    setText(
+      this.near,
+      idx === null || idx === undefined || left === undefined || left < 0
+        ? ''
+        : [xText(this.view.x, plot.data[0][idx] ?? 0), ...marksNear(plot, this.data.marks, left).slice(0, 3)].join(
+            ' · ',
+          ),
+    );
   }
 
   private get far(): number {
@@ -192,7 +255,9 @@ export class Chart {
     if (event.key === 'Escape') return this.options.onZoom(null);
     if (['+', '=', '-'].includes(event.key)) {
       event.preventDefault();
-      return this.options.onZoom(zoomed(this.view.range, plot.data[0][at]!, event.key === '-' ? 2 : 0.5, this.view.full));
+      return this.options.onZoom(
+        zoomed(this.view.range, plot.data[0][at]!, event.key === '-' ? 2 : 0.5, this.view.full),
+      );
     }
     const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: first, End: last }[event.key];
     if (target === undefined) return;
@@ -219,13 +284,51 @@ export class Chart {
     this.tableTimer = null;
     const plot = this.plot;
     if (!plot) return;
-    const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, xs: line.values ? line.x : plot.data[0], column: line.values ?? plot.data[at + 1] as (number | null)[] }] : []));
-    const read = ({ line, xs, column }: { line: Line; xs: ArrayLike<number>; column: (number | null)[] }, row: number): string =>
-      readLine(line, xs, column, plot.data[0][row]!, this.far, (at) => this.place(at));
-    replaceChildren(this.table, h('table', {}, h('caption', {}, `${this.options.title}, ${this.data.note}`),
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'at'), lines.map(({ line }) => h('th', { scope: 'col' }, line.label)))),
-      h('tbody', {}, spread(plot.data[0].length).map((row) => h('tr', {}, h('th', { scope: 'row' }, xText(this.view.x, plot.data[0][row]!)),
-        lines.map((line) => h('td', {}, read(line, row))))))));
+    const lines = this.data.lines.flatMap((line, at) =>
+      line.legend
+        ? [
+            {
+              line,
+              xs: line.values ? line.x : plot.data[0],
+              column: line.values ?? (plot.data[at + 1] as (number | null)[]),
+            },
+          ]
+        : [],
+    );
+    const read = (
+      { line, xs, column }: { line: Line; xs: ArrayLike<number>; column: (number | null)[] },
+      row: number,
+    ): string => readLine(line, xs, column, plot.data[0][row]!, this.far, (at) => this.place(at));
+    replaceChildren(
+      this.table,
+      h(
+        'table',
+        {},
+        h('caption', {}, `${this.options.title}, ${this.data.note}`),
+        h(
+          'thead',
+          {},
+          h(
+            'tr',
+            {},
+            h('th', { scope: 'col' }, 'at'),
+            lines.map(({ line }) => h('th', { scope: 'col' }, line.label)),
+          ),
+        ),
+        h(
+          'tbody',
+          {},
+          spread(plot.data[0].length).map((row) =>
+            h(
+              'tr',
+              {},
+              h('th', { scope: 'row' }, xText(this.view.x, plot.data[0][row]!)),
+              lines.map((line) => h('td', {}, read(line, row))),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   private async saveCsv(): Promise<void> {
@@ -240,10 +343,15 @@ export class Chart {
 
   private async savePng(): Promise<void> {
     const { savePicture } = await import('./picture');
-    if (!this.mounted) this.mount();                  // not in view before
+    if (!this.mounted) this.mount(); // not in view before
     if (!this.plot) this.rebuild(this.shape);
-    await savePicture(this.plot!.ctx.canvas, `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`, this.legend.entries(this.data),
-      this.data.note, `${this.options.fileName()}-${this.options.id.replace(/\W+/g, '-')}.png`);
+    await savePicture(
+      this.plot!.ctx.canvas,
+      `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`,
+      this.legend.entries(this.data),
+      this.data.note,
+      `${this.options.fileName()}-${this.options.id.replace(/\W+/g, '-')}.png`,
+    );
   }
 
   /// Resizes to the width of the container.

@@ -6,11 +6,11 @@ export type LineKind = 'line' | 'faint' | 'low' | 'high' | 'area' | 'points' | '
 
 export interface Line {
   label: string;
-  color: string;     // name of a colour of the style sheet
+  color: string; // name of a colour of the style sheet
   kind: LineKind;
   x: number[];
   y: Column;
-  values?: Column;   // values for the legend if y is a running sum
+  values?: Column; // values for the legend if y is a running sum
   legend: boolean;
   format: (value: number | null) => string;
 }
@@ -18,14 +18,14 @@ export interface Line {
 /// An event, drawn at its x on top of the plot.
 export interface Mark {
   x: number;
-  to?: number;       // x of its end, for an event with a duration
+  to?: number; // x of its end, for an event with a duration
   kind: 'non-finite' | 'alert' | 'checkpoint' | 'attempt';
   label: string;
 }
 
 export interface ChartData {
   lines: Line[];
-  note: string;      // how the data was sampled
+  note: string; // how the data was sampled
   marks: Mark[];
 }
 
@@ -40,7 +40,11 @@ export function spread(count: number, most = SPOKEN_ROWS): number[] {
 
 /// The row with the value nearest to `x`; `xs` are the ascending x of the column. This is how the cursor finds its row. Of two rows
 /// at the same distance, the later one; null if the column has no value.
-export function nearestRow(xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number): number | null {
+export function nearestRow(
+  xs: ArrayLike<number>,
+  column: readonly (number | null | undefined)[],
+  x: number,
+): number | null {
   let low = 0;
   let high = xs.length;
   while (low < high) {
@@ -58,8 +62,14 @@ export function nearestRow(xs: ArrayLike<number>, column: readonly (number | nul
 }
 
 /// A line's value nearest to `x`, with its place if it is more than `far` away. A limit has the same value everywhere.
-export function readLine(line: Line, xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number, far: number,
-  place: (x: number) => string): string {
+export function readLine(
+  line: Line,
+  xs: ArrayLike<number>,
+  column: readonly (number | null | undefined)[],
+  x: number,
+  far: number,
+  place: (x: number) => string,
+): string {
   const row = nearestRow(xs, column, x);
   if (row === null) return line.format(null);
   const away = line.kind !== 'limit' && Math.abs(xs[row]! - x) > far;
@@ -69,8 +79,8 @@ export function readLine(line: Line, xs: ArrayLike<number>, column: readonly (nu
 /// Isolated rows with a value, which a line alone would not show. Undefined rows belong to other lines.
 export function isolatedRows(column: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
-  let before: number | null = null;   // the row of the line before this one
-  let beforeKnown = false;            // and whether it has a value
+  let before: number | null = null; // the row of the line before this one
+  let beforeKnown = false; // and whether it has a value
   let alone: number | null = null;
   for (let row = 0; row < column.length; row += 1) {
     const value = column[row];
@@ -85,7 +95,12 @@ export function isolatedRows(column: ArrayLike<number | null | undefined>): numb
 }
 
 /// Range [from, to] scaled by `factor` around `center` and clamped to `full`; null if it covers all of `full`.
-export function zoomed(range: readonly [number, number], center: number, factor: number, full: readonly [number, number]): [number, number] | null {
+export function zoomed(
+  range: readonly [number, number],
+  center: number,
+  factor: number,
+  full: readonly [number, number],
+): [number, number] | null {
   const from = Math.max(full[0], center - (center - range[0]) * factor);
   const to = Math.min(full[1], center + (range[1] - center) * factor);
   return from <= full[0] && to >= full[1] ? null : [from, to];

@@ -8,10 +8,18 @@ export { heatMap } from '../lib/heat';
 const LABEL_PX = 92;
 const MARK_PX = 58;
 /// Colour names of the style sheet, from clearly faster than the median to much slower.
-const LEVELS: Record<number, string> = { '-2': 'heat-fast-2', '-1': 'heat-fast-1', 0: 'heat-0', 1: 'heat-1', 2: 'heat-2', 3: 'heat-3', 4: 'heat-4' };
+const LEVELS: Record<number, string> = {
+  '-2': 'heat-fast-2',
+  '-1': 'heat-fast-1',
+  0: 'heat-0',
+  1: 'heat-1',
+  2: 'heat-2',
+  3: 'heat-3',
+  4: 'heat-4',
+};
 
 export interface HeatText {
-  name: (rank: number) => string;               // "3 birch"
+  name: (rank: number) => string; // "3 birch"
   value: (value: number | null) => string;
 }
 
@@ -28,13 +36,51 @@ export class HeatStrip {
   private readonly resize = new ResizeObserver(() => this.draw());
 
   constructor(label: string) {
-    this.plot = h('div', { class: 'heat', tabindex: 0, role: 'img', 'aria-label': label, 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown',
-      onkeydown: (event: KeyboardEvent) => this.key(event), onpointermove: (event: PointerEvent) => this.point(event),
-      onpointerleave: () => this.choose(null) }, this.canvas);
-    const legend = [[-1, 'faster'], [0, 'equal'], [1, '> 1.05'], [2, '> 1.15'], [3, '> 1.3'], [4, '> 1.6 of the median']] as const;
-    this.element = h('div', {}, this.plot, h('p', { class: 'heat-legend muted' }, legend.map(([level, name]) =>
-      h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${LEVELS[level]}`, 'aria-hidden': 'true' }), name)),
-    h('span', {}, `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`)), this.said);
+    this.plot = h(
+      'div',
+      {
+        class: 'heat',
+        tabindex: 0,
+        role: 'img',
+        'aria-label': label,
+        'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown',
+        onkeydown: (event: KeyboardEvent) => this.key(event),
+        onpointermove: (event: PointerEvent) => this.point(event),
+        onpointerleave: () => this.choose(null),
+      },
+      this.canvas,
+    );
+    const legend = [
+      [-1, 'faster'],
+      [0, 'equal'],
+      [1, '> 1.05'],
+      [2, '> 1.15'],
+      [3, '> 1.3'],
+      [4, '> 1.6 of the median'],
+    ] as const;
+    this.element = h(
+      'div',
+      {},
+      this.plot,
+      h(
+        'p',
+        { class: 'heat-legend muted' },
+        legend.map(([level, name]) =>
+          h(
+            'span',
+            { class: 'legend-item' },
+            h('span', { class: `swatch swatch-${LEVELS[level]}`, 'aria-hidden': 'true' }),
+            name,
+          ),
+        ),
+        h(
+          'span',
+          {},
+          `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`,
+        ),
+      ),
+      this.said,
+    );
     this.resize.observe(this.plot);
   }
 
@@ -77,7 +123,11 @@ export class HeatStrip {
       ctx.fillText(this.text.name(row.rank), 0, top + this.rowPx / 2, LABEL_PX - 6);
       const marked = row.slowNow || row.straggling >= 0.1;
       ctx.fillStyle = color(marked ? 'bad' : 'muted');
-      ctx.fillText(`${row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`}${marked ? ' ▲' : ''}`, width - MARK_PX + 6, top + this.rowPx / 2);
+      ctx.fillText(
+        `${row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`}${marked ? ' ▲' : ''}`,
+        width - MARK_PX + 6,
+        top + this.rowPx / 2,
+      );
     });
     this.frame(ctx, width);
   }
@@ -95,7 +145,12 @@ export class HeatStrip {
     const left = this.left(this.cell.column, width);
     ctx.strokeStyle = color('text');
     ctx.lineWidth = 1.5;
-    ctx.strokeRect(left, this.cell.row * this.rowPx + 0.5, this.left(this.cell.column + 1, width) - left, this.rowPx - 1);
+    ctx.strokeRect(
+      left,
+      this.cell.row * this.rowPx + 0.5,
+      this.left(this.cell.column + 1, width) - left,
+      this.rowPx - 1,
+    );
   }
 
   private point(event: PointerEvent): void {
@@ -104,7 +159,11 @@ export class HeatStrip {
     const box = this.canvas.getBoundingClientRect();
     const share = (event.clientX - box.left - LABEL_PX) / (box.width - LABEL_PX - MARK_PX);
     const row = Math.floor((event.clientY - box.top) / this.rowPx);
-    this.choose(share >= 0 && share < 1 && row >= 0 && row < map.rows.length ? { row, column: Math.floor(share * map.columns) } : null);
+    this.choose(
+      share >= 0 && share < 1 && row >= 0 && row < map.rows.length
+        ? { row, column: Math.floor(share * map.columns) }
+        : null,
+    );
   }
 
   private key(event: KeyboardEvent): void {
@@ -113,8 +172,10 @@ export class HeatStrip {
     if (!map || !move || map.rows.length === 0) return;
     event.preventDefault();
     const at = this.cell ?? { row: 0, column: map.columns };
-    this.choose({ row: Math.min(Math.max(at.row + move[0]!, 0), map.rows.length - 1),
-      column: Math.min(Math.max(at.column + move[1]!, 0), map.columns - 1) });
+    this.choose({
+      row: Math.min(Math.max(at.row + move[0]!, 0), map.rows.length - 1),
+      column: Math.min(Math.max(at.column + move[1]!, 0), map.columns - 1),
+    });
   }
 
   private choose(cell: { row: number; column: number } | null): void {
@@ -132,12 +193,31 @@ export class HeatStrip {
     if (cell && row) {
       const from = map.from + cell.column * map.width;
       const ratio = row.ratios[cell.column] ?? null;
-      return setText(this.said, `rank ${this.text.name(row.rank)} · updates ${formatCount(Math.ceil(from))} to ${formatCount(Math.max(Math.ceil(from),
-        Math.ceil(from + map.width) - 1))} · ${this.text.value(row.values[cell.column] ?? null)}${ratio === null ? '' : ` · ${formatFixed(ratio, 2)}× the median`}`);
+      return setText(
+        this.said,
+        `rank ${this.text.name(row.rank)} · updates ${formatCount(Math.ceil(from))} to ${formatCount(
+          Math.max(Math.ceil(from), Math.ceil(from + map.width) - 1),
+        )} · ${this.text.value(row.values[cell.column] ?? null)}${ratio === null ? '' : ` · ${formatFixed(ratio, 2)}× the median`}`,
+      );
     }
-    const slow = map.rows.filter(({ straggling }) => straggling > 0).sort((a, b) => b.straggling - a.straggling).slice(0, 3);
-    setText(this.said, map.rows.length < 2 ? 'one rank: nothing to compare with' : slow.length === 0 ? 'no rank straggles'
-      : slow.map(({ rank, straggling, slowNow, lastSlow }) => `rank ${this.text.name(rank)} ${slowNow ? 'straggles: ' : 'straggled: '}above ${
-        STRAGGLES_ABOVE}× the median for ${formatPercent(straggling, 0)} of the time${slowNow ? '' : `, last at update ${formatCount(lastSlow)}`}`).join('; '));
+    const slow = map.rows
+      .filter(({ straggling }) => straggling > 0)
+      .sort((a, b) => b.straggling - a.straggling)
+      .slice(0, 3);
+    setText(
+      this.said,
+      map.rows.length < 2
+        ? 'one rank: nothing to compare with'
+        : slow.length === 0
+          ? 'no rank straggles'
+          : slow
+              .map(
+                ({ rank, straggling, slowNow, lastSlow }) =>
+                  `rank ${this.text.name(rank)} ${slowNow ? 'straggles: ' : 'straggled: '}above ${
+                    STRAGGLES_ABOVE
+                  }× the median for ${formatPercent(straggling, 0)} of the time${slowNow ? '' : `, last at update ${formatCount(lastSlow)}`}`,
+              )
+              .join('; '),
+    );
   }
 }

@@ -13,9 +13,14 @@ export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'a
 export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
 
-const CLOSE = 1 / 200;  // fraction of the series; closer marks are merged
+const CLOSE = 1 / 200; // fraction of the series; closer marks are merged
 
-interface Stretch { from: number; to: number; count: number; kind: string }
+interface Stretch {
+  from: number;
+  to: number;
+  count: number;
+  kind: string;
+}
 
 /// Ranges of steps with non-finite values; ranges closer than `gap` steps are merged. Each rank has its own entry for a step. The
 /// server returns at most NON_FINITE_TOLD entries; beyond, rows without a value extend the last range.
@@ -29,7 +34,11 @@ export function stretches(series: Pick<Series, 'step' | 'avg' | 'nonFinite'>, ga
   }
   const last = found.at(-1);
   if (last && series.nonFinite.length >= NON_FINITE_TOLD) {
-    for (let row = series.step.findIndex((step) => step > last.to); row >= 0 && row < series.step.length && series.avg[row] === null; row += 1) {
+    for (
+      let row = series.step.findIndex((step) => step > last.to);
+      row >= 0 && row < series.step.length && series.avg[row] === null;
+      row += 1
+    ) {
       last.count += series.step[row]! - last.to;
       last.to = series.step[row]!;
     }
@@ -43,12 +52,22 @@ const NON_FINITE_TOLD = 1000;
 export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] {
   const { step } = series;
   const place = (at: number): number => xOfStep(axis, series, at) ?? xValue(axis, at, series.timeMs.at(-1) ?? 0);
-  return stretches(series, Math.max(1, ((step.at(-1) ?? 0) - (step[0] ?? 0)) * CLOSE)).flatMap(({ from, to, count, kind }): Mark[] => {
-    if (step.length === 0) return [];
-    if (from === to) return [{ x: place(from), kind: 'non-finite', label: `${whose}${kind} at update ${formatCount(from)}` }];
-    const what = count === to - from + 1 ? 'not finite' : `${formatCount(count)} not finite`;
-    return [{ x: place(from), to: place(to), kind: 'non-finite', label: `${whose}${what}, ${formatCount(from)} to ${formatCount(to)}` }];
-  });
+  return stretches(series, Math.max(1, ((step.at(-1) ?? 0) - (step[0] ?? 0)) * CLOSE)).flatMap(
+    ({ from, to, count, kind }): Mark[] => {
+      if (step.length === 0) return [];
+      if (from === to)
+        return [{ x: place(from), kind: 'non-finite', label: `${whose}${kind} at update ${formatCount(from)}` }];
+      const what = count === to - from + 1 ? 'not finite' : `${formatCount(count)} not finite`;
+      return [
+        {
+          x: place(from),
+          to: place(to),
+          kind: 'non-finite',
+          label: `${whose}${what}, ${formatCount(from)} to ${formatCount(to)}`,
+        },
+      ];
+    },
+  );
 }
 
 /// Marks for the run's alerts and new attempts, the same on every chart.
@@ -58,8 +77,12 @@ export function eventMarks(run: RunData): Mark[] {
     const x = xOfTime(run.axis, series, Date.parse(time));
     return x === null ? [] : [{ x, kind, label }];
   };
-  return [...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
-    ...run.attempts.flatMap(({ attempt, started_at }) => (attempt > 1 && started_at ? place('attempt', `attempt ${attempt}`, started_at) : []))];
+  return [
+    ...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
+    ...run.attempts.flatMap(({ attempt, started_at }) =>
+      attempt > 1 && started_at ? place('attempt', `attempt ${attempt}`, started_at) : [],
+    ),
+  ];
 }
 
 export function checkpointMarks(run: RunData): Mark[] {
@@ -70,7 +93,14 @@ export function checkpointMarks(run: RunData): Mark[] {
 }
 
 /// The smoothed curve, the raw one faint behind it, and the min/max band if the series is sampled.
-export function smoothed(run: RunData, view: ViewState, name: string, label: string, color: string, format: Format): ChartData {
+export function smoothed(
+  run: RunData,
+  view: ViewState,
+  name: string,
+  label: string,
+  color: string,
+  format: Format,
+): ChartData {
   const series = run.series.get(name);
   const x = xColumn(run.axis, series);
   const line = (kind: Line['kind'], y: Column, legend = false): Line => ({ label, color, kind, x, y, legend, format });
@@ -81,38 +111,94 @@ export function smoothed(run: RunData, view: ViewState, name: string, label: str
 }
 
 /// One curve per held-out set: a measure of its evaluations, times `scale`.
-export function evalLines(run: RunData, pick: EvalKey, label: string, colors: readonly string[], format: Format, scale = 1): Line[] {
+export function evalLines(
+  run: RunData,
+  pick: EvalKey,
+  label: string,
+  colors: readonly string[],
+  format: Format,
+  scale = 1,
+): Line[] {
   const known = run.evals.filter((row) => row[pick] !== null && row[pick] !== undefined);
   const sets = [...new Set(known.map(({ set }) => set))];
   return sets.map((set, at) => {
     const rows: Evaluation[] = known.filter((row) => row.set === set);
-    return { label: sets.length > 1 ? `${label} (${set})` : label, color: colors[at % colors.length]!, kind: 'points', legend: true, format,
-      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)), y: rows.map((row) => (typeof row[pick] === 'number' ? row[pick] * scale : null)) };
+    return {
+      label: sets.length > 1 ? `${label} (${set})` : label,
+      color: colors[at % colors.length]!,
+      kind: 'points',
+      legend: true,
+      format,
+      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)),
+      y: rows.map((row) => (typeof row[pick] === 'number' ? row[pick] * scale : null)),
+    };
   });
 }
 
-export interface Layer { name: string; label: string; color: string }
+export interface Layer {
+  name: string;
+  label: string;
+  color: string;
+}
 
 /// Stacked layers, given from the bottom up and drawn from the top down, so that each covers the lower part of the one above. All
 /// are smoothed alike, so that they still add up to `whole` (the last line).
-export function stacked(run: RunData, view: ViewState, layers: readonly Layer[], whole: Layer, format: Format): ChartData {
+export function stacked(
+  run: RunData,
+  view: ViewState,
+  layers: readonly Layer[],
+  whole: Layer,
+  format: Format,
+): ChartData {
   const top = run.series.get(whole.name);
-  const columns = alignOnFirst([top, ...layers.map(({ name }) => run.series.get(name))]).slice(1)
+  const columns = alignOnFirst([top, ...layers.map(({ name }) => run.series.get(name))])
+    .slice(1)
     .map((column) => ema(column, view.smoothing));
   const sums = stack(columns);
   const x = xColumn(run.axis, top);
-  const areas = layers.map(({ label, color }, at): Line => ({ label, color, kind: 'area', x, y: sums[at]!, values: columns[at]!,
-    legend: true, format })).reverse();
-  const edge: Line = { label: whole.label, color: whole.color, kind: 'line', x, y: ema(top.avg, view.smoothing), legend: true, format };
+  const areas = layers
+    .map(
+      ({ label, color }, at): Line => ({
+        label,
+        color,
+        kind: 'area',
+        x,
+        y: sums[at]!,
+        values: columns[at]!,
+        legend: true,
+        format,
+      }),
+    )
+    .reverse();
+  const edge: Line = {
+    label: whole.label,
+    color: whole.color,
+    kind: 'line',
+    x,
+    y: ema(top.avg, view.smoothing),
+    legend: true,
+    format,
+  };
   return { lines: [...areas, edge], note: noteOf(top, view).replace('min/avg/max', 'averages'), marks: [] };
 }
 
 /// Plain averages of several series side by side.
 export function sideBySide(run: RunData, view: ViewState, lines: readonly Layer[], format: Format): ChartData {
   const first = lines[0] ? run.series.get(lines[0].name) : null;
-  return { marks: [], note: first ? noteOf(first, view).replace('min/avg/max', 'averages') : '',
+  return {
+    marks: [],
+    note: first ? noteOf(first, view).replace('min/avg/max', 'averages') : '',
     lines: lines.map(({ name, label, color }): Line => {
       const series = run.series.get(name);
-      return { label, color, kind: 'line', legend: true, format, x: xColumn(run.axis, series), y: ema(series.avg, view.smoothing) };
-    }) };
+      return {
+        label,
+        color,
+        kind: 'line',
+        legend: true,
+        format,
+        x: xColumn(run.axis, series),
+        y: ema(series.avg, view.smoothing),
+      };
+    }),
+  };
 }

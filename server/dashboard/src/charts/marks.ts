@@ -2,7 +2,12 @@ import type uPlot from 'uplot';
 import type { Mark } from './chart_data';
 import { color } from './theme';
 
-const COLORS: Record<Mark['kind'], string> = { 'non-finite': 'bad', alert: 'warn', checkpoint: 'teal', attempt: 'gray' };
+const COLORS: Record<Mark['kind'], string> = {
+  'non-finite': 'bad',
+  alert: 'warn',
+  checkpoint: 'teal',
+  attempt: 'gray',
+};
 const NEAR_PX = 6;
 
 /// Draws marks: triangles at the top for faults, diamonds at the bottom for checkpoints, dashed lines for new attempts.
@@ -22,7 +27,13 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
     if (kind === 'checkpoint') {
       const bottom = bbox.top + bbox.height;
       const size = 3.5 * unit;
-      for (const [dx, dy] of [[0, -2], [1, -1], [0, 0], [-1, -1]] as const) ctx.lineTo(left + dx * size, bottom + dy * size);
+      for (const [dx, dy] of [
+        [0, -2],
+        [1, -1],
+        [0, 0],
+        [-1, -1],
+      ] as const)
+        ctx.lineTo(left + dx * size, bottom + dy * size);
       ctx.fill();
       continue;
     }
@@ -44,7 +55,7 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   ctx.restore();
 }
 
-const BAND_PX = 3;  // min width
+const BAND_PX = 3; // min width
 
 /// A shaded stretch of the plot with its label at the top, if there is space.
 function drawBand({ ctx, bbox }: uPlot, from: number, to: number, tint: string, label: string): void {
@@ -62,10 +73,13 @@ function drawBand({ ctx, bbox }: uPlot, from: number, to: number, tint: string, 
   ctx.textBaseline = 'top';
   const space = 4 * unit;
   const lines = label.split(', ');
-  if (lines.every((line) => ctx.measureText(line).width + 2 * space <= width)) lines.forEach((line, at) => ctx.fillText(line, left + space, bbox.top + (6 + 14 * at) * unit));
+  if (lines.every((line) => ctx.measureText(line).width + 2 * space <= width))
+    lines.forEach((line, at) => ctx.fillText(line, left + space, bbox.top + (6 + 14 * at) * unit));
 }
 
 /// The labels of the marks under the cursor.
 export function marksNear(plot: uPlot, marks: readonly Mark[], left: number): string[] {
-  return marks.filter(({ x, to = x }) => left >= plot.valToPos(x, 'x') - NEAR_PX && left <= plot.valToPos(to, 'x') + NEAR_PX).map(({ label }) => label);
+  return marks
+    .filter(({ x, to = x }) => left >= plot.valToPos(x, 'x') - NEAR_PX && left <= plot.valToPos(to, 'x') + NEAR_PX)
+    .map(({ label }) => label);
 }

@@ -10,7 +10,13 @@ export interface PictureLegend {
 const MARGIN = 12;
 
 /// The plot with its title, legend and note as a PNG, in the colours of the page.
-export async function savePicture(plot: HTMLCanvasElement, title: string, legend: readonly PictureLegend[], note: string, name: string): Promise<void> {
+export async function savePicture(
+  plot: HTMLCanvasElement,
+  title: string,
+  legend: readonly PictureLegend[],
+  note: string,
+  name: string,
+): Promise<void> {
   const unit = devicePixelRatio;
   const canvas = document.createElement('canvas');
   const lineHeight = 18;

@@ -13,7 +13,14 @@ export function axisOf(options: uPlot.Axis): uPlot.Axis {
 }
 
 /// Draws points for isolated values between gaps.
-const alone = (stroke: string): uPlot.Series.Points => ({ show: true, size: 5, width: 0, fill: stroke, stroke, filter: (plot, series) => isolatedRows(plot.data[series] ?? []) });
+const alone = (stroke: string): uPlot.Series.Points => ({
+  show: true,
+  size: 5,
+  width: 0,
+  fill: stroke,
+  stroke,
+  filter: (plot, series) => isolatedRows(plot.data[series] ?? []),
+});
 
 export function seriesOf(line: Line): uPlot.Series {
   const stroke = color(line.color);
@@ -25,7 +32,7 @@ export function seriesOf(line: Line): uPlot.Series {
       return { ...base, stroke: `${stroke}52`, width: 1 };
     case 'low':
     case 'high':
-      return { ...base, stroke: `${stroke}73`, width: 0.75 };  // thin edges, so that a spike of one step stays visible
+      return { ...base, stroke: `${stroke}73`, width: 0.75 }; // thin edges, so that a spike of one step stays visible
     case 'area':
       return { ...base, stroke, width: 0.5, fill: stroke, points: alone(stroke) };
     case 'points':
@@ -57,20 +64,33 @@ export function logLabels(ticks: readonly (number | null)[]): (number | null)[] 
 }
 
 export function logAxis(log: boolean): uPlot.Axis {
-  return log ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) } : {};
+  return log
+    ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) }
+    : {};
 }
 
-const labels = (log: boolean, write: Tick): uPlot.Axis => ({ values: (_plot, ticks, _axis, _space, step) =>
-  ticks.map((tick) => (tick === null ? '' : write(tick, log ? logStep(tick) : step))) });
+const labels = (log: boolean, write: Tick): uPlot.Axis => ({
+  values: (_plot, ticks, _axis, _space, step) =>
+    ticks.map((tick) => (tick === null ? '' : write(tick, log ? logStep(tick) : step))),
+});
 
 /// The y axis.
-export const yAxis = (log: boolean, write: Tick): uPlot.Axis => axisOf({ ...logAxis(log), ...labels(log, write), size: 60, space: 34 });
+export const yAxis = (log: boolean, write: Tick): uPlot.Axis =>
+  axisOf({ ...logAxis(log), ...labels(log, write), size: 60, space: 34 });
 
 /// The x axis. Times have ticks at round seconds, minutes, hours and days.
 export function xAxisOf(mode: XMode, log: boolean): uPlot.Axis {
   const times: uPlot.Axis = mode !== 'elapsed' && mode !== 'wall' ? {} : { incrs: [...TIME_STEPS] };
-  if (mode === 'wall') times.splits = (_plot, _axis, from, to, step) => clockTicks(from, to, step, -60 * new Date(from * 1000).getTimezoneOffset());
-  return axisOf({ ...times, ...logAxis(log), ...labels(log, (value, step) => xTick(mode, value, step)), size: 30, space: 64 });
+  if (mode === 'wall')
+    times.splits = (_plot, _axis, from, to, step) =>
+      clockTicks(from, to, step, -60 * new Date(from * 1000).getTimezoneOffset());
+  return axisOf({
+    ...times,
+    ...logAxis(log),
+    ...labels(log, (value, step) => xTick(mode, value, step)),
+    size: 30,
+    space: 64,
+  });
 }
 
 const LOG_MARGIN = 1.12;
@@ -84,6 +104,7 @@ export function yScale(lines: readonly Line[], log: boolean): uPlot.Scale {
 
 /// The min/max band of each pair of edges.
 export function bandsOf(lines: readonly Line[]): uPlot.Band[] {
-  return lines.flatMap((line, at) => (line.kind === 'low'
-    ? [{ series: [at + 2, at + 1] as [number, number], fill: `${color(line.color)}2e` }] : []));
+  return lines.flatMap((line, at) =>
+    line.kind === 'low' ? [{ series: [at + 2, at + 1] as [number, number], fill: `${color(line.color)}2e` }] : [],
+  );
 }

@@ -1,7 +1,9 @@
-const known = new Map<string, string>();  // cache: each lookup in the style sheet forces a layout
+const known = new Map<string, string>(); // cache: each lookup in the style sheet forces a layout
 
 function isDark(scheme: string): boolean {
-  return scheme.includes('light') && scheme.includes('dark') ? matchMedia('(prefers-color-scheme: dark)').matches : scheme.includes('dark');
+  return scheme.includes('light') && scheme.includes('dark')
+    ? matchMedia('(prefers-color-scheme: dark)').matches
+    : scheme.includes('dark');
 }
 
 /// A colour from the style sheet, where each is light-dark(#…, #…), so that charts follow the theme.
@@ -10,7 +12,7 @@ export function color(name: string): string {
   if (found === undefined) {
     const style = getComputedStyle(document.documentElement);
     const [light = '#888888', dark = light] = style.getPropertyValue(`--${name}`).match(/#\w+/g) ?? [];
-    known.set(name, found = isDark(style.colorScheme) ? dark : light);
+    known.set(name, (found = isDark(style.colorScheme) ? dark : light));
   }
   return found;
 }

@@ -1,5 +1,15 @@
 import { getAll, getJson } from '../api/client';
-import type { AlertItem, Attempt, Checkpoint, Evaluation, MetricKey, Rank, Run, Transition, Verdict } from '../api/types';
+import type {
+  AlertItem,
+  Attempt,
+  Checkpoint,
+  Evaluation,
+  MetricKey,
+  Rank,
+  Run,
+  Transition,
+  Verdict,
+} from '../api/types';
 import { ema } from '../lib/ema';
 import { fileStem } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
@@ -8,29 +18,63 @@ import { trendOf, type Trend } from '../lib/trend';
 import type { XAxis } from '../lib/x_axis';
 import { SeriesStore, type Window } from './series_store';
 
-export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
+export const PARTS = [
+  'data_ms',
+  'forward_ms',
+  'backward_ms',
+  'exposed_communication_ms',
+  'optimizer_ms',
+  'other_ms',
+] as const;
 
 /// The series that the summary needs, whichever charts are in view.
 const SUMMARY_KEYS = ['loss', 'target_tokens_per_second'];
 
 /// A separately fetched part of the data. `tail`: rows newer than the loaded ones; `series`: all needed series; `missing`: series
 /// of charts that came into view.
-export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' |
-  'tail' | 'missing' | 'series';
+export type Part =
+  | 'run'
+  | 'ranks'
+  | 'evals'
+  | 'checkpoints'
+  | 'keys'
+  | 'verdict'
+  | 'alerts'
+  | 'transitions'
+  | 'tail'
+  | 'missing'
+  | 'series';
 
-export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions',
-  'series'];
+export const ALL_PARTS: readonly Part[] = [
+  'run',
+  'ranks',
+  'evals',
+  'checkpoints',
+  'keys',
+  'verdict',
+  'alerts',
+  'transitions',
+  'series',
+];
 
 /// The parts to fetch after a server event.
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
-    case 'metrics': case 'gap': return ['run', 'tail'];
-    case 'state': return ['run', 'ranks', 'transitions', 'verdict', 'keys'];  // polls end with the run
-    case 'eval': return ['run', 'evals'];
-    case 'checkpoint': return ['checkpoints'];
-    case 'alert': return ['alerts'];
-    case 'log': return [];
-    default: return ALL_PARTS;
+    case 'metrics':
+    case 'gap':
+      return ['run', 'tail'];
+    case 'state':
+      return ['run', 'ranks', 'transitions', 'verdict', 'keys']; // polls end with the run
+    case 'eval':
+      return ['run', 'evals'];
+    case 'checkpoint':
+      return ['checkpoints'];
+    case 'alert':
+      return ['alerts'];
+    case 'log':
+      return [];
+    default:
+      return ALL_PARTS;
   }
 }
 
@@ -39,9 +83,9 @@ const itemsOf = async <T>(path: string): Promise<T[]> => (await getJson<{ items:
 /// All data of a run's page.
 export class RunData {
   run: Run | null = null;
-  runAtMs = 0;    // when `run` was received, by this browser's clock
+  runAtMs = 0; // when `run` was received, by this browser's clock
   ranksAtMs = 0;
-  revision = 0;   // grows with each load
+  revision = 0; // grows with each load
   evals: Evaluation[] = [];
   ranks: Rank[] = [];
   checkpoints: Checkpoint[] = [];
@@ -50,12 +94,16 @@ export class RunData {
   alerts: AlertItem[] = [];
   transitions: Transition[] = [];
   attempts: Attempt[] = [];
-  trend: Trend | null = null;  // of the loss; frozen while zoomed
-  private wholeLoss: Series | null = null;  // the loss of the whole run; frozen while zoomed
+  trend: Trend | null = null; // of the loss; frozen while zoomed
+  private wholeLoss: Series | null = null; // the loss of the whole run; frozen while zoomed
   readonly series: SeriesStore;
 
   /// `charted` returns the series that the charts in view need.
-  constructor(readonly id: string, private readonly view: ViewState, charted: (data: RunData) => Iterable<string>) {
+  constructor(
+    readonly id: string,
+    private readonly view: ViewState,
+    charted: (data: RunData) => Iterable<string>,
+  ) {
     this.series = new SeriesStore(id, () => new Set([...SUMMARY_KEYS, ...charted(this)]), SUMMARY_KEYS);
   }
 
@@ -74,7 +122,11 @@ export class RunData {
 
   /// The newest loss, smoothed like the charts.
   get smoothedLoss(): number | null {
-    return (this.wholeLoss ? ema(this.wholeLoss.avg, this.view.smoothing).findLast((value) => value !== null) : null) ?? this.run?.loss ?? null;
+    return (
+      (this.wholeLoss ? ema(this.wholeLoss.avg, this.view.smoothing).findLast((value) => value !== null) : null) ??
+      this.run?.loss ??
+      null
+    );
   }
 
   get window(): Window {
@@ -87,7 +139,10 @@ export class RunData {
 
   /// The currently best checkpoint. A checkpoint's own `best` says only that it was the best when written.
   get bestCheckpoint(): Checkpoint | undefined {
-    return this.checkpoints.find(({ update }) => update === this.run?.best?.update) ?? this.checkpoints.find(({ best }) => best);
+    return (
+      this.checkpoints.find(({ update }) => update === this.run?.best?.update) ??
+      this.checkpoints.find(({ best }) => best)
+    );
   }
 
   key(name: string): MetricKey | undefined {
@@ -112,12 +167,15 @@ export class RunData {
   async load(parts: ReadonlySet<Part>, told: (share: number) => void = () => undefined): Promise<void> {
     const attempt = this.run?.attempt;
     let done = 0;
-    await Promise.all([...parts].map(async (part) => {
-      await this.loadFact(part);
-      told((done += 1) / (parts.size + 1));
-    }));
+    await Promise.all(
+      [...parts].map(async (part) => {
+        await this.loadFact(part);
+        told((done += 1) / (parts.size + 1));
+      }),
+    );
     const update = this.run?.update ?? 0;
-    if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt)) await this.series.load(this.window, update);
+    if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt))
+      await this.series.load(this.window, update);
     else {
       if (parts.has('missing')) await this.series.loadMissing(this.window);
       if (parts.has('tail')) await this.series.loadTail(this.window, update);
@@ -140,13 +198,26 @@ export class RunData {
         this.ranks = await getAll<Rank>(`${path}/ranks`);
         this.ranksAtMs = Date.now();
         break;
-      case 'evals': this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update); break;
-      case 'checkpoints': this.checkpoints = await getAll<Checkpoint>(`${path}/checkpoints`); break;
-      case 'keys': this.keys = await itemsOf<MetricKey>(`${path}/metrics`); break;
-      case 'verdict': this.verdict = await getJson<Verdict>(`${path}/verdict`); break;
-      case 'alerts': this.alerts = await itemsOf<AlertItem>(`/alerts?run=${this.id}`); break;
+      case 'evals':
+        this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update);
+        break;
+      case 'checkpoints':
+        this.checkpoints = await getAll<Checkpoint>(`${path}/checkpoints`);
+        break;
+      case 'keys':
+        this.keys = await itemsOf<MetricKey>(`${path}/metrics`);
+        break;
+      case 'verdict':
+        this.verdict = await getJson<Verdict>(`${path}/verdict`);
+        break;
+      case 'alerts':
+        this.alerts = await itemsOf<AlertItem>(`/alerts?run=${this.id}`);
+        break;
       case 'transitions':
-        [this.transitions, this.attempts] = await Promise.all([itemsOf<Transition>(`${path}/transitions?limit=500`), itemsOf<Attempt>(`${path}/attempts`)]);
+        [this.transitions, this.attempts] = await Promise.all([
+          itemsOf<Transition>(`${path}/transitions?limit=500`),
+          itemsOf<Attempt>(`${path}/attempts`),
+        ]);
         break;
     }
   }

@@ -6,7 +6,7 @@ const FRESH_MS = 10_000;
 
 interface Kept<T> {
   value: T | null;
-  mark: string;     // version of the run when it was fetched
+  mark: string; // version of the run when it was fetched
   atMs: number;
   waiting: boolean;
 }
@@ -19,24 +19,44 @@ export class RunDetails {
   private readonly waiters: (() => void)[] = [];
   private active = 0;
 
-  constructor(private readonly onChange: () => void, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly onChange: () => void,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   /// Null while it is being fetched.
   config(run: Run): ReadonlyMap<string, string> | null {
     return this.get(this.configs, run, `${run.attempt}`, 0, async () => {
-      const [{ config }, { flatten }] = await Promise.all([getJson<Run>(`/runs/${run.id}`), import('../lib/config_tree')]);
+      const [{ config }, { flatten }] = await Promise.all([
+        getJson<Run>(`/runs/${run.id}`),
+        import('../lib/config_tree'),
+      ]);
       return flatten(config ?? '');
     });
   }
 
   metrics(run: Run): ReadonlyMap<string, MetricKey> | null {
-    return this.get(this.keys, run, `${run.attempt} ${run.update}`, FRESH_MS, async () =>
-      new Map((await getJson<{ items: MetricKey[] }>(`/runs/${run.id}/metrics`)).items.map((item) => [item.key, item])));
+    return this.get(
+      this.keys,
+      run,
+      `${run.attempt} ${run.update}`,
+      FRESH_MS,
+      async () =>
+        new Map(
+          (await getJson<{ items: MetricKey[] }>(`/runs/${run.id}/metrics`)).items.map((item) => [item.key, item]),
+        ),
+    );
   }
 
   /// Fetches a value again if the run's mark has changed and the value is older than `freshMs`; returns the old one meanwhile.
   /// Retries failed requests after FRESH_MS.
-  private get<T>(kept: Map<string, Kept<T>>, run: Run, mark: string, freshMs: number, fetch: () => Promise<T>): T | null {
+  private get<T>(
+    kept: Map<string, Kept<T>>,
+    run: Run,
+    mark: string,
+    freshMs: number,
+    fetch: () => Promise<T>,
+  ): T | null {
     let entry = kept.get(run.id);
     if (!entry) kept.set(run.id, (entry = { value: null, mark: '', atMs: -Infinity, waiting: false }));
     const pauseMs = entry.value === null ? FRESH_MS : freshMs;

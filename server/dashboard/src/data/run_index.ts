@@ -12,9 +12,9 @@ const AGAIN_MS = 2000;
 /// while the page is visible.
 export class RunIndex {
   readonly runs = new Map<string, Run>();
-  atMs = 0;          // time of the newest response
-  complete = false;  // everything is loaded
-  cut = false;       // the server has more runs than this page keeps
+  atMs = 0; // time of the newest response
+  complete = false; // everything is loaded
+  cut = false; // the server has more runs than this page keeps
   private closed = false;
   private failing = false;
   private stream: EventStream | null = null;
@@ -22,7 +22,10 @@ export class RunIndex {
   private readonly timers: ReturnType<typeof setInterval>[] = [];
 
   /// Calls `onChange` after every change of the runs, and `onState` with the state of the connection.
-  constructor(private readonly onChange: () => void, private readonly onState: (state: StreamState) => void) {
+  constructor(
+    private readonly onChange: () => void,
+    private readonly onState: (state: StreamState) => void,
+  ) {
     void this.start();
   }
 
@@ -66,16 +69,25 @@ export class RunIndex {
   private follow(): void {
     if (this.stream) return;
     const pollNewest = (): void => void this.poll(`/runs?limit=${FIRST_PAGE}`);
-    this.stream = new EventStream(null, (event) => {
-      if (event.event === 'state') {
-        this.take(JSON.parse(event.data) as Run);
-        this.onChange();
-      } else if (event.event === 'reset') pollNewest();
-    }, (state) => {
-      this.streamState = state;
-      this.tell();
-    }, pollNewest, 'state');
-    this.timers.push(setInterval(() => void this.pollRunning(), RUNNING_MS), setInterval(pollNewest, NEWEST_MS));
+    this.stream = new EventStream(
+      null,
+      (event) => {
+        if (event.event === 'state') {
+          this.take(JSON.parse(event.data) as Run);
+          this.onChange();
+        } else if (event.event === 'reset') pollNewest();
+      },
+      (state) => {
+        this.streamState = state;
+        this.tell();
+      },
+      pollNewest,
+      'state',
+    );
+    this.timers.push(
+      setInterval(() => void this.pollRunning(), RUNNING_MS),
+      setInterval(pollNewest, NEWEST_MS),
+    );
   }
 
   private pollRunning(): Promise<void> | void {

@@ -2,7 +2,7 @@ import { getSeries } from '../api/client';
 import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
 import { rangeOnServer, TokenClock, type XAxis } from '../lib/x_axis';
 
-const MAX_ROWS = 2400;     // a series that live rows extend beyond this is sampled again
+const MAX_ROWS = 2400; // a series that live rows extend beyond this is sampled again
 const CLOCK_ROWS = 400;
 const CLOCK_KEY = 'update_target_tokens';
 const RECENT_UPDATES = 50;
@@ -21,7 +21,11 @@ export class SeriesStore {
   private generation = 0;
 
   /// `wanted` returns the series needed now; `recent` are those that the summary needs for any window.
-  constructor(private readonly run: string, private readonly wanted: () => ReadonlySet<string>, private readonly recent: readonly string[]) {}
+  constructor(
+    private readonly run: string,
+    private readonly wanted: () => ReadonlySet<string>,
+    private readonly recent: readonly string[],
+  ) {}
 
   /// Whether the series has been fetched. It may be empty.
   has(name: string): boolean {
@@ -67,7 +71,7 @@ export class SeriesStore {
     const names = [...this.wanted()].filter((name) => this.series.has(name));
     const newer = await getSeries(this.run, names, { x: 'step', from: nextStep(names.map((name) => this.get(name))) });
     if (generation !== this.generation) return;
-    let incomplete = false;  // a series that was empty may begin before `from`
+    let incomplete = false; // a series that was empty may begin before `from`
     let longest = 0;
     for (const [name, tail] of newer) {
       const before = this.get(name);
@@ -86,7 +90,11 @@ export class SeriesStore {
   }
 
   private async loadRecent(lastStep: number): Promise<void> {
-    this.recentRows = await getSeries(this.run, this.recent, { x: 'step', from: Math.max(0, lastStep - RECENT_UPDATES), points: 100 });
+    this.recentRows = await getSeries(this.run, this.recent, {
+      x: 'step',
+      from: Math.max(0, lastStep - RECENT_UPDATES),
+      points: 100,
+    });
   }
 
   private takeRecent(): void {

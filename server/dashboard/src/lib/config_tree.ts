@@ -10,7 +10,11 @@ export function flatten(yaml: string): Map<string, string> {
     if (!dash && (text === '' || text.startsWith('#') || text === '---')) continue;
     let indent = space.length;
     if (dash) {
-      while (path.length > 0 && (path.at(-1)!.indent > indent || (path.at(-1)!.indent === indent && /^\d+$/.test(path.at(-1)!.name)))) path.pop();
+      while (
+        path.length > 0 &&
+        (path.at(-1)!.indent > indent || (path.at(-1)!.indent === indent && /^\d+$/.test(path.at(-1)!.name)))
+      )
+        path.pop();
       const owner = path.at(-1);
       path.push({ indent, name: String(owner ? owner.next++ : leaves.size), next: 0 });
       indent += dash.length;
@@ -30,14 +34,15 @@ export function flatten(yaml: string): Map<string, string> {
 
 export interface ConfigDifference {
   path: string;
-  left: string | null;   // null: absent
+  left: string | null; // null: absent
   right: string | null;
 }
 
 export function differences(left: string, right: string): ConfigDifference[] {
   const a = flatten(left);
   const b = flatten(right);
-  return [...new Set([...a.keys(), ...b.keys()])].filter((path) => a.get(path) !== b.get(path))
+  return [...new Set([...a.keys(), ...b.keys()])]
+    .filter((path) => a.get(path) !== b.get(path))
     .map((path) => ({ path, left: a.get(path) ?? null, right: b.get(path) ?? null }));
 }
 

@@ -50,7 +50,8 @@ function keyed(parent: Node, child: Node, at: number): Node | undefined {
   const present = parent.childNodes[at];
   const key = child instanceof HTMLElement ? child.dataset['key'] : undefined;
   if (key === undefined || !present || (present as HTMLElement).dataset?.['key'] === key) return present;
-  const found = [...parent.childNodes].find((other) => (other as HTMLElement).dataset?.['key'] === key) ?? child.cloneNode();
+  const found =
+    [...parent.childNodes].find((other) => (other as HTMLElement).dataset?.['key'] === key) ?? child.cloneNode();
   return parent.insertBefore(found, present);
 }
 
@@ -70,9 +71,11 @@ function patch(parent: Node, wanted: Node): void {
 }
 
 function patchAttributes(element: HTMLElement, wanted: HTMLElement): void {
-  for (const { name } of [...element.attributes]) if (!wanted.hasAttribute(name) && name !== 'open') element.removeAttribute(name);
+  for (const { name } of [...element.attributes])
+    if (!wanted.hasAttribute(name) && name !== 'open') element.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
-    if (name === 'style') element.style.cssText = wanted.style.cssText;  // the page's content security policy forbids the attribute
+    if (name === 'style')
+      element.style.cssText = wanted.style.cssText; // the page's content security policy forbids the attribute
     else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
 }

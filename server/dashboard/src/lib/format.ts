@@ -11,7 +11,9 @@ function finite(value: MaybeNumber): value is number {
 /// 1234567 -> "1,234,567"; the same in every locale.
 export function formatCount(value: MaybeNumber): string {
   if (!finite(value)) return DASH;
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
 /// With a real minus sign.
@@ -51,7 +53,8 @@ export function formatSi(value: MaybeNumber, unit = ''): string {
     index += 1;
   }
   const size = Math.abs(scaled);
-  const text = index === 0 && Number.isInteger(scaled) ? String(scaled) : scaled.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  const text =
+    index === 0 && Number.isInteger(scaled) ? String(scaled) : scaled.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
   return `${text} ${SI_UNITS[index]}${unit}`.trimEnd();
 }
 
@@ -74,10 +77,15 @@ export function formatPercent(fraction: MaybeNumber, digits = 1): string {
 }
 
 /// "93 %, 40 GB, 412 W": a GPU's utilisation, used memory and power. Omits values that it does not report.
-export function formatGpu(gpu: { utilization_percent: number | null; memory_used_bytes: number | null; power_w: number | null } | null): string {
+export function formatGpu(
+  gpu: { utilization_percent: number | null; memory_used_bytes: number | null; power_w: number | null } | null,
+): string {
   if (!gpu) return DASH;
-  const told = [finite(gpu.utilization_percent) ? `${gpu.utilization_percent} %` : '', finite(gpu.memory_used_bytes) ? formatBytes(gpu.memory_used_bytes) : '',
-    finite(gpu.power_w) ? `${Math.round(gpu.power_w)} W` : ''];
+  const told = [
+    finite(gpu.utilization_percent) ? `${gpu.utilization_percent} %` : '',
+    finite(gpu.memory_used_bytes) ? formatBytes(gpu.memory_used_bytes) : '',
+    finite(gpu.power_w) ? `${Math.round(gpu.power_w)} W` : '',
+  ];
   return told.filter(Boolean).join(', ') || DASH;
 }
 
@@ -126,4 +134,9 @@ export function formatDateTime(timeMs: MaybeNumber): string {
 export const formatTime = (time: string | null | undefined): string => formatDateTime(Date.parse(time ?? ''));
 
 /// Makes a name safe for file names and shells: replaces other characters by dashes.
-export const fileStem = (name: string): string => name.normalize('NFC').replace(/[^\p{L}\p{N}._-]+/gu, '-').replace(/^[-.]+|-+$/g, '').slice(0, 80) || 'run';
+export const fileStem = (name: string): string =>
+  name
+    .normalize('NFC')
+    .replace(/[^\p{L}\p{N}._-]+/gu, '-')
+    .replace(/^[-.]+|-+$/g, '')
+    .slice(0, 80) || 'run';

@@ -1,6 +1,6 @@
 import type { Run } from '../api/types';
 
-const STALE_AFTER_MS = 60_000;  // same as for the server's stale_since
+const STALE_AFTER_MS = 60_000; // same as for the server's stale_since
 
 /// The age at `nowMs` of a value that had the age `toldAgeMs` at `atMs`, by this browser's clock. The server reports ages, so the two
 /// clocks need not agree. Never less than `toldAgeMs`, even if the clock was set back.

@@ -6,10 +6,12 @@ import { staleForMs } from './freshness';
 export const RESUME = 'Resume';
 
 /// Converts UTC times in a server's sentence to local time.
-export const localTimes = (text: string): string => text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z/g, (time) => formatTime(time));
+export const localTimes = (text: string): string =>
+  text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z/g, (time) => formatTime(time));
 
 /// Whether the run is running and has reported recently.
-export const isLive = (run: Run, atMs: number, nowMs: number): boolean => run.state === 'running' && staleForMs(run, atMs, nowMs) === null;
+export const isLive = (run: Run, atMs: number, nowMs: number): boolean =>
+  run.state === 'running' && staleForMs(run, atMs, nowMs) === null;
 
 /// "62 %"; '' if unknown. Never rounded up to 100 %.
 export function percentDone({ progress: { fraction } }: Pick<Run, 'progress'>): string {
@@ -19,7 +21,8 @@ export function percentDone({ progress: { fraction } }: Pick<Run, 'progress'>): 
 /// "7 min left", "at most 7 min left"; '' if unknown. Rounded up to minutes above one minute.
 export function timeLeft({ progress: { seconds_left: left, at_latest: atLatest } }: Pick<Run, 'progress'>): string {
   if (left === null) return '';
-  const text = left < 60 ? formatDuration(left) : formatDuration(Math.ceil(left / 60) * 60).replace(/ 0+ (s|min|h)$/, '');
+  const text =
+    left < 60 ? formatDuration(left) : formatDuration(Math.ceil(left / 60) * 60).replace(/ 0+ (s|min|h)$/, '');
   return `${atLatest ? 'at most ' : ''}${text} left`;
 }
 

@@ -5,16 +5,16 @@ export const STRAGGLES_ABOVE = 1.15;
 
 export interface HeatRow {
   rank: number;
-  values: (number | null)[];   // mean of the key in each column
-  ratios: (number | null)[];   // to the median over ranks in that column
+  values: (number | null)[]; // mean of the key in each column
+  ratios: (number | null)[]; // to the median over ranks in that column
   meanRatio: number | null;
-  straggling: number;          // fraction of columns with a ratio above STRAGGLES_ABOVE
-  lastSlow: number | null;     // the step at which the last such column ends
-  slowNow: boolean;            // whether most of the newest tenth of the columns are slow
+  straggling: number; // fraction of columns with a ratio above STRAGGLES_ABOVE
+  lastSlow: number | null; // the step at which the last such column ends
+  slowNow: boolean; // whether most of the newest tenth of the columns are slow
 }
 
 export interface HeatMap {
-  from: number;                // steps; column c covers [from + c*width, from + (c+1)*width)
+  from: number; // steps; column c covers [from + c*width, from + (c+1)*width)
   width: number;
   columns: number;
   rows: HeatRow[];
@@ -49,21 +49,38 @@ function means(series: Series, from: number, width: number, columns: number): (n
 }
 
 /// The values of each rank over steps, and their ratios to the median of all ranks at the same steps.
-export function heatMap(ranks: readonly { rank: number; series: Series }[], range: readonly [number, number], most: number): HeatMap {
+export function heatMap(
+  ranks: readonly { rank: number; series: Series }[],
+  range: readonly [number, number],
+  most: number,
+): HeatMap {
   const [from, to] = range;
-  const columns = Math.max(1, Math.min(most, Math.floor(to - from) + 1, ...ranks.map(({ series }) => series.step.length || most)));
+  const columns = Math.max(
+    1,
+    Math.min(most, Math.floor(to - from) + 1, ...ranks.map(({ series }) => series.step.length || most)),
+  );
   const width = Math.max(1, (to - from + 1) / columns);
   const values = ranks.map(({ series }) => means(series, from, width, columns));
   const medians = Array.from({ length: columns }, (_, column) =>
-    lowerMedian(values.map((row) => row[column] ?? null).filter((value) => value !== null)));
+    lowerMedian(values.map((row) => row[column] ?? null).filter((value) => value !== null)),
+  );
   const rows = ranks.map(({ rank }, at): HeatRow => {
-    const ratios = values[at]!.map((value, column) => (value === null || !medians[column] ? null : value / medians[column]!));
+    const ratios = values[at]!.map((value, column) =>
+      value === null || !medians[column] ? null : value / medians[column]!,
+    );
     const slow = ratios.map((ratio) => ratio !== null && ratio > STRAGGLES_ABOVE);
     const known = ratios.filter((ratio) => ratio !== null).length;
     const last = slow.lastIndexOf(true);
     const newest = slow.slice(-Math.ceil(columns / 10));
-    return { rank, values: values[at]!, ratios, meanRatio: mean(ratios), straggling: known > 0 ? slow.filter(Boolean).length / known : 0,
-      lastSlow: last < 0 ? null : Math.min(to, Math.ceil(from + (last + 1) * width) - 1), slowNow: newest.filter(Boolean).length > newest.length / 2 };
+    return {
+      rank,
+      values: values[at]!,
+      ratios,
+      meanRatio: mean(ratios),
+      straggling: known > 0 ? slow.filter(Boolean).length / known : 0,
+      lastSlow: last < 0 ? null : Math.min(to, Math.ceil(from + (last + 1) * width) - 1),
+      slowNow: newest.filter(Boolean).length > newest.length / 2,
+    };
   });
   return { from, width, columns, rows };
 }

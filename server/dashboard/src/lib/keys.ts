@@ -1,15 +1,20 @@
 export interface Shortcut {
-  keys: readonly string[];  // values of KeyboardEvent.key
+  keys: readonly string[]; // values of KeyboardEvent.key
   what: string;
-  run?: (event: KeyboardEvent) => void;  // absent: handled elsewhere, listed for the help only
+  run?: (event: KeyboardEvent) => void; // absent: handled elsewhere, listed for the help only
 }
 
 const groups = new Map<string, readonly Shortcut[]>();
 
 /// Whether the focused element takes text input, so that keys are not shortcuts.
 function typing(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || target instanceof HTMLTextAreaElement ||
-    target instanceof HTMLSelectElement || (target instanceof HTMLInputElement && !['checkbox', 'radio', 'button'].includes(target.type)));
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      target instanceof HTMLTextAreaElement ||
+      target instanceof HTMLSelectElement ||
+      (target instanceof HTMLInputElement && !['checkbox', 'radio', 'button'].includes(target.type)))
+  );
 }
 
 /// Registers shortcuts and lists them under `title` in the help. The returned function removes them.

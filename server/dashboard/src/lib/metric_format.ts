@@ -1,4 +1,13 @@
-import { formatBytes, formatBytesPerSecond, formatFixed, formatLoss, formatMs, formatPercent, formatSi, formatSignificant } from './format';
+import {
+  formatBytes,
+  formatBytesPerSecond,
+  formatFixed,
+  formatLoss,
+  formatMs,
+  formatPercent,
+  formatSi,
+  formatSignificant,
+} from './format';
 
 /// The format of a metric's values, by its key. The keys of evaluation measures are eval:MEASURE.
 export function formatOf(key: string): (value: number | null) => string {

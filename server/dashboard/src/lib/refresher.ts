@@ -6,8 +6,11 @@ export class Refresher<Part> {
   private running = false;
   private closed = false;
 
-  constructor(private readonly round: (parts: ReadonlySet<Part>) => Promise<void>,
-    private readonly onResult: (failed: boolean) => void, private readonly pauseMs: number) {}
+  constructor(
+    private readonly round: (parts: ReadonlySet<Part>) => Promise<void>,
+    private readonly onResult: (failed: boolean) => void,
+    private readonly pauseMs: number,
+  ) {}
 
   ask(parts: Iterable<Part>): void {
     for (const part of parts) this.due.add(part);
@@ -32,7 +35,12 @@ export class Refresher<Part> {
         for (const part of parts) this.due.add(part);
       }
       if (!this.closed) this.onResult(failed);
-      await new Promise((resolve) => setTimeout(resolve, failed ? 4 * this.pauseMs : Math.max(this.pauseMs / 5, beganMs + this.pauseMs - performance.now())));
+      await new Promise((resolve) =>
+        setTimeout(
+          resolve,
+          failed ? 4 * this.pauseMs : Math.max(this.pauseMs / 5, beganMs + this.pauseMs - performance.now()),
+        ),
+      );
     }
     this.running = false;
   }

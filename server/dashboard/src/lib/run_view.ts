@@ -4,32 +4,53 @@ import type { XMode } from './series';
 export interface ViewState {
   x: XMode;
   logX: boolean;
-  smoothing: number;                // 0 … 0.99
-  range: [number, number] | null;   // in units of x; null shows everything and follows the run
-  log: Set<string>;                 // ids of charts with a logarithmic y axis
-  linkGbit: number;                 // capacity of a host's link in Gbit/s, entered by the user; 0: unknown
-  find: string;                     // filter text of "all metrics"
-  all: boolean;                     // whether "all metrics" is open
-  heat: string;                     // key of the heat strip
-  evaluation: string;               // id of the evaluation whose translations are shown; '' follows the newest
-  against: string;                  // id of the run whose configuration is compared; '' for none
+  smoothing: number; // 0 … 0.99
+  range: [number, number] | null; // in units of x; null shows everything and follows the run
+  log: Set<string>; // ids of charts with a logarithmic y axis
+  linkGbit: number; // capacity of a host's link in Gbit/s, entered by the user; 0: unknown
+  find: string; // filter text of "all metrics"
+  all: boolean; // whether "all metrics" is open
+  heat: string; // key of the heat strip
+  evaluation: string; // id of the evaluation whose translations are shown; '' follows the newest
+  against: string; // id of the run whose configuration is compared; '' for none
   logLevel: string;
   logRank: string;
   logText: string;
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
-export const MAX_COMPARED = 8;  // max runs in a comparison: the number of distinguishable colours
+export const MAX_COMPARED = 8; // max runs in a comparison: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
 export function defaultView(): ViewState {
-  return { x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), linkGbit: 0, find: '', all: false, heat: DEFAULT_HEAT,
-    evaluation: '', against: '', logLevel: '', logRank: '', logText: '' };
+  return {
+    x: 'update',
+    logX: false,
+    smoothing: 0.8,
+    range: null,
+    log: new Set(),
+    linkGbit: 0,
+    find: '',
+    all: false,
+    heat: DEFAULT_HEAT,
+    evaluation: '',
+    against: '',
+    logLevel: '',
+    logRank: '',
+    logText: '',
+  };
 }
 
 /// The view's text members and their names in the address.
-const TEXTS = [['find', 'find'], ['heat', 'heat'], ['evaluation', 'eval'], ['against', 'against'], ['logLevel', 'level'],
-  ['logRank', 'rank'], ['logText', 'text']] as const;
+const TEXTS = [
+  ['find', 'find'],
+  ['heat', 'heat'],
+  ['evaluation', 'eval'],
+  ['against', 'against'],
+  ['logLevel', 'level'],
+  ['logRank', 'rank'],
+  ['logText', 'text'],
+] as const;
 
 export function parseRunView(query: URLSearchParams): ViewState {
   const view = defaultView();
@@ -43,7 +64,10 @@ export function parseRunView(query: URLSearchParams): ViewState {
   if (link > 0 && link <= 10_000) view.linkGbit = link;
   const [from, to] = (query.get('range') ?? '').split('_').map(Number);
   if (from !== undefined && to !== undefined && from < to) view.range = [from, to];
-  (query.get('log') ?? '').split(',').filter(Boolean).forEach((id) => view.log.add(id));
+  (query.get('log') ?? '')
+    .split(',')
+    .filter(Boolean)
+    .forEach((id) => view.log.add(id));
   for (const [member, name] of TEXTS) view[member] = query.get(name) ?? view[member];
   return view;
 }

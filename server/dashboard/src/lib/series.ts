@@ -7,7 +7,7 @@ export interface Series {
   min: Column;
   avg: Column;
   max: Column;
-  total: number;  // updates in the range before sampling
+  total: number; // updates in the range before sampling
   sampled: boolean;
   nonFinite: { step: number; kind: string }[];
 }
@@ -56,10 +56,12 @@ export function stack(columns: readonly Column[]): Column[] {
   const sums: Column[] = [];
   for (const column of columns) {
     const below = sums.at(-1);
-    sums.push(column.map((value, row) => {
-      const base = below ? (below[row] ?? null) : 0;
-      return value === null || base === null ? null : base + value;
-    }));
+    sums.push(
+      column.map((value, row) => {
+        const base = below ? (below[row] ?? null) : 0;
+        return value === null || base === null ? null : base + value;
+      }),
+    );
   }
   return sums;
 }

@@ -21,10 +21,17 @@ function unlikeness(sought: string, text: string): number | null {
 }
 
 /// The runs with a name or id similar to the text, most similar first; ties keep their order.
-export function similarRuns<Named extends { id: string; name: string }>(sought: string, runs: readonly Named[], most = 5): Named[] {
+export function similarRuns<Named extends { id: string; name: string }>(
+  sought: string,
+  runs: readonly Named[],
+  most = 5,
+): Named[] {
   const found = runs.flatMap((run) => {
-    const values = [run.id, run.name].flatMap((text) => (text ? unlikeness(sought, text) ?? [] : []));
+    const values = [run.id, run.name].flatMap((text) => (text ? (unlikeness(sought, text) ?? []) : []));
     return values.length > 0 ? [{ run, by: Math.min(...values) }] : [];
   });
-  return found.sort((a, b) => a.by - b.by).slice(0, most).map(({ run }) => run);
+  return found
+    .sort((a, b) => a.by - b.by)
+    .slice(0, most)
+    .map(({ run }) => run);
 }

@@ -1,14 +1,15 @@
 const BUDGET_MS = 12;
 
 /// Lets the browser handle input and paint before the work continues.
-const turn = (): Promise<void> => new Promise((resolve) => {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = () => {
-    port1.close();
-    resolve();
-  };
-  port2.postMessage(null);
-});
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 
 /// Runs work in slices, so that the page stays responsive. Items run in the order in which they were first added. Adding an item
 /// that is still pending replaces its work and keeps its place, so that none starves.
@@ -16,7 +17,10 @@ export class Slices<Key> {
   private readonly due = new Map<Key, () => void>();
   private running = false;
 
-  constructor(private readonly give: () => Promise<void> = turn, private readonly now: () => number = () => performance.now()) {}
+  constructor(
+    private readonly give: () => Promise<void> = turn,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
   add(key: Key, work: () => void): void {
     this.due.set(key, work);
@@ -38,7 +42,7 @@ export class Slices<Key> {
       } catch (error) {
         reportError(error);
       }
-      await Promise.resolve();  // plots draw in a microtask: their time counts
+      await Promise.resolve(); // plots draw in a microtask: their time counts
       if (this.now() < end) continue;
       await this.give();
       end = this.now() + BUDGET_MS;

@@ -1,8 +1,8 @@
 /// The recent change: the mean of the newest tenth of the rows minus that of the tenth before it.
 export interface Trend {
   change: number;
-  rows: number;      // of each half
-  certain: boolean;  // whether the change exceeds the scatter of the rows
+  rows: number; // of each half
+  certain: boolean; // whether the change exceeds the scatter of the rows
 }
 
 const FEWEST_ROWS = 10;

@@ -47,17 +47,21 @@ export function interpolate(xs: readonly number[], ys: readonly number[], x: num
 /// What the horizontal axis of all charts means.
 export interface XAxis {
   mode: XMode;
-  startMs: number;      // the run's start
+  startMs: number; // the run's start
   clock: TokenClock;
 }
 
 /// Updates, seconds since the start, seconds since 1970, or target tokens.
 export function xValue(axis: XAxis, step: number, timeMs: number): number {
   switch (axis.mode) {
-    case 'update': return step;
-    case 'elapsed': return (timeMs - axis.startMs) / 1000;
-    case 'wall': return timeMs / 1000;
-    case 'tokens': return axis.clock.at(step);
+    case 'update':
+      return step;
+    case 'elapsed':
+      return (timeMs - axis.startMs) / 1000;
+    case 'wall':
+      return timeMs / 1000;
+    case 'tokens':
+      return axis.clock.at(step);
   }
 }
 
@@ -73,7 +77,10 @@ export function xOfStep(axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>, st
 }
 
 /// What the server is asked for to fill `range`.
-export function rangeOnServer(axis: XAxis, range: readonly [number, number]): { x: 'step' | 'wall'; from: number; to: number } {
+export function rangeOnServer(
+  axis: XAxis,
+  range: readonly [number, number],
+): { x: 'step' | 'wall'; from: number; to: number } {
   const [from, to] = range;
   if (axis.mode === 'update') return { x: 'step', from: Math.max(0, Math.floor(from)), to: Math.ceil(to) };
   if (axis.mode === 'tokens') {
@@ -86,10 +93,14 @@ export function rangeOnServer(axis: XAxis, range: readonly [number, number]): { 
 /// The label of a tick where ticks are `step` apart; a duration or a clock time says no smaller unit than that.
 export function xTick(mode: XMode, value: number, step = 1): string {
   switch (mode) {
-    case 'update': return Number.isInteger(value) ? formatCount(value) : '';
-    case 'elapsed': return elapsedTick(value, step);
-    case 'wall': return clockTick(value * 1000, step);
-    case 'tokens': return formatSi(value);
+    case 'update':
+      return Number.isInteger(value) ? formatCount(value) : '';
+    case 'elapsed':
+      return elapsedTick(value, step);
+    case 'wall':
+      return clockTick(value * 1000, step);
+    case 'tokens':
+      return formatSi(value);
   }
 }
 
@@ -107,15 +118,23 @@ function clockTick(timeMs: number, step: number): string {
 /// In words, for the cursor and for screen readers.
 export function xText(mode: XMode, value: number): string {
   switch (mode) {
-    case 'update': return `update ${formatCount(value)}`;
-    case 'elapsed': return `${formatDuration(value)} after the start`;
-    case 'wall': return formatDateTime(value * 1000);
-    case 'tokens': return `${formatSi(value)} target tokens`;
+    case 'update':
+      return `update ${formatCount(value)}`;
+    case 'elapsed':
+      return `${formatDuration(value)} after the start`;
+    case 'wall':
+      return formatDateTime(value * 1000);
+    case 'tokens':
+      return `${formatSi(value)} target tokens`;
   }
 }
 
-export const X_UNITS: Record<XMode, string> = { update: 'updates', elapsed: 'time since the start', wall: 'local time',
-  tokens: 'target tokens seen' };
+export const X_UNITS: Record<XMode, string> = {
+  update: 'updates',
+  elapsed: 'time since the start',
+  wall: 'local time',
+  tokens: 'target tokens seen',
+};
 
 /// The x of a moment; null outside the rows of the series.
 export function xOfTime(axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>, timeMs: number): number | null {

@@ -17,7 +17,11 @@ export class AlertsPage extends ListPage {
   private alerts: AlertItem[] = [];
   private readonly names = new RunNames();
 
-  constructor(root: HTMLElement, status: Status, private readonly say: (text: string) => void) {
+  constructor(
+    root: HTMLElement,
+    status: Status,
+    private readonly say: (text: string) => void,
+  ) {
     super(root, status, 'Alerts');
     const rules = new AlertRules(say);
     this.start(EVERY_MS, null, h('section', { class: 'card section' }, h('h2', {}, 'Rules'), rules.element));
@@ -35,15 +39,36 @@ export class AlertsPage extends ListPage {
 
   protected draw(): HTMLElement {
     const answer = (alert: AlertItem): Child => {
-      if (alert.acknowledged_at) return `${formatTime(alert.acknowledged_at)}${alert.acknowledged_by ? ` by ${alert.acknowledged_by}` : ''}`;
+      if (alert.acknowledged_at)
+        return `${formatTime(alert.acknowledged_at)}${alert.acknowledged_by ? ` by ${alert.acknowledged_by}` : ''}`;
       if (!may('operate')) return 'no';
-      return h('button', { type: 'button', class: 'chip', 'data-alert': alert.id, 'aria-label': `Acknowledge: ${alert.message}`,
-        onclick: () => void this.acknowledge(alert.id) }, 'acknowledge');
+      return h(
+        'button',
+        {
+          type: 'button',
+          class: 'chip',
+          'data-alert': alert.id,
+          'aria-label': `Acknowledge: ${alert.message}`,
+          onclick: () => void this.acknowledge(alert.id),
+        },
+        'acknowledge',
+      );
     };
-    return table('Alerts', ['State', 'Raised', 'Rule', 'Run', 'Message', '#Value', 'Cleared', 'Acknowledged'], this.alerts.map((alert) => [
-      h('span', { class: `state state-${alert.state === 'open' ? 'failed' : 'succeeded'}` }, alert.state), formatTime(alert.raised_at), alert.rule,
-      alert.run ? this.names.link(alert.run) : 'server', h('span', { class: 'wrap' }, alert.message),
-      formatSignificant(alert.value), alert.cleared_at ? formatTime(alert.cleared_at) : DASH, answer(alert)]), this.alerts.map(({ id }) => id));
+    return table(
+      'Alerts',
+      ['State', 'Raised', 'Rule', 'Run', 'Message', '#Value', 'Cleared', 'Acknowledged'],
+      this.alerts.map((alert) => [
+        h('span', { class: `state state-${alert.state === 'open' ? 'failed' : 'succeeded'}` }, alert.state),
+        formatTime(alert.raised_at),
+        alert.rule,
+        alert.run ? this.names.link(alert.run) : 'server',
+        h('span', { class: 'wrap' }, alert.message),
+        formatSignificant(alert.value),
+        alert.cleared_at ? formatTime(alert.cleared_at) : DASH,
+        answer(alert),
+      ]),
+      this.alerts.map(({ id }) => id),
+    );
   }
 
   private async acknowledge(id: string): Promise<void> {

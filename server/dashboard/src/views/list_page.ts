@@ -10,7 +10,11 @@ export abstract class ListPage implements Page {
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
   private timer: ReturnType<typeof setInterval> | null = null;
 
-  constructor(private readonly root: HTMLElement, protected readonly status: Status, private readonly title: string) {
+  constructor(
+    private readonly root: HTMLElement,
+    protected readonly status: Status,
+    private readonly title: string,
+  ) {
     document.title = `${title} · Babelring`;
     status('loading', 'loading');
   }
@@ -28,9 +32,17 @@ export abstract class ListPage implements Page {
   protected abstract draw(): Child;
 
   protected start(everyMs: number, above: Child = null, below: Child = null): void {
-    replaceChildren(this.root, h('h1', {}, this.title), above, this.problem,
-      h('section', { class: 'card', 'aria-label': this.title }, this.slot.element), below);
-    this.timer = setInterval(() => { if (document.visibilityState === 'visible') void this.load(); }, everyMs);
+    replaceChildren(
+      this.root,
+      h('h1', {}, this.title),
+      above,
+      this.problem,
+      h('section', { class: 'card', 'aria-label': this.title }, this.slot.element),
+      below,
+    );
+    this.timer = setInterval(() => {
+      if (document.visibilityState === 'visible') void this.load();
+    }, everyMs);
     void this.load();
   }
 
@@ -66,8 +78,12 @@ export abstract class ListPage implements Page {
     this.stop();
     this.status('stale', 'not allowed');
     this.complain(error);
-    replaceChildren(this.root, h('h1', {}, this.title), this.problem,
-      h('p', {}, 'Log in with a token that has the required scope, or ask the administrator of this server for one.'));
+    replaceChildren(
+      this.root,
+      h('h1', {}, this.title),
+      this.problem,
+      h('p', {}, 'Log in with a token that has the required scope, or ask the administrator of this server for one.'),
+    );
   }
 
   private stop(): void {

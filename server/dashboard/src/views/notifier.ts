@@ -47,7 +47,8 @@ export async function switchNotifications(say: (text: string) => void): Promise<
     watchRuns(false);
     return off('Notifications are off.');
   }
-  if (!('Notification' in window) || !isSecureContext) return off('This browser allows notifications only over https or on a loopback address.');
+  if (!('Notification' in window) || !isSecureContext)
+    return off('This browser allows notifications only over https or on a loopback address.');
   if ((await Notification.requestPermission()) !== 'granted') {
     return off('The browser blocks notifications from this page. Allow them in its settings.');
   }

@@ -6,12 +6,17 @@ const WHAT = 'Browser notification when a run fails or stops reporting while thi
 
 /// Switches browser notifications on and off. Their code is fetched on first use.
 export class NotifyButton {
-  readonly element = h('button', { type: 'button', class: 'chip', hidden: true, onclick: async () => {
-    const { switchNotifications } = await import('./notifier');
-    if (await switchNotifications(this.say)) localStorage.setItem(NOTIFY_KEY, '1');
-    else localStorage.removeItem(NOTIFY_KEY);
-    this.draw();
-  } });
+  readonly element = h('button', {
+    type: 'button',
+    class: 'chip',
+    hidden: true,
+    onclick: async () => {
+      const { switchNotifications } = await import('./notifier');
+      if (await switchNotifications(this.say)) localStorage.setItem(NOTIFY_KEY, '1');
+      else localStorage.removeItem(NOTIFY_KEY);
+      this.draw();
+    },
+  });
 
   constructor(private readonly say: (text: string) => void) {
     this.draw();
@@ -24,7 +29,9 @@ export class NotifyButton {
   }
 
   private get wanted(): boolean {
-    return 'Notification' in window && Notification.permission === 'granted' && localStorage.getItem(NOTIFY_KEY) === '1';
+    return (
+      'Notification' in window && Notification.permission === 'granted' && localStorage.getItem(NOTIFY_KEY) === '1'
+    );
   }
 
   private draw(): void {

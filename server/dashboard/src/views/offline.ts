@@ -2,7 +2,7 @@ import { onConnection, type Connection } from '../api/connection';
 import { setText } from '../lib/dom';
 import { formatClock } from '../lib/format';
 
-const PATIENCE_MS = 3000;  // a single lost request is not reported
+const PATIENCE_MS = 3000; // a single lost request is not reported
 
 /// "No connection to the server since 09:21:05, showing data until 09:21:02. Retrying …"
 export function offlineText({ awaySinceMs, answeredAtMs }: Connection): string {

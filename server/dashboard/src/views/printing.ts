@@ -1,8 +1,8 @@
 /// A page that can be printed.
 export interface Printable {
-  begin(): void;            // synchronously shows everything loaded, at the width of the paper
+  begin(): void; // synchronously shows everything loaded, at the width of the paper
   end(): void;
-  load(): Promise<void>;    // fetches everything that is not loaded yet
+  load(): Promise<void>; // fetches everything that is not loaded yet
 }
 
 /// Prepares a page for printing in light colours and restores it afterwards. The keyboard shortcut first fetches missing data; the
@@ -31,7 +31,10 @@ export function followPrinting(page: Printable): () => void {
   const key = (event: KeyboardEvent): void => {
     if (event.key.toLowerCase() !== 'p' || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    void page.load().catch(() => undefined).then(() => window.print());
+    void page
+      .load()
+      .catch(() => undefined)
+      .then(() => window.print());
   };
   window.addEventListener('beforeprint', before);
   window.addEventListener('afterprint', after);

@@ -5,20 +5,31 @@ import { h, replaceChildren, setText } from '../lib/dom';
 import type { ActionId } from './run_ask';
 import { offersResume } from './run_health';
 
-const TOLD_MS = 8000;  // how long the result of an action is shown
+const TOLD_MS = 8000; // how long the result of an action is shown
 
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
-  ['checkpoint', 'Checkpoint now', ['running']], ['stop', 'Stop …', [...GOING, 'queued']], ['resume', 'Resume …', OVER], ['delete', 'Delete …', OVER]];
+  ['checkpoint', 'Checkpoint now', ['running']],
+  ['stop', 'Stop …', [...GOING, 'queued']],
+  ['resume', 'Resume …', OVER],
+  ['delete', 'Delete …', OVER],
+];
 
 /// The actions available for a run in this state. The server cannot resume a run that was started by hand. Such a run can be
 /// deleted while it counts as running if it is silent.
-export function actionsOf(run: { state: string; profile?: string | null; stale_since?: string | null; deleted_at?: string | null }): [ActionId, string][] {
+export function actionsOf(run: {
+  state: string;
+  profile?: string | null;
+  stale_since?: string | null;
+  deleted_at?: string | null;
+}): [ActionId, string][] {
   if (run.deleted_at) return [['restore', 'Restore']];
   const byHand = run.profile === 'external';
-  return ACTIONS.filter(([id, , states]) => (states.includes(run.state) && !(byHand && id === 'resume')) || (id === 'delete' && byHand && run.stale_since))
-    .map(([id, label]) => [id, label]);
+  return ACTIONS.filter(
+    ([id, , states]) =>
+      (states.includes(run.state) && !(byHand && id === 'resume')) || (id === 'delete' && byHand && run.stale_since),
+  ).map(([id, label]) => [id, label]);
 }
 
 /// Buttons that control the run, each with a confirmation. Shows only those that the token and the run's state allow.
@@ -28,7 +39,10 @@ export class RunActions {
   private readonly buttons = h('span', { class: 'group' });
   private shown = '';
 
-  constructor(private readonly data: RunData, private readonly changed: () => void) {
+  constructor(
+    private readonly data: RunData,
+    private readonly changed: () => void,
+  ) {
     replaceChildren(this.element, this.buttons, this.answer);
   }
 
@@ -38,7 +52,12 @@ export class RunActions {
     const shown = actions.map(([id]) => id).join();
     if (shown === this.shown) return;
     this.shown = shown;
-    replaceChildren(this.buttons, actions.map(([id, label]) => h('button', { type: 'button', class: 'chip', onclick: () => void this.act(id) }, label)));
+    replaceChildren(
+      this.buttons,
+      actions.map(([id, label]) =>
+        h('button', { type: 'button', class: 'chip', onclick: () => void this.act(id) }, label),
+      ),
+    );
   }
 
   /// Resumes the run after a confirmation; null if that is not offered beside the run's health.
@@ -59,7 +78,9 @@ export class RunActions {
       const done = await askAndSend(id, this.data);
       if (done === null) return;
       setText(this.answer, done);
-      setTimeout(() => { if (this.answer.textContent === done) setText(this.answer, ''); }, TOLD_MS);
+      setTimeout(() => {
+        if (this.answer.textContent === done) setText(this.answer, '');
+      }, TOLD_MS);
       this.changed();
     } catch (error) {
       setText(this.answer, `Failed: ${explain(error)}`);

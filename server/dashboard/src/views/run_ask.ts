@@ -16,26 +16,81 @@ const nameOf = (data: RunData): string => data.run!.name || data.id;
 
 function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): Action {
   switch (id) {
-    case 'checkpoint': return { title: 'Write a checkpoint after the current update?', confirm: 'Write', done: 'The checkpoint was requested.' };
-    case 'stop': return { title: 'Stop this run?', confirm: 'Stop', danger: true, done: 'The run is stopping.',
-      fields: [choice('mode', 'checkpoint', true, 'write a checkpoint first'), choice('mode', 'now', false, 'immediately, without a checkpoint: progress since the last one is lost')],
-      body: (form) => ({ mode: form.get('mode') }) };
-    case 'resume': return { title: 'Resume this run?', confirm: 'Resume', done: 'The run is resuming.',
-      fields: [h('label', { class: 'field' }, 'from checkpoint ', h('select', { name: 'checkpoint' }, h('option', { value: '' }, 'the latest'),
-        data.checkpoints.map((checkpoint) => h('option', { value: checkpoint.id }, `update ${formatCount(checkpoint.update)}${checkpoint === data.bestCheckpoint ? ', best' : ''}`)))),
-      h('label', { class: 'field' }, 'ranks ', h('input', { name: 'world_size', type: 'number', min: 1, max: 4096, value: data.run!.world_size }))],
-      body: (form) => ({ ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}), world_size: Number(form.get('world_size')) }) };
+    case 'checkpoint':
+      return {
+        title: 'Write a checkpoint after the current update?',
+        confirm: 'Write',
+        done: 'The checkpoint was requested.',
+      };
+    case 'stop':
+      return {
+        title: 'Stop this run?',
+        confirm: 'Stop',
+        danger: true,
+        done: 'The run is stopping.',
+        fields: [
+          choice('mode', 'checkpoint', true, 'write a checkpoint first'),
+          choice('mode', 'now', false, 'immediately, without a checkpoint: progress since the last one is lost'),
+        ],
+        body: (form) => ({ mode: form.get('mode') }),
+      };
+    case 'resume':
+      return {
+        title: 'Resume this run?',
+        confirm: 'Resume',
+        done: 'The run is resuming.',
+        fields: [
+          h(
+            'label',
+            { class: 'field' },
+            'from checkpoint ',
+            h(
+              'select',
+              { name: 'checkpoint' },
+              h('option', { value: '' }, 'the latest'),
+              data.checkpoints.map((checkpoint) =>
+                h(
+                  'option',
+                  { value: checkpoint.id },
+                  `update ${formatCount(checkpoint.update)}${checkpoint === data.bestCheckpoint ? ', best' : ''}`,
+                ),
+              ),
+            ),
+          ),
+          h(
+            'label',
+            { class: 'field' },
+            'ranks ',
+            h('input', { name: 'world_size', type: 'number', min: 1, max: 4096, value: data.run!.world_size }),
+          ),
+        ],
+        body: (form) => ({
+          ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}),
+          world_size: Number(form.get('world_size')),
+        }),
+      };
   }
 }
 
 /// Deletes nothing if the run has changed since the question was asked.
 async function askToDelete(data: RunData): Promise<string | null> {
   const { etag } = await getTagged<Run>(`/runs/${data.id}`);
-  const form = await ask({ title: 'Delete this run?', danger: true, confirm: 'Delete', typed: nameOf(data),
-    about: 'The run disappears from all lists now and is removed permanently after 7 days. Until then you can restore it on this page.',
-    fields: [choice('checkpoints', 'keep', true, 'keep its checkpoints on disk'), choice('checkpoints', 'delete', false, 'delete its checkpoints as well')] });
+  const form = await ask({
+    title: 'Delete this run?',
+    danger: true,
+    confirm: 'Delete',
+    typed: nameOf(data),
+    about:
+      'The run disappears from all lists now and is removed permanently after 7 days. Until then you can restore it on this page.',
+    fields: [
+      choice('checkpoints', 'keep', true, 'keep its checkpoints on disk'),
+      choice('checkpoints', 'delete', false, 'delete its checkpoints as well'),
+    ],
+  });
   if (!form) return null;
-  await sendJson('DELETE', `/runs/${data.id}?checkpoints=${form.get('checkpoints') as string}`, undefined, { ifMatch: etag });
+  await sendJson('DELETE', `/runs/${data.id}?checkpoints=${form.get('checkpoints') as string}`, undefined, {
+    ifMatch: etag,
+  });
   return 'The run is deleted.';
 }
 

@@ -9,10 +9,10 @@ import type { ViewState } from '../lib/run_view';
 export interface ChartActions {
   zoom(range: [number, number] | null): void;
   setLog(chart: string, log: boolean): void;
-  cameIntoView(): void;   // charts were mounted; their series may be missing
+  cameIntoView(): void; // charts were mounted; their series may be missing
 }
 
-const AHEAD = '300px 0px';  // charts are mounted at this distance from the window
+const AHEAD = '300px 0px'; // charts are mounted at this distance from the window
 
 /// A grid of charts. Only charts near the window have a plot, so that a run with hundreds of keys stays usable.
 export class ChartGrid {
@@ -21,9 +21,13 @@ export class ChartGrid {
   private readonly watcher: IntersectionObserver;
   private readonly inSight = new Set<Element>();
   private all = false;
-  private readonly slices = new Slices<Chart>();  // drawing twenty plots at once would block the page
+  private readonly slices = new Slices<Chart>(); // drawing twenty plots at once would block the page
 
-  constructor(label: string, private readonly data: RunData, private readonly actions: ChartActions) {
+  constructor(
+    label: string,
+    private readonly data: RunData,
+    private readonly actions: ChartActions,
+  ) {
     this.element = h('section', { class: 'charts', 'aria-label': label });
     this.watcher = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: AHEAD });
   }
@@ -37,7 +41,9 @@ export class ChartGrid {
 
   /// The series of the mounted charts.
   keys(): string[] {
-    return [...this.shown.values()].filter(({ chart }) => chart.mounted).flatMap(({ definition }) => [...definition.keys(this.data)]);
+    return [...this.shown.values()]
+      .filter(({ chart }) => chart.mounted)
+      .flatMap(({ definition }) => [...definition.keys(this.data)]);
   }
 
   /// Shows these charts in this order; keeps existing ones.
@@ -65,7 +71,14 @@ export class ChartGrid {
     for (const { definition, chart } of this.shown.values()) {
       if (!chart.mounted) continue;
       const waiting = definition.keys(this.data).some((name) => !this.data.series.has(name));
-      const shown: ChartView = { x, logX, range, full, waiting, log: !definition.stacked && view.log.has(definition.id) };
+      const shown: ChartView = {
+        x,
+        logX,
+        range,
+        full,
+        waiting,
+        log: !definition.stacked && view.log.has(definition.id),
+      };
       const update = (): void => chart.update(definition.data(this.data, view), shown);
       if (now) update();
       else this.slices.add(chart, update);
@@ -98,11 +111,25 @@ export class ChartGrid {
 
   private make(definition: ChartDefinition): Chart {
     const { id, title, unit, axisFormat, evals = [], stacked = false } = definition;
-    return new Chart({ id, title, unit, axisFormat, fileName: () => this.data.fileName, onZoom: (range) => this.actions.zoom(range), onLog: stacked ? null : (log) => this.actions.setLog(id, log),
+    return new Chart({
+      id,
+      title,
+      unit,
+      axisFormat,
+      fileName: () => this.data.fileName,
+      onZoom: (range) => this.actions.zoom(range),
+      onLog: stacked ? null : (log) => this.actions.setLog(id, log),
       csv: async () => {
         const { saveChartCsv } = await import('../data/export');
-        await saveChartCsv(this.data.id, `${this.data.fileName}-${id}`, definition.keys(this.data), this.data.evals, evals);
-      } });
+        await saveChartCsv(
+          this.data.id,
+          `${this.data.fileName}-${id}`,
+          definition.keys(this.data),
+          this.data.evals,
+          evals,
+        );
+      },
+    });
   }
 
   private seen(entries: readonly IntersectionObserverEntry[]): void {

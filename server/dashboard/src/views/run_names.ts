@@ -11,9 +11,17 @@ export class RunNames {
 
   async learn(ids: Iterable<string>): Promise<void> {
     const unknown = [...new Set(ids)].filter((id) => !this.names.has(id)).slice(0, AT_ONCE);
-    await Promise.all(unknown.map(async (id) => {
-      this.names.set(id, await getJson<Run>(`/runs/${id}`).then(({ name }) => name, () => ''));
-    }));
+    await Promise.all(
+      unknown.map(async (id) => {
+        this.names.set(
+          id,
+          await getJson<Run>(`/runs/${id}`).then(
+            ({ name }) => name,
+            () => '',
+          ),
+        );
+      }),
+    );
   }
 
   link(id: string): HTMLElement {

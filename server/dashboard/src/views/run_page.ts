@@ -23,14 +23,14 @@ import type { RunSections } from './run_sections';
 import { Toolbar } from './run_toolbar';
 import { verdictBox } from './run_verdict';
 
-const REFRESH_MS = 250;     // min time between requests for data that events announced
-const RECHECK_MS = 1000;    // refresh of ages, staleness and ranks
-const ADDRESS_MS = 100;     // browsers reject too frequent changes of the address
-const SLOW_MS = 5000;       // polling of data without events: the verdict, and the health of a silent run
-const RARE_MS = 30_000;     // polling of new keys
-const REST_MS = 8000;       // delay before the rest of the page is prefetched
+const REFRESH_MS = 250; // min time between requests for data that events announced
+const RECHECK_MS = 1000; // refresh of ages, staleness and ranks
+const ADDRESS_MS = 100; // browsers reject too frequent changes of the address
+const SLOW_MS = 5000; // polling of data without events: the verdict, and the health of a silent run
+const RARE_MS = 30_000; // polling of new keys
+const REST_MS = 8000; // delay before the rest of the page is prefetched
 const REST_SERIES = 64;
-const AHEAD = '500px 0px';  // sections below the charts are fetched at this distance from the window
+const AHEAD = '500px 0px'; // sections below the charts are fetched at this distance from the window
 
 type SectionsFile = typeof import('./run_sections');
 
@@ -59,26 +59,74 @@ export class RunPage implements Page {
   private closed = false;
   private readonly drawCharts = oncePerFrame(() => this.drawChartsNow());
 
-  constructor(private readonly root: HTMLElement, id: string, private readonly view: ViewState, private readonly status: Status) {
+  constructor(
+    private readonly root: HTMLElement,
+    id: string,
+    private readonly view: ViewState,
+    private readonly status: Status,
+  ) {
     this.data = new RunData(id, view, () => this.chartedKeys());
-    this.refresher = new Refresher<Part>((parts) => this.refresh(parts), (failed) => {
-      this.failing = failed;
-      this.showStatus();
-    }, REFRESH_MS);
-    this.chartActions = { zoom: (range) => this.zoom(range), setLog: (chart, log) => this.setLog(chart, log),
-      cameIntoView: () => { this.refresher.ask(['missing']); this.drawCharts(); } };
-    this.toolbar = new Toolbar(id, view, { setX: (mode) => { view.x = mode; view.logX &&= mode !== 'wall'; this.zoom(null); },
-      setLogX: (log) => { view.logX = log; this.viewChanged(); }, setSmoothing: (value) => { view.smoothing = value; this.viewChanged(); },
-      setLink: (gbit) => { view.linkGbit = gbit; this.viewChanged(); },
-      scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
+    this.refresher = new Refresher<Part>(
+      (parts) => this.refresh(parts),
+      (failed) => {
+        this.failing = failed;
+        this.showStatus();
+      },
+      REFRESH_MS,
+    );
+    this.chartActions = {
+      zoom: (range) => this.zoom(range),
+      setLog: (chart, log) => this.setLog(chart, log),
+      cameIntoView: () => {
+        this.refresher.ask(['missing']);
+        this.drawCharts();
+      },
+    };
+    this.toolbar = new Toolbar(id, view, {
+      setX: (mode) => {
+        view.x = mode;
+        view.logX &&= mode !== 'wall';
+        this.zoom(null);
+      },
+      setLogX: (log) => {
+        view.logX = log;
+        this.viewChanged();
+      },
+      setSmoothing: (value) => {
+        view.smoothing = value;
+        this.viewChanged();
+      },
+      setLink: (gbit) => {
+        view.linkGbit = gbit;
+        this.viewChanged();
+      },
+      scale: (factor) => this.scale(factor),
+      resetZoom: () => this.zoom(null),
+    });
     this.charts = new ChartGrid('Charts', this.data, this.chartActions);
     this.actions = new RunActions(this.data, () => this.refresher.ask(['run', 'transitions', 'checkpoints']));
-    const near = new IntersectionObserver((entries) => { if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections(); }, { rootMargin: AHEAD });
+    const near = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections();
+      },
+      { rootMargin: AHEAD },
+    );
     near.observe(this.below);
     const resting = setTimeout(() => void this.fetchRest(REST_SERIES).catch(() => undefined), REST_MS);
-    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect(), followPrinting(this.forPaper()), () => clearTimeout(resting)];
-    this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
-      this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('run', SLOW_MS), this.poll('keys', RARE_MS)];
+    this.endings = [
+      onThemeChange(() => this.redraw()),
+      this.shortcuts(),
+      () => near.disconnect(),
+      followPrinting(this.forPaper()),
+      () => clearTimeout(resting),
+    ];
+    this.timers = [
+      setInterval(() => this.drawFacts(), RECHECK_MS),
+      this.poll('ranks', RECHECK_MS),
+      this.poll('verdict', SLOW_MS),
+      this.poll('run', SLOW_MS),
+      this.poll('keys', RARE_MS),
+    ];
     status('loading', 'loading');
     void this.start();
   }
@@ -96,14 +144,32 @@ export class RunPage implements Page {
   }
 
   private poll(part: Part, everyMs: number): ReturnType<typeof setInterval> {
-    return setInterval(() => { if (this.data.run?.state === 'running') this.refresher.ask([part]); }, everyMs);
+    return setInterval(() => {
+      if (this.data.run?.state === 'running') this.refresher.ask([part]);
+    }, everyMs);
   }
 
   private shortcuts(): () => void {
     return addShortcuts('A run', [
-      { keys: ['/'], what: 'search all metrics', run: (event) => { event.preventDefault(); void this.showSections().then((sections) => sections.searchMetrics()); } },
+      {
+        keys: ['/'],
+        what: 'search all metrics',
+        run: (event) => {
+          event.preventDefault();
+          void this.showSections().then((sections) => sections.searchMetrics());
+        },
+      },
       { keys: ['0'], what: 'show the whole run', run: () => this.zoom(null) },
-      { keys: ['x'], what: 'logarithmic horizontal axis', run: () => { if (this.view.x !== 'wall') { this.view.logX = !this.view.logX; this.viewChanged(); } } },
+      {
+        keys: ['x'],
+        what: 'logarithmic horizontal axis',
+        run: () => {
+          if (this.view.x !== 'wall') {
+            this.view.logX = !this.view.logX;
+            this.viewChanged();
+          }
+        },
+      },
       { keys: ['ArrowLeft', 'ArrowRight'], what: 'on a chart: move the cursor, with shift in larger steps' },
       { keys: ['+', '-'], what: 'on a chart: zoom in or out at the cursor' },
       { keys: ['Escape'], what: 'on a chart: show everything again' },
@@ -113,7 +179,9 @@ export class RunPage implements Page {
   private async start(): Promise<void> {
     let failed = false;
     try {
-      await this.data.load(new Set(ALL_PARTS), (share) => { if (!this.closed && !failed) this.status('loading', `loading ${Math.round(100 * share)} %`); });
+      await this.data.load(new Set(ALL_PARTS), (share) => {
+        if (!this.closed && !failed) this.status('loading', `loading ${Math.round(100 * share)} %`);
+      });
     } catch (error) {
       failed = true;
       if (this.closed || isAbort(error)) return;
@@ -129,21 +197,42 @@ export class RunPage implements Page {
     if (this.closed) return;
     this.mount();
     const everythingNewer = ALL_PARTS.map((part) => (part === 'series' ? 'tail' : part));
-    this.stream = new EventStream(this.data.id, ({ event }) => {
-      this.refresher.ask(partsOf(event));
-      if (event === 'log' || event === 'reset') this.shown?.log.refresh();
-    }, (state) => {
-      this.streamState = state;
-      if (state === 'live') this.refresher.ask(everythingNewer);  // data from before the stream began
-      this.showStatus();
-    }, () => this.refresher.ask(everythingNewer));
+    this.stream = new EventStream(
+      this.data.id,
+      ({ event }) => {
+        this.refresher.ask(partsOf(event));
+        if (event === 'log' || event === 'reset') this.shown?.log.refresh();
+      },
+      (state) => {
+        this.streamState = state;
+        if (state === 'live') this.refresher.ask(everythingNewer); // data from before the stream began
+        this.showStatus();
+      },
+      () => this.refresher.ask(everythingNewer),
+    );
   }
 
   private mount(): void {
     const { slots } = this;
-    replaceChildren(this.root, h('section', { class: 'run-header', 'aria-label': 'Summary' },
-      h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.health.element, slots.tiles.element, slots.verdict.element),
-    h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element), this.below);
+    replaceChildren(
+      this.root,
+      h(
+        'section',
+        { class: 'run-header', 'aria-label': 'Summary' },
+        h('div', { class: 'run-head' }, slots.title.element, this.actions.element),
+        slots.health.element,
+        slots.tiles.element,
+        slots.verdict.element,
+      ),
+      h(
+        'div',
+        { class: 'charted' },
+        this.toolbar.element,
+        h('h2', { class: 'visually-hidden' }, 'Charts'),
+        this.charts.element,
+      ),
+      this.below,
+    );
     this.charts.arrange(this.offered());
     this.remember();
     this.drawFacts();
@@ -157,7 +246,11 @@ export class RunPage implements Page {
 
   private buildSections({ RunSections: Sections }: SectionsFile): RunSections {
     if (this.shown) return this.shown;
-    const sections = new Sections(this.data, this.view, { charts: this.chartActions, reload: (parts) => this.refresher.ask(parts), viewChanged: () => this.remember() });
+    const sections = new Sections(this.data, this.view, {
+      charts: this.chartActions,
+      reload: (parts) => this.refresher.ask(parts),
+      viewChanged: () => this.remember(),
+    });
     if (this.closed) return sections;
     this.shown = sections;
     replaceChildren(this.below, sections.elements);
@@ -169,7 +262,9 @@ export class RunPage implements Page {
   /// Prefetches the rest of the page and up to `maxSeries` series of charts that are not in view yet.
   private async fetchRest(maxSeries: number): Promise<void> {
     this.sectionsFile = await fetchSections();
-    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]).slice(0, maxSeries);
+    const names = this.offered()
+      .flatMap((chart) => [...chart.keys(this.data)])
+      .slice(0, maxSeries);
     if (!this.closed) await this.data.series.loadMissing(this.data.window, names);
   }
 
@@ -206,7 +301,7 @@ export class RunPage implements Page {
     if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
     if (run?.finished_at) return this.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
-    if (silentMs !== null) return this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`);  // a fixed time, so that screen readers announce it once
+    if (silentMs !== null) return this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`); // a fixed time, so that screen readers announce it once
     this.status('live', 'live');
   }
 
@@ -220,7 +315,9 @@ export class RunPage implements Page {
     const live = isLive(run, data.runAtMs, nowMs);
     document.title = [live ? percentDone(run) : '', run.name || data.id, 'Babelring'].filter(Boolean).join(' · ');
     slots.title.show([data.run, second], () => runTitle(data, nowMs));
-    slots.health.show([JSON.stringify(run.health), this.actions.resume, data.verdict !== null], () => healthBand(run.health, this.actions.resume, data.verdict !== null));
+    slots.health.show([JSON.stringify(run.health), this.actions.resume, data.verdict !== null], () =>
+      healthBand(run.health, this.actions.resume, data.verdict !== null),
+    );
     slots.tiles.show([data.revision, second, this.view.smoothing], () => runTiles(data, nowMs));
     slots.verdict.show([data.verdict, live], () => verdictBox(data.verdict, live));
     this.actions.update();
@@ -234,7 +331,7 @@ export class RunPage implements Page {
   private drawChartsNow(now = false): void {
     if (this.closed || !this.data.run) return;
     const full = fullRange(this.data, this.view);
-    const shown = this.view.logX ? aboveZero(this.data, this.view.range ?? full) : this.view.range ?? full;
+    const shown = this.view.logX ? aboveZero(this.data, this.view.range ?? full) : (this.view.range ?? full);
     for (const grid of this.grids()) grid.draw(this.view, shown, full, now);
   }
 
@@ -246,7 +343,11 @@ export class RunPage implements Page {
   /// The keys of the charts in view; before any is in view, those of the first six.
   private chartedKeys(): string[] {
     const keys = this.grids().flatMap((grid) => grid.keys());
-    return keys.length > 0 ? keys : this.offered().slice(0, 6).flatMap((chart) => [...chart.keys(this.data)]);
+    return keys.length > 0
+      ? keys
+      : this.offered()
+          .slice(0, 6)
+          .flatMap((chart) => [...chart.keys(this.data)]);
   }
 
   private offered(): typeof CHARTS {
@@ -256,7 +357,13 @@ export class RunPage implements Page {
   private zoom(range: [number, number] | null): void {
     this.view.range = range;
     this.viewChanged();
-    void this.data.load(new Set<Part>(['series'])).then(() => { this.drawFacts(); this.drawCharts(); }, () => this.refresher.ask(['series']));
+    void this.data.load(new Set<Part>(['series'])).then(
+      () => {
+        this.drawFacts();
+        this.drawCharts();
+      },
+      () => this.refresher.ask(['series']),
+    );
   }
 
   private scale(factor: number): void {

@@ -3,14 +3,29 @@ import type { Rank } from '../api/types';
 import type { HeatStrip } from '../charts/heat_strip';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText, Slot } from '../lib/dom';
-import { formatAge, formatCount, formatDuration, formatGpu, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import {
+  formatAge,
+  formatCount,
+  formatDuration,
+  formatGpu,
+  formatMs,
+  formatPercent,
+  formatSi,
+  formatSignificant,
+} from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { DEFAULT_HEAT, type ViewState } from '../lib/run_view';
 import { rangeOnServer } from '../lib/x_axis';
 import { table } from './tables';
 
-const KEYS: readonly [string, string][] = [['forward_ms', 'forward'], ['backward_ms', 'backward'], ['data_ms', 'data'], ['optimizer_ms', 'optimizer'],
-  ['step_ms', 'whole step'], ['exposed_communication_ms', 'waiting for others']];
+const KEYS: readonly [string, string][] = [
+  ['forward_ms', 'forward'],
+  ['backward_ms', 'backward'],
+  ['data_ms', 'data'],
+  ['optimizer_ms', 'optimizer'],
+  ['step_ms', 'whole step'],
+  ['exposed_communication_ms', 'waiting for others'],
+];
 const MAX_RANKS = 96;
 const COLUMNS = 160;
 const REFRESH_MS = 4000;
@@ -19,27 +34,55 @@ const LONG_UPDATE_S = 60;
 /// The rank's state from the server, or "no update for …". A rank that sends heartbeats but finishes no update may be validating or
 /// hanging: a separate thread sends the heartbeats.
 export function rankState({ state, since_update_s: sinceUpdateS }: Pick<Rank, 'state' | 'since_update_s'>): string {
-  return state === 'training' && (sinceUpdateS ?? 0) > LONG_UPDATE_S ? `no update for ${formatDuration(sinceUpdateS)}` : state;
+  return state === 'training' && (sinceUpdateS ?? 0) > LONG_UPDATE_S
+    ? `no update for ${formatDuration(sinceUpdateS)}`
+    : state;
 }
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
   const gpus = data.ranks.some(({ gpu }) => gpu);
-  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Last report', '#Step', '#Exposed', '#Tokens/s',
-    '#Busy', '#Lost records'],
+  return table(
+    'Ranks',
+    [
+      '#Rank',
+      'State',
+      'Host',
+      '#Pid',
+      'Device',
+      ...(gpus ? ['GPU now'] : []),
+      '#Update',
+      'Last report',
+      '#Step',
+      '#Exposed',
+      '#Tokens/s',
+      '#Busy',
+      '#Lost records',
+    ],
     data.ranks.map((rank) => {
       const state = rankState(rank);
-      return [rank.rank, h('span', { class: `rank-state rank-${state.split(' ')[0]}` }, state), rank.host, rank.pid, rank.device,
-        ...(gpus ? [formatGpu(rank.gpu)] : []), formatCount(rank.update),
-        formatAge(ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs) / 1000), formatMs(rank.step_ms),
-        formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second), formatPercent(rank.busy_fraction, 0),
-        rank.missing > 0 ? formatCount(rank.missing) : ''];
-    }));
+      return [
+        rank.rank,
+        h('span', { class: `rank-state rank-${state.split(' ')[0]}` }, state),
+        rank.host,
+        rank.pid,
+        rank.device,
+        ...(gpus ? [formatGpu(rank.gpu)] : []),
+        formatCount(rank.update),
+        formatAge(ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs) / 1000),
+        formatMs(rank.step_ms),
+        formatMs(rank.exposed_communication_ms),
+        formatSi(rank.target_tokens_per_second),
+        formatPercent(rank.busy_fraction, 0),
+        rank.missing > 0 ? formatCount(rank.missing) : '',
+      ];
+    }),
+  );
 }
 
 /// The ranks with their hosts and devices, and a heat map that shows which ranks are slow.
 export class Ranks {
   readonly element: HTMLElement;
-  private strip: HeatStrip | null = null;   // created when first visible
+  private strip: HeatStrip | null = null; // created when first visible
   private readonly place = h('div', { class: 'heat-place' });
   private readonly rows = new Slot();
   private readonly select: HTMLSelectElement;
@@ -47,21 +90,47 @@ export class Ranks {
   private askedAt = -Infinity;
   private asked = '';
   private visible = false;
-  private readonly watcher = new IntersectionObserver(([entry]) => {
-    this.visible = entry!.isIntersecting;
-    void this.refresh();
-  }, { rootMargin: '200px' });
-
-  constructor(private readonly data: RunData, private readonly view: ViewState, onView: () => void) {
-    this.select = h('select', { id: 'heat-key', onchange: () => {
-      this.view.heat = this.select.value;
-      onView();
+  private readonly watcher = new IntersectionObserver(
+    ([entry]) => {
+      this.visible = entry!.isIntersecting;
       void this.refresh();
-    } }, KEYS.map(([key, label]) => h('option', { value: key }, label)));
+    },
+    { rootMargin: '200px' },
+  );
+
+  constructor(
+    private readonly data: RunData,
+    private readonly view: ViewState,
+    onView: () => void,
+  ) {
+    this.select = h(
+      'select',
+      {
+        id: 'heat-key',
+        onchange: () => {
+          this.view.heat = this.select.value;
+          onView();
+          void this.refresh();
+        },
+      },
+      KEYS.map(([key, label]) => h('option', { value: key }, label)),
+    );
     this.select.value = view.heat;
     if (this.select.value === '') this.select.value = view.heat = DEFAULT_HEAT;
-    this.element = h('div', { class: 'ranks' }, h('p', { class: 'field-row' }, h('label', { for: 'heat-key' }, 'Time of '), this.select,
-      h('span', { class: 'muted' }, 'per rank, relative to the median, over the range of the charts')), this.place, this.problem, this.rows.element);
+    this.element = h(
+      'div',
+      { class: 'ranks' },
+      h(
+        'p',
+        { class: 'field-row' },
+        h('label', { for: 'heat-key' }, 'Time of '),
+        this.select,
+        h('span', { class: 'muted' }, 'per rank, relative to the median, over the range of the charts'),
+      ),
+      this.place,
+      this.problem,
+      this.rows.element,
+    );
     this.watcher.observe(this.element);
   }
 
@@ -75,7 +144,9 @@ export class Ranks {
   }
 
   update(nowMs: number): void {
-    this.rows.show([this.data.ranks, this.data.run?.state, Math.floor(nowMs / 1000)], () => ranksTable(this.data, nowMs));
+    this.rows.show([this.data.ranks, this.data.run?.state, Math.floor(nowMs / 1000)], () =>
+      ranksTable(this.data, nowMs),
+    );
     void this.refresh();
   }
 
@@ -92,7 +163,11 @@ export class Ranks {
     const range = view.range ? rangeOnServer(data.axis, view.range) : { x: 'step' as const };
     try {
       const { heatMap, HeatStrip: Strip } = await import('../charts/heat_strip');
-      const found = await getSeries(data.id, ranks.map(({ rank }) => `${view.heat}@${rank}`), { ...range, points: COLUMNS });
+      const found = await getSeries(
+        data.id,
+        ranks.map(({ rank }) => `${view.heat}@${rank}`),
+        { ...range, points: COLUMNS },
+      );
       if (asked !== this.asked) return;
       const series = ranks.map(({ rank }) => ({ rank, series: found.get(`${view.heat}@${rank}`)! }));
       const steps = series.flatMap(({ series: { step } }) => (step.length > 0 ? [step[0]!, step.at(-1)!] : []));
@@ -101,9 +176,14 @@ export class Ranks {
         this.strip = new Strip('Ranks over time, compared with the median');
         this.place.append(this.strip.element);
       }
-      this.strip.show(heatMap(series, steps.length > 0 ? [Math.min(...steps), Math.max(...steps)] : [0, 0], COLUMNS),
-        { name: (rank) => `${rank} ${hosts.get(rank) ?? ''}`, value: view.heat.endsWith('_ms') ? formatMs : formatSignificant });
-      setText(this.problem, data.ranks.length > MAX_RANKS ? `the first ${MAX_RANKS} of ${data.ranks.length} ranks` : '');
+      this.strip.show(heatMap(series, steps.length > 0 ? [Math.min(...steps), Math.max(...steps)] : [0, 0], COLUMNS), {
+        name: (rank) => `${rank} ${hosts.get(rank) ?? ''}`,
+        value: view.heat.endsWith('_ms') ? formatMs : formatSignificant,
+      });
+      setText(
+        this.problem,
+        data.ranks.length > MAX_RANKS ? `the first ${MAX_RANKS} of ${data.ranks.length} ranks` : '',
+      );
     } catch (error) {
       this.asked = '';
       replaceChildren(this.problem, `not loaded: ${error instanceof Error ? error.message : String(error)}`);

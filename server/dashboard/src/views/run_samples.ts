@@ -7,19 +7,31 @@ import { formatCount, formatFixed, formatLoss, formatPercent } from '../lib/form
 import type { ViewState } from '../lib/run_view';
 import { badge, table } from './tables';
 
-interface Sample { source: string; reference: string; hypothesis: string }
+interface Sample {
+  source: string;
+  reference: string;
+  hypothesis: string;
+}
 
 /// Marks words without the white space before them.
-const spans = (list: DiffSpan[], kind: string): Child[] => list.map(({ text, same }) => {
-  const word = text.trimStart();
-  return same ? text : [text.slice(0, text.length - word.length), h('mark', { class: kind }, word)];
-});
+const spans = (list: DiffSpan[], kind: string): Child[] =>
+  list.map(({ text, same }) => {
+    const word = text.trimStart();
+    return same ? text : [text.slice(0, text.length - word.length), h('mark', { class: kind }, word)];
+  });
 
 function sampleCard(sample: Sample): HTMLElement {
   const diff = diffWords(sample.reference, sample.hypothesis);
-  return h('dl', { class: 'sample' }, h('dt', {}, 'source'), h('dd', {}, sample.source),
-    h('dt', {}, 'reference'), h('dd', {}, spans(diff.reference, 'missed')),
-    h('dt', {}, 'hypothesis'), h('dd', {}, spans(diff.hypothesis, 'extra')));
+  return h(
+    'dl',
+    { class: 'sample' },
+    h('dt', {}, 'source'),
+    h('dd', {}, sample.source),
+    h('dt', {}, 'reference'),
+    h('dd', {}, spans(diff.reference, 'missed')),
+    h('dt', {}, 'hypothesis'),
+    h('dd', {}, spans(diff.hypothesis, 'extra')),
+  );
 }
 
 const has = (sample: Sample, text: string): boolean =>
@@ -38,15 +50,51 @@ export class Evaluations {
   private samples: Sample[] = [];
   private shown = '';
 
-  constructor(private readonly data: RunData, private readonly view: ViewState, private readonly onView: () => void) {
-    this.slider = h('input', { type: 'range', id: 'sample-update', min: 0, max: 0, step: 1, oninput: () => this.choose(Number(this.slider.value)) });
+  constructor(
+    private readonly data: RunData,
+    private readonly view: ViewState,
+    private readonly onView: () => void,
+  ) {
+    this.slider = h('input', {
+      type: 'range',
+      id: 'sample-update',
+      min: 0,
+      max: 0,
+      step: 1,
+      oninput: () => this.choose(Number(this.slider.value)),
+    });
     this.newest = h('button', { type: 'button', class: 'chip', onclick: () => this.choose(null) }, 'newest');
-    this.filter = h('input', { type: 'search', id: 'sample-filter', placeholder: 'Filter by words', oninput: () => this.draw() });
-    this.element = h('div', { class: 'evaluations' }, this.rows.element, h('h3', {}, 'Translations'),
-      h('p', { class: 'field-row' }, h('label', { for: 'sample-update' }, 'Update'), this.slider, this.chosen, this.newest,
-        h('label', { for: 'sample-filter', class: 'visually-hidden' }, 'Filter translations by words'), this.filter,
-        h('span', { class: 'muted' }, h('mark', { class: 'missed' }, 'missed'), ' in the reference, ',
-          h('mark', { class: 'extra' }, 'different'), ' in the hypothesis')), this.list);
+    this.filter = h('input', {
+      type: 'search',
+      id: 'sample-filter',
+      placeholder: 'Filter by words',
+      oninput: () => this.draw(),
+    });
+    this.element = h(
+      'div',
+      { class: 'evaluations' },
+      this.rows.element,
+      h('h3', {}, 'Translations'),
+      h(
+        'p',
+        { class: 'field-row' },
+        h('label', { for: 'sample-update' }, 'Update'),
+        this.slider,
+        this.chosen,
+        this.newest,
+        h('label', { for: 'sample-filter', class: 'visually-hidden' }, 'Filter translations by words'),
+        this.filter,
+        h(
+          'span',
+          { class: 'muted' },
+          h('mark', { class: 'missed' }, 'missed'),
+          ' in the reference, ',
+          h('mark', { class: 'extra' }, 'different'),
+          ' in the hypothesis',
+        ),
+      ),
+      this.list,
+    );
   }
 
   update(): void {
@@ -60,14 +108,26 @@ export class Evaluations {
 
   private evalsTable(): HTMLElement {
     const { data } = this;
-    return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
-      [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? badge('best') : null],
-        row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatLoss(row.loss), formatFixed(row.teacher_forced_bleu, 2), formatPercent(row.accuracy),
-        formatFixed(row.seconds, 1)]));
+    return table(
+      'Evaluations',
+      ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
+      [...data.evals]
+        .reverse()
+        .map((row) => [
+          [formatCount(row.update), row.id === data.run?.best?.id ? badge('best') : null],
+          row.set,
+          formatFixed(row.sacrebleu, 2),
+          formatFixed(row.chrf, 2),
+          formatLoss(row.loss),
+          formatFixed(row.teacher_forced_bleu, 2),
+          formatPercent(row.accuracy),
+          formatFixed(row.seconds, 1),
+        ]),
+    );
   }
 
   private choose(at: number | null): void {
-    this.view.evaluation = at === null || at === this.withSamples.length - 1 ? '' : this.withSamples[at]?.id ?? '';
+    this.view.evaluation = at === null || at === this.withSamples.length - 1 ? '' : (this.withSamples[at]?.id ?? '');
     this.onView();
     this.show();
   }
@@ -101,6 +161,9 @@ export class Evaluations {
   private draw(): void {
     const text = this.filter.value.trim().toLowerCase();
     const found = this.samples.filter((sample) => has(sample, text));
-    replaceChildren(this.list, found.length > 0 ? found.map(sampleCard) : h('p', { class: 'muted' }, 'no translation contains these words'));
+    replaceChildren(
+      this.list,
+      found.length > 0 ? found.map(sampleCard) : h('p', { class: 'muted' }, 'no translation contains these words'),
+    );
   }
 }

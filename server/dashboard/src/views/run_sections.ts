@@ -15,11 +15,12 @@ import { TranslateBox } from './run_translate';
 /// Callbacks from the sections to the page.
 export interface SectionActions {
   charts: ChartActions;
-  reload(parts: readonly Part[]): void;   // fetches these parts again after a change
-  viewChanged(): void;                    // writes the view into the address
+  reload(parts: readonly Part[]): void; // fetches these parts again after a change
+  viewChanged(): void; // writes the view into the address
 }
 
-const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
+const section = (title: string, ...children: Node[]): HTMLElement =>
+  h('section', { class: 'card section' }, h('h2', {}, title), ...children);
 
 /// The sections of a run's page below its charts. Fetched as a separate file when the user scrolls near.
 export class RunSections {
@@ -41,9 +42,15 @@ export class RunSections {
     const history = new RunHistory(data, () => reload(['alerts']));
     const config = new Configuration(data, view, onView);
     this.parts = [evaluations, checkpoints, translate, history, this.log, config, this.metrics];
-    this.elements = [section('Ranks', this.ranks.element), section('Evaluations', evaluations.element),
+    this.elements = [
+      section('Ranks', this.ranks.element),
+      section('Evaluations', evaluations.element),
       section('Checkpoints', checkpoints.element, h('h3', {}, 'Translate a sentence'), translate.element),
-      section('Alerts and history', history.element), section('Log', this.log.element), section('Configuration', config.element), this.metrics.element];
+      section('Alerts and history', history.element),
+      section('Log', this.log.element),
+      section('Configuration', config.element),
+      this.metrics.element,
+    ];
   }
 
   /// The charts of all metrics.

@@ -6,8 +6,14 @@ import { applyTheme, nextTheme, readTheme } from '../lib/theme_choice';
 import { NotifyButton } from './notify_button';
 import { showSession } from './session_badge';
 
-const LINKS: readonly [page: string, label: string, needed: Need][] = [['runs', 'Runs', 'read'], ['compare', 'Compare', 'read'], ['nodes', 'Nodes', 'read'],
-  ['alerts', 'Alerts', 'read'], ['tokens', 'Tokens', 'admin'], ['audit', 'Audit', 'admin']];
+const LINKS: readonly [page: string, label: string, needed: Need][] = [
+  ['runs', 'Runs', 'read'],
+  ['compare', 'Compare', 'read'],
+  ['nodes', 'Nodes', 'read'],
+  ['alerts', 'Alerts', 'read'],
+  ['tokens', 'Tokens', 'admin'],
+  ['audit', 'Audit', 'admin'],
+];
 const ALERTS_MS = 15_000;
 
 /// The header: navigation, session, theme, notifications and help.
@@ -18,13 +24,31 @@ export class SiteHeader {
   private openAlerts = 0;
   private timer: ReturnType<typeof setInterval> | null = null;
   private current = 'runs';
-  private known = false;  // the token's scope is known; until then only links that need scope `read` are shown
+  private known = false; // the token's scope is known; until then only links that need scope `read` are shown
 
-  constructor(private readonly nav: HTMLElement, tools: HTMLElement, say: (text: string) => void) {
+  constructor(
+    private readonly nav: HTMLElement,
+    tools: HTMLElement,
+    say: (text: string) => void,
+  ) {
     this.notify = new NotifyButton(say);
-    replaceChildren(tools, this.notify.element, this.theme,
-      h('button', { type: 'button', class: 'chip', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts', onclick: () => void this.openHelp() }, '?'),
-      this.session);
+    replaceChildren(
+      tools,
+      this.notify.element,
+      this.theme,
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'chip',
+          'aria-label': 'Keyboard shortcuts',
+          title: 'Keyboard shortcuts',
+          onclick: () => void this.openHelp(),
+        },
+        '?',
+      ),
+      this.session,
+    );
     this.drawTheme();
     this.drawNav();
   }
@@ -87,7 +111,16 @@ export class SiteHeader {
   }
 
   private drawNav(): void {
-    patchChildren(this.nav, LINKS.filter(([, , needed]) => (this.known ? may(needed) : needed === 'read')).map(([page, label]) => h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label,
-      page === 'alerts' && this.openAlerts > 0 ? h('span', { class: 'count' }, this.openAlerts) : null)));
+    patchChildren(
+      this.nav,
+      LINKS.filter(([, , needed]) => (this.known ? may(needed) : needed === 'read')).map(([page, label]) =>
+        h(
+          'a',
+          { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null },
+          label,
+          page === 'alerts' && this.openAlerts > 0 ? h('span', { class: 'count' }, this.openAlerts) : null,
+        ),
+      ),
+    );
   }
 }

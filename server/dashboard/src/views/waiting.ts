@@ -14,7 +14,10 @@ export class WaitingPage implements Page {
   private readonly timer = setInterval(() => void this.look(), EVERY_MS);
   private readonly text = h('p', { role: 'status' }, 'The server does not answer. This page opens as soon as it does.');
 
-  constructor(private readonly root: HTMLElement, status: Status) {
+  constructor(
+    private readonly root: HTMLElement,
+    status: Status,
+  ) {
     status('reconnecting', 'waiting for the server');
     replaceChildren(root, h('h1', {}, 'Not loaded yet'), this.text);
   }
@@ -30,7 +33,11 @@ export class WaitingPage implements Page {
     clearInterval(this.timer);
     const nowMs = Date.now();
     if (!mayReload(Number(sessionStorage.getItem(KEY)), nowMs)) {
-      replaceChildren(this.text, 'A file of this page is missing on the server. ', h('a', { href: location.href, onclick: () => location.reload() }, 'Reload'));
+      replaceChildren(
+        this.text,
+        'A file of this page is missing on the server. ',
+        h('a', { href: location.href, onclick: () => location.reload() }, 'Reload'),
+      );
       return;
     }
     sessionStorage.setItem(KEY, String(nowMs));

@@ -61,11 +61,12 @@ def kernel_name(signature):
 def usage_of(source):
     """[(kernel, registers, bytes of spills and stack)] of a source."""
     with tempfile.TemporaryDirectory() as folder:
-        said = compile_kernels(source, "--generate-code=arch=compute_90,code=[sm_90]", "-Xptxas=-v", "-c", "-o",
-                               f"{folder}/kernels.o")
+        said = compile_kernels(
+            source, "--generate-code=arch=compute_90,code=[sm_90]", "-Xptxas=-v", "-c", "-o", f"{folder}/kernels.o"
+        )
     symbols, rows = [], []
     for part in said.split("Compiling entry function '")[1:]:
-        symbols.append(part[:part.index("'")])
+        symbols.append(part[: part.index("'")])
         memory = [int(count) for count in re.findall(r"(\d+) bytes (?:stack frame|spill)", part)]
         rows.append((int(re.search(r"Used (\d+) registers", part).group(1)), sum(memory)))
     names = [kernel_name(signature) for signature in demangled(symbols)]
@@ -110,7 +111,7 @@ def loops(ptx):
         code.append(text)
         branch = re.search(r"\bbra(?:\.uni)?\s+(\$\w+)", text)
         if branch and branch.group(1) in places:
-            found.append(code[places[branch.group(1)]:])
+            found.append(code[places[branch.group(1)] :])
     return found
 
 
@@ -120,7 +121,7 @@ def kernels_in_ptx(source):
         path = pathlib.Path(folder) / "kernels.ptx"
         compile_kernels(source, "-gencode=arch=compute_90,code=compute_90", "-ptx", "-o", str(path))
         parts = re.split(r"(?m)^(?:\.visible |\.weak )?\.entry ", path.read_text())[1:]
-    names = demangled([part[:part.index("(")] for part in parts])
+    names = demangled([part[: part.index("(")] for part in parts])
     return {kernel_name(name + "("): part for name, part in zip(names, parts)}
 
 
@@ -137,6 +138,7 @@ class CrossEntropyLoops(unittest.TestCase):
             self.assertLessEqual(len(loop) / (8 * loads), 8, "\n".join(loop))
             self.assertEqual(sum("st.global.cs.v4" in text for text in loop), stores * loads, "streaming stores")
             self.assertEqual(sum(text.startswith("setp") for text in loop), 1, "comparisons: the end of the loop alone")
+
 
 class NormRows(unittest.TestCase):
     """Rows of 512 and of 1024 columns are in registers: 2 or 4 pieces of 16 bytes a lane, read from memory once."""
@@ -167,8 +169,11 @@ class Dropout(unittest.TestCase):
         kernels = kernels_in_ptx(KERNELS / "dropout.cu")
         for name, operands in (("dropout_kernel", 1), ("residual_dropout_kernel", 2)):
             hash_factor = f", {0x7feb352d};"  # of mix32()
-            hashing = [loop for loop in loops(kernels[f"{name}<8, __nv_bfloat16>"])
-                       if any(hash_factor in text for text in loop)]
+            hashing = [
+                loop
+                for loop in loops(kernels[f"{name}<8, __nv_bfloat16>"])
+                if any(hash_factor in text for text in loop)
+            ]
             with self.subTest(kernel=name):
                 self.assertEqual(len(hashing), 1)
                 pieces = sum("ld.global.v4" in text for text in hashing[0]) // operands

@@ -10,9 +10,15 @@ import { isEval, type ComparedRun } from './compared_run';
 
 type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
 
-const EVAL_TITLES: Record<string, string> = { loss: 'Validation loss', nll: 'Validation NLL', sacrebleu: 'sacreBLEU', chrf: 'chrF',
-  teacher_forced_bleu: 'BLEU, teacher-forced', accuracy: 'Accuracy, teacher-forced' };
-const BAND_RUNS = 3;  // with more runs the bands would hide each other
+const EVAL_TITLES: Record<string, string> = {
+  loss: 'Validation loss',
+  nll: 'Validation NLL',
+  sacrebleu: 'sacreBLEU',
+  chrf: 'chrF',
+  teacher_forced_bleu: 'BLEU, teacher-forced',
+  accuracy: 'Accuracy, teacher-forced',
+};
+const BAND_RUNS = 3; // with more runs the bands would hide each other
 
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
 
@@ -20,13 +26,21 @@ export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
   if (isEval(key)) return EVAL_TITLES[key.slice(5)] ?? key.slice(5);
-  const words = key.replace(/_ms$/, '').replace(/_per_second$/, '/s').replaceAll('_', ' ').replace('memory bytes.', 'memory: ');
+  const words = key
+    .replace(/_ms$/, '')
+    .replace(/_per_second$/, '/s')
+    .replaceAll('_', ' ')
+    .replace('memory bytes.', 'memory: ');
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /// Whether a lower or a higher value is better; null if neither is.
 export function betterOf(key: string): 'less' | 'more' | null {
-  if (['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
+  if (
+    ['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'].includes(key) ||
+    /tokens_per_second$/.test(key)
+  )
+    return 'more';
   if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';
   return null;
 }
@@ -35,8 +49,15 @@ function evalLine(run: ComparedRun, key: string, color: string, view: ViewState)
   const axis = run.axis(view);
   const measure = key.slice(5) as Measure;
   const rows = run.evals.filter((row) => row[measure] !== null && row[measure] !== undefined);
-  return { label: run.name, color, kind: 'points', legend: true, format: formatOf(key),
-    x: rows.map((row) => xValue(axis, row.update, row.time_ms)), y: rows.map((row) => row[measure] ?? null) };
+  return {
+    label: run.name,
+    color,
+    kind: 'points',
+    legend: true,
+    format: formatOf(key),
+    x: rows.map((row) => xValue(axis, row.update, row.time_ms)),
+    y: rows.map((row) => row[measure] ?? null),
+  };
 }
 
 /// One metric of all runs, each in its own colour, with min/max bands of sampled series for up to BAND_RUNS runs.
@@ -49,13 +70,25 @@ export function compareLines(runs: readonly ComparedRun[], key: string, view: Vi
     const series = run.series.get(key);
     const axis = run.axis(view);
     const x = xColumn(axis, series);
-    const line = (kind: Line['kind'], y: Line['y'], legend = false): Line => ({ label: run.name, color: colorOf(at), kind, x, y, legend, format });
+    const line = (kind: Line['kind'], y: Line['y'], legend = false): Line => ({
+      label: run.name,
+      color: colorOf(at),
+      kind,
+      x,
+      y,
+      legend,
+      format,
+    });
     if (series.step.length > 0) notes.add(describeSampling(series, formatCount));
     marks.push(...nonFiniteMarks(axis, series, `${run.name}: `));
     const band = series.sampled && runs.length <= BAND_RUNS ? [line('low', series.min), line('high', series.max)] : [];
     return [...band, line('line', ema(series.avg, view.smoothing), true)];
   });
-  return { lines, marks, note: [...notes].join(' · ') + (view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : '') };
+  return {
+    lines,
+    marks,
+    note: [...notes].join(' · ') + (view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : ''),
+  };
 }
 
 /// The x values of all runs.

@@ -32,15 +32,31 @@ export class ComparePage implements Page {
   private readonly toolbar: Toolbar;
   private readonly slots = { legend: new Slot(), best: new Slot(), config: new Slot() };
   private readonly grid = h('section', { class: 'charts', 'aria-label': 'Charts' });
-  private readonly csvButton = h('button', { type: 'button', class: 'chip', onclick: () => void this.saveCsv() }, 'comparison as CSV');
-  private readonly runInput = h('input', { type: 'search', list: 'all-runs', id: 'add-run', placeholder: 'add a run', onchange: () => this.addRun() });
-  private readonly keyInput = h('input', { type: 'search', list: 'all-keys', id: 'add-key', placeholder: 'add a metric', onchange: () => this.addKey() });
+  private readonly csvButton = h(
+    'button',
+    { type: 'button', class: 'chip', onclick: () => void this.saveCsv() },
+    'comparison as CSV',
+  );
+  private readonly runInput = h('input', {
+    type: 'search',
+    list: 'all-runs',
+    id: 'add-run',
+    placeholder: 'add a run',
+    onchange: () => this.addRun(),
+  });
+  private readonly keyInput = h('input', {
+    type: 'search',
+    list: 'all-keys',
+    id: 'add-key',
+    placeholder: 'add a metric',
+    onchange: () => this.addKey(),
+  });
   private readonly runOptions = h('datalist', { id: 'all-runs' });
   private readonly keyOptions = h('datalist', { id: 'all-keys' });
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
-  private readonly body = h('div', { class: 'charted' });        // what there is of runs
+  private readonly body = h('div', { class: 'charted' }); // what there is of runs
   private readonly keyFields = h('span', { class: 'group' });
-  private readonly offer = new Slot();                           // suggested runs
+  private readonly offer = new Slot(); // suggested runs
   private readonly slices = new Slices<Chart>();
   private known: Run[] = [];
   private revision = 0;
@@ -51,18 +67,49 @@ export class ComparePage implements Page {
   private readonly timer: ReturnType<typeof setInterval>;
   private readonly draw = oncePerFrame(() => this.drawNow());
 
-  constructor(private readonly root: HTMLElement, query: URLSearchParams, private readonly status: Status) {
+  constructor(
+    private readonly root: HTMLElement,
+    query: URLSearchParams,
+    private readonly status: Status,
+  ) {
     document.title = 'Compare · Babelring';
     this.state = parseCompare(query);
     this.runs = this.state.runs.map((id) => this.makeRun(id));
     const { view } = this.state;
-    this.toolbar = new Toolbar('', view, { setX: (x) => { view.x = x; view.logX &&= x !== 'wall'; this.zoom(null); },
-      setLogX: (log) => { view.logX = log; this.changed(); }, setSmoothing: (value) => { view.smoothing = value; this.changed(); },
-      scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
+    this.toolbar = new Toolbar('', view, {
+      setX: (x) => {
+        view.x = x;
+        view.logX &&= x !== 'wall';
+        this.zoom(null);
+      },
+      setLogX: (log) => {
+        view.logX = log;
+        this.changed();
+      },
+      setSmoothing: (value) => {
+        view.smoothing = value;
+        this.changed();
+      },
+      scale: (factor) => this.scale(factor),
+      resetZoom: () => this.zoom(null),
+    });
     this.toolbar.element.lastElementChild!.replaceWith(this.csvButton);
-    this.stopPrinting = followPrinting({ begin: () => this.fit(), end: () => this.fit(), load: () => Promise.resolve() });
+    this.stopPrinting = followPrinting({
+      begin: () => this.fit(),
+      end: () => this.fit(),
+      load: () => Promise.resolve(),
+    });
     this.stopTheme = onThemeChange(() => this.charts.forEach((chart) => chart.redraw()));
-    this.stopKeys = addShortcuts('Comparison', [{ keys: ['/'], what: 'add a metric', run: (event) => { event.preventDefault(); this.keyInput.focus(); } }]);
+    this.stopKeys = addShortcuts('Comparison', [
+      {
+        keys: ['/'],
+        what: 'add a metric',
+        run: (event) => {
+          event.preventDefault();
+          this.keyInput.focus();
+        },
+      },
+    ]);
     this.timer = setInterval(() => void this.refresh(), LIVE_MS);
     this.mount();
     void this.start();
@@ -88,26 +135,76 @@ export class ComparePage implements Page {
   }
 
   private mount(): void {
-    const same = h('input', { type: 'checkbox', onchange: () => { this.state = { ...this.state, same: same.checked }; this.changed(); } });
+    const same = h('input', {
+      type: 'checkbox',
+      onchange: () => {
+        this.state = { ...this.state, same: same.checked };
+        this.changed();
+      },
+    });
     same.checked = this.state.same;
-    replaceChildren(this.body, h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.grid),
-      h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), tableBox('Best values', this.slots.best)),
-      h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
-        h('label', { class: 'tick' }, same, ' include equal keys')), tableBox('Configuration', this.slots.config)));
-    replaceChildren(this.root, h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
-      h('section', { class: 'card section', 'aria-label': 'Compared runs' }, this.slots.legend.element, this.offer.element, h('div', { class: 'filters' },
-        h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions, this.keyFields)), this.body);
-    replaceChildren(this.keyFields, h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'), this.keyInput, this.keyOptions);
+    replaceChildren(
+      this.body,
+      h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.grid),
+      h(
+        'section',
+        { class: 'card section' },
+        h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')),
+        tableBox('Best values', this.slots.best),
+      ),
+      h(
+        'section',
+        { class: 'card section' },
+        h(
+          'div',
+          { class: 'list-head' },
+          h('h2', {}, 'Configuration'),
+          h('label', { class: 'tick' }, same, ' include equal keys'),
+        ),
+        tableBox('Configuration', this.slots.config),
+      ),
+    );
+    replaceChildren(
+      this.root,
+      h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
+      h(
+        'section',
+        { class: 'card section', 'aria-label': 'Compared runs' },
+        this.slots.legend.element,
+        this.offer.element,
+        h(
+          'div',
+          { class: 'filters' },
+          h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'),
+          this.runInput,
+          this.runOptions,
+          this.keyFields,
+        ),
+      ),
+      this.body,
+    );
+    replaceChildren(
+      this.keyFields,
+      h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'),
+      this.keyInput,
+      this.keyOptions,
+    );
     this.changed();
   }
 
   private async start(): Promise<void> {
     this.status('loading', 'loading');
-    void getAll<Run>('/runs').then((runs) => {
-      this.known = runs;
-      replaceChildren(this.runOptions, runs.map((run) => h('option', { value: run.id }, `${run.name} · ${run.state}`)));
-      this.draw();
-    }, () => undefined);
+    void getAll<Run>('/runs').then(
+      (runs) => {
+        this.known = runs;
+        replaceChildren(
+          this.runOptions,
+          runs.map((run) => h('option', { value: run.id }, `${run.name} · ${run.state}`)),
+        );
+        this.draw();
+      },
+      () => undefined,
+    );
     await this.load(this.runs);
   }
 
@@ -117,10 +214,20 @@ export class ComparePage implements Page {
     if (this.closed) return;
     const failed = results.find((result) => result.status === 'rejected');
     setText(this.problem, failed ? `not loaded: ${explain(failed.reason)}` : '');
-    this.status(failed ? 'reconnecting' : this.anyRuns() ? 'live' : 'finished', failed ? 'incomplete' : this.anyRuns() ? 'live' : 'all ended');
+    this.status(
+      failed ? 'reconnecting' : this.anyRuns() ? 'live' : 'finished',
+      failed ? 'incomplete' : this.anyRuns() ? 'live' : 'all ended',
+    );
     const missing = runs.filter((_run, at) => results[at]!.status === 'rejected');
-    if (results.some((result) => result.status === 'rejected' && !(result.reason instanceof ApiError && result.reason.status === 404))) {
-      setTimeout(() => { if (!this.closed) void this.load(missing.filter((run) => this.runs.includes(run))); }, LIVE_MS);
+    if (
+      results.some(
+        (result) =>
+          result.status === 'rejected' && !(result.reason instanceof ApiError && result.reason.status === 404),
+      )
+    ) {
+      setTimeout(() => {
+        if (!this.closed) void this.load(missing.filter((run) => this.runs.includes(run)));
+      }, LIVE_MS);
     }
   }
 
@@ -165,14 +272,35 @@ export class ComparePage implements Page {
   }
 
   private makeChart(key: string): Chart {
-    const chart = new Chart({ id: key, title: titleOf(key), unit: '', axisFormat: tickOf(key), fileName: () => 'comparison', csv: async () => this.saveCsv([key]),
-      onZoom: (range) => this.zoom(range), onLog: (log) => {
+    const chart = new Chart({
+      id: key,
+      title: titleOf(key),
+      unit: '',
+      axisFormat: tickOf(key),
+      fileName: () => 'comparison',
+      csv: async () => this.saveCsv([key]),
+      onZoom: (range) => this.zoom(range),
+      onLog: (log) => {
         if (log) this.state.view.log.add(key);
         else this.state.view.log.delete(key);
         this.changed();
-      } });
-    chart.element.querySelector('.chart-tools')?.append(h('button', { type: 'button', class: 'chip', title: 'remove', 'aria-label': `Remove ${titleOf(key)}`,
-      onclick: () => this.setKeys(this.state.keys.filter((each) => each !== key)) }, '×'));
+      },
+    });
+    chart.element
+      .querySelector('.chart-tools')
+      ?.append(
+        h(
+          'button',
+          {
+            type: 'button',
+            class: 'chip',
+            title: 'remove',
+            'aria-label': `Remove ${titleOf(key)}`,
+            onclick: () => this.setKeys(this.state.keys.filter((each) => each !== key)),
+          },
+          '×',
+        ),
+      );
     this.grid.append(chart.element);
     return chart;
   }
@@ -181,14 +309,25 @@ export class ComparePage implements Page {
     if (this.closed) return;
     const ready = this.runs.filter(({ run }) => run !== null);
     this.slots.legend.show([this.revision], () => legend(this.runs, this.state, (ids) => this.setRuns(ids)));
-    this.offer.show([this.known, this.state.runs], () => offered(this.known, this.state.runs, (ids) => this.setRuns(ids)));
+    this.offer.show([this.known, this.state.runs], () =>
+      offered(this.known, this.state.runs, (ids) => this.setRuns(ids)),
+    );
     this.slots.best.show([this.revision], () => bestTable(ready, this.state.keys));
     this.slots.config.show([this.revision], () => configTable(ready, this.state.same));
     this.keyOptions.replaceChildren(...this.offeredKeys().map((value) => h('option', { value })));
     const { view } = this.state;
     const full = fullRange(ready, this.state.view);
     for (const [key, chart] of this.charts) {
-      this.slices.add(chart, () => chart.update(compareLines(this.runs, key, view), { waiting: this.runs.some(({ run }) => run === null), x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) }));
+      this.slices.add(chart, () =>
+        chart.update(compareLines(this.runs, key, view), {
+          waiting: this.runs.some(({ run }) => run === null),
+          x: view.x,
+          logX: view.logX,
+          full,
+          range: view.range ?? full,
+          log: view.log.has(key),
+        }),
+      );
     }
   }
 
@@ -221,8 +360,9 @@ export class ComparePage implements Page {
   private setKeys(keys: readonly string[]): void {
     this.state = { ...this.state, keys };
     this.changed();
-    void Promise.allSettled(this.runs.map((run) => run.series.loadMissing({ axis: run.axis(this.state.view), range: this.state.view.range })))
-      .then(() => this.came());
+    void Promise.allSettled(
+      this.runs.map((run) => run.series.loadMissing({ axis: run.axis(this.state.view), range: this.state.view.range })),
+    ).then(() => this.came());
   }
 
   private addRun(): void {
@@ -246,7 +386,9 @@ export class ComparePage implements Page {
   private async saveCsv(keys: readonly string[] = this.state.keys): Promise<void> {
     const text = 'comparison as CSV';
     try {
-      const blob = await comparisonCsv(this.runs, keys, (done, all) => setText(this.csvButton, `CSV: ${done} of ${all} series`));
+      const blob = await comparisonCsv(this.runs, keys, (done, all) =>
+        setText(this.csvButton, `CSV: ${done} of ${all} series`),
+      );
       saveBlob(blob, keys.length === 1 ? `comparison-${keys[0]!.replace(/\W+/g, '-')}.csv` : 'comparison.csv');
     } catch (error) {
       setText(this.problem, `no CSV: ${explain(error)}`);

@@ -21,22 +21,31 @@ function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | u
   const column = better === 'more' ? series.max : series.min;
   let found: Best | null = null;
   column.forEach((value, row) => {
-    if (value !== null && (!found || (better === 'more' ? value > found.value : value < found.value))) found = { value, update: series.step[row]! };
+    if (value !== null && (!found || (better === 'more' ? value > found.value : value < found.value)))
+      found = { value, update: series.step[row]! };
   });
   const best = found as Best | null;
-  if (best && summary && best.value === (better === 'more' ? summary.max : summary.min)) best.update = better === 'more' ? summary.max_step : summary.min_step;
+  if (best && summary && best.value === (better === 'more' ? summary.max : summary.min))
+    best.update = better === 'more' ? summary.max_step : summary.min_step;
   return best;
 }
 
 /// The best value of a metric over all ranks in the range shown, or the last value if neither lower nor higher is better; null
 /// if the run has none.
-export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { get(key: string): Series } }, key: string): Best | null {
+export function bestOf(
+  run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { get(key: string): Series } },
+  key: string,
+): Best | null {
   const better = betterOf(key);
   if (isEval(key)) {
     const measure = key.slice(5) as keyof Evaluation;
-    const rows = run.evals.flatMap((row) => (typeof row[measure] === 'number' ? [{ value: row[measure] as number, update: row.update }] : []));
+    const rows = run.evals.flatMap((row) =>
+      typeof row[measure] === 'number' ? [{ value: row[measure] as number, update: row.update }] : [],
+    );
     if (rows.length === 0) return null;
-    return rows.reduce((best, row) => ((better === 'more' ? row.value > best.value : row.value < best.value) ? row : best));
+    return rows.reduce((best, row) =>
+      (better === 'more' ? row.value > best.value : row.value < best.value) ? row : best,
+    );
   }
   const series = run.series.get(key);
   if (better) return extreme(series, better, run.keys.get(key));
@@ -53,12 +62,20 @@ export function winner(key: string, values: readonly (Best | null)[]): number {
   return values.findIndex((value) => value?.value === best);
 }
 
-const runHead = (run: ComparedRun, at: number, scope: string): HTMLElement => h('th', { scope }, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
-  ' ', h('a', { href: hashOfRun(run.id) }, run.name));
+const runHead = (run: ComparedRun, at: number, scope: string): HTMLElement =>
+  h(
+    'th',
+    { scope },
+    h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
+    ' ',
+    h('a', { href: hashOfRun(run.id) }, run.name),
+  );
 
 function elapsed(run: ComparedRun): string {
   if (!run.run) return DASH;
-  return formatDuration((Date.parse(run.run.finished_at ?? run.run.updated_at) - Date.parse(run.run.started_at)) / 1000);
+  return formatDuration(
+    (Date.parse(run.run.finished_at ?? run.run.updated_at) - Date.parse(run.run.started_at)) / 1000,
+  );
 }
 
 /// One row per run, one column per metric: its best value with the update. Marks the best of all runs.
@@ -69,17 +86,47 @@ export function bestTable(runs: readonly ComparedRun[], keys: readonly string[])
   });
   const cell = ({ key, values, best }: (typeof columns)[number], at: number): HTMLElement => {
     const value = values[at];
-    const content: Child = value ? [formatOf(key)(value.value), h('small', { class: 'at' }, ` @${formatCount(value.update)}`)] : DASH;
+    const content: Child = value
+      ? [formatOf(key)(value.value), h('small', { class: 'at' }, ` @${formatCount(value.update)}`)]
+      : DASH;
     return h('td', { class: 'number' }, content, best === at ? badge('best') : null);
   };
   const kind = { less: ' (min)', more: ' (max)' } as const;
-  return h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Run'), h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col', class: 'number' }, 'Update'),
-    h('th', { scope: 'col', class: 'number' }, 'Ran for'), keys.map((key) => {
-      const better = betterOf(key);
-      return h('th', { scope: 'col', class: 'number' }, titleOf(key), better ? kind[better] : ' (last)');
-    }))), h('tbody', {}, runs.map((run, at) => h('tr', {}, runHead(run, at, 'row'),
-    h('td', {}, run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH), h('td', { class: 'number' }, formatCount(run.run?.update)),
-    h('td', { class: 'number' }, elapsed(run)), columns.map((column) => cell(column, at))))));
+  return h(
+    'table',
+    {},
+    h(
+      'thead',
+      {},
+      h(
+        'tr',
+        {},
+        h('th', { scope: 'col' }, 'Run'),
+        h('th', { scope: 'col' }, 'State'),
+        h('th', { scope: 'col', class: 'number' }, 'Update'),
+        h('th', { scope: 'col', class: 'number' }, 'Ran for'),
+        keys.map((key) => {
+          const better = betterOf(key);
+          return h('th', { scope: 'col', class: 'number' }, titleOf(key), better ? kind[better] : ' (last)');
+        }),
+      ),
+    ),
+    h(
+      'tbody',
+      {},
+      runs.map((run, at) =>
+        h(
+          'tr',
+          {},
+          runHead(run, at, 'row'),
+          h('td', {}, run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH),
+          h('td', { class: 'number' }, formatCount(run.run?.update)),
+          h('td', { class: 'number' }, elapsed(run)),
+          columns.map((column) => cell(column, at)),
+        ),
+      ),
+    ),
+  );
 }
 
 export interface ConfigRow {
@@ -101,12 +148,47 @@ export function configRows(configs: readonly ReadonlyMap<string, string>[]): Con
 /// The configurations side by side. Marks values that differ from the first run.
 export function configTable(runs: readonly ComparedRun[], same: boolean): HTMLElement {
   const rows = configRows(runs.map(({ config }) => config)).filter(({ differs }) => differs || same);
-  return h('table', { class: 'config-diff' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Key'), runs.map((run, at) => runHead(run, at, 'col')))),
-    h('tbody', {}, rows.length > 0 ? rows.map(({ path, values, differs }) => h('tr', { class: differs ? null : 'muted' }, h('th', { scope: 'row' }, path),
-      values.map((value, at) => h('td', {}, value === null ? h('span', { class: 'muted' }, 'not set')
-        : differs && at > 0 && value !== values[0] ? h('mark', { class: 'extra' }, value) : value))))
-      : h('tr', {}, h('td', { colspan: runs.length + 1, class: 'muted' }, 'The configurations are the same.'))));
+  return h(
+    'table',
+    { class: 'config-diff' },
+    h(
+      'thead',
+      {},
+      h(
+        'tr',
+        {},
+        h('th', { scope: 'col' }, 'Key'),
+        runs.map((run, at) => runHead(run, at, 'col')),
+      ),
+    ),
+    h(
+      'tbody',
+      {},
+      rows.length > 0
+        ? rows.map(({ path, values, differs }) =>
+            h(
+              'tr',
+              { class: differs ? null : 'muted' },
+              h('th', { scope: 'row' }, path),
+              values.map((value, at) =>
+                h(
+                  'td',
+                  {},
+                  value === null
+                    ? h('span', { class: 'muted' }, 'not set')
+                    : differs && at > 0 && value !== values[0]
+                      ? h('mark', { class: 'extra' }, value)
+                      : value,
+                ),
+              ),
+            ),
+          )
+        : h('tr', {}, h('td', { colspan: runs.length + 1, class: 'muted' }, 'The configurations are the same.')),
+    ),
+  );
 }
 
-export const shortFigure = (run: ComparedRun): string => (run.run?.best?.sacrebleu === null || run.run?.best?.sacrebleu === undefined ? ''
-  : `sacreBLEU ${formatFixed(run.run.best.sacrebleu, 2)}`);
+export const shortFigure = (run: ComparedRun): string =>
+  run.run?.best?.sacrebleu === null || run.run?.best?.sacrebleu === undefined
+    ? ''
+    : `sacreBLEU ${formatFixed(run.run.best.sacrebleu, 2)}`;

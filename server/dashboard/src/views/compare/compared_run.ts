@@ -24,7 +24,10 @@ export class ComparedRun {
   keys: ReadonlyMap<string, MetricKey> = new Map();
   readonly series: SeriesStore;
 
-  constructor(readonly id: string, wanted: () => ReadonlySet<string>) {
+  constructor(
+    readonly id: string,
+    wanted: () => ReadonlySet<string>,
+  ) {
     this.series = new SeriesStore(id, wanted, []);
   }
 
@@ -53,8 +56,11 @@ export class ComparedRun {
 
   private async loadFacts(): Promise<void> {
     const path = `/runs/${this.id}`;
-    const [run, evals, keys] = await Promise.all([getJson<Run>(path), getAll<Evaluation>(`${path}/evals`),
-      getJson<{ items: MetricKey[] }>(`${path}/metrics`)]);
+    const [run, evals, keys] = await Promise.all([
+      getJson<Run>(path),
+      getAll<Evaluation>(`${path}/evals`),
+      getJson<{ items: MetricKey[] }>(`${path}/metrics`),
+    ]);
     if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
     this.run = run;
     this.atMs = Date.now();

@@ -1,6 +1,16 @@
 import type { MetricKey, Run } from '../../api/types';
 import { h, type Child } from '../../lib/dom';
-import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatLoss, formatNames, formatScientific, formatSi } from '../../lib/format';
+import {
+  DASH,
+  formatCount,
+  formatDateTime,
+  formatDuration,
+  formatFixed,
+  formatLoss,
+  formatNames,
+  formatScientific,
+  formatSi,
+} from '../../lib/format';
 import { localTimes, percentDone, timeLeft } from '../../lib/health';
 import { formatOf } from '../../lib/metric_format';
 import { stateBadge } from '../run_header';
@@ -19,56 +29,156 @@ export interface Column {
   number: boolean;
   value: (run: Run, details: Details) => Value;
   cell: (run: Run, details: Details, atMs: number) => Child;
-  format?: (value: number) => string;  // formats the difference to the pinned run
+  format?: (value: number) => string; // formats the difference to the pinned run
   better?: 'less' | 'more';
-  known?: (run: Run, details: Details) => boolean;  // whether its details are loaded; absent: always
+  known?: (run: Run, details: Details) => boolean; // whether its details are loaded; absent: always
 }
 
-const text = (id: string, title: string, value: (run: Run) => string): Column => ({ id, title, number: false, value, cell: (run) => value(run) || DASH });
+const text = (id: string, title: string, value: (run: Run) => string): Column => ({
+  id,
+  title,
+  number: false,
+  value,
+  cell: (run) => value(run) || DASH,
+});
 
-function number(id: string, title: string, value: (run: Run) => number | null | undefined, format: (value: number) => string,
-  better?: 'less' | 'more'): Column {
-  return { id, title, number: true, value: (run) => value(run) ?? null, format, ...(better ? { better } : {}),
-    cell: (run) => { const found = value(run); return found === null || found === undefined ? DASH : format(found); } };
+function number(
+  id: string,
+  title: string,
+  value: (run: Run) => number | null | undefined,
+  format: (value: number) => string,
+  better?: 'less' | 'more',
+): Column {
+  return {
+    id,
+    title,
+    number: true,
+    value: (run) => value(run) ?? null,
+    format,
+    ...(better ? { better } : {}),
+    cell: (run) => {
+      const found = value(run);
+      return found === null || found === undefined ? DASH : format(found);
+    },
+  };
 }
 
-const labelsOf = (run: Run): string => Object.entries(run.labels ?? {}).map(([key, value]) => (value ? `${key}=${value}` : key)).join(' ');
+const labelsOf = (run: Run): string =>
+  Object.entries(run.labels ?? {})
+    .map(([key, value]) => (value ? `${key}=${value}` : key))
+    .join(' ');
 
 const seconds = (run: Run): number | null => {
   const end = run.finished_at ?? run.updated_at;
   return run.started_at && end ? (Date.parse(end) - Date.parse(run.started_at)) / 1000 : null;
 };
 
-const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({ id, title, number: false,
-  value: (run) => value(run) ?? '', cell: (run) => formatDateTime(Date.parse(value(run) ?? '')) });
+const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({
+  id,
+  title,
+  number: false,
+  value: (run) => value(run) ?? '',
+  cell: (run) => formatDateTime(Date.parse(value(run) ?? '')),
+});
 
-const healthWord = (run: Run): HTMLElement => h('span', { class: `health-word level-${run.health.level}`, title: run.health.action }, localTimes(run.health.headline));
+const healthWord = (run: Run): HTMLElement =>
+  h(
+    'span',
+    { class: `health-word level-${run.health.level}`, title: run.health.action },
+    localTimes(run.health.headline),
+  );
 
 /// Health levels from good to bad, for sorting.
 const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
 
 export const COLUMNS: readonly Column[] = [
-  { id: 'state', title: 'State', number: false, value: (run) => `${run.state} ${run.health.headline}`,
-    cell: (run, _details, atMs) => [stateBadge(run, atMs, Date.now()), run.health.headline.toLowerCase() === run.state ? null : healthWord(run)] },
+  {
+    id: 'state',
+    title: 'State',
+    number: false,
+    value: (run) => `${run.state} ${run.health.headline}`,
+    cell: (run, _details, atMs) => [
+      stateBadge(run, atMs, Date.now()),
+      run.health.headline.toLowerCase() === run.state ? null : healthWord(run),
+    ],
+  },
   number('update', 'Update', (run) => run.update, formatCount),
-  { id: 'progress', title: 'Progress', number: true, value: (run) => run.progress.fraction,
-    cell: (run) => (run.progress.fraction === null ? DASH : [h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Training progress' }), ` ${percentDone(run)}`,
-      timeLeft(run) ? h('small', { class: 'left' }, timeLeft(run)) : null]) },
-  { id: 'health', title: 'Health', number: false, value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
-    cell: healthWord },
-  number('epoch', 'Epoch', (run) => run.epoch, (value) => formatFixed(value, 2)),
-  { ...number('eta', 'Time left', (run) => run.progress.seconds_left, formatDuration), cell: (run) => timeLeft(run).replace(/ left$/, '') || DASH },
+  {
+    id: 'progress',
+    title: 'Progress',
+    number: true,
+    value: (run) => run.progress.fraction,
+    cell: (run) =>
+      run.progress.fraction === null
+        ? DASH
+        : [
+            h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Training progress' }),
+            ` ${percentDone(run)}`,
+            timeLeft(run) ? h('small', { class: 'left' }, timeLeft(run)) : null,
+          ],
+  },
+  {
+    id: 'health',
+    title: 'Health',
+    number: false,
+    value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
+    cell: healthWord,
+  },
+  number(
+    'epoch',
+    'Epoch',
+    (run) => run.epoch,
+    (value) => formatFixed(value, 2),
+  ),
+  {
+    ...number('eta', 'Time left', (run) => run.progress.seconds_left, formatDuration),
+    cell: (run) => timeLeft(run).replace(/ left$/, '') || DASH,
+  },
   number('loss', 'Loss', (run) => run.loss, formatLoss, 'less'),
   number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatLoss, 'less'),
-  number('sacrebleu', 'Best sacreBLEU', (run) => run.best?.sacrebleu, (value) => formatFixed(value, 2), 'more'),
-  number('chrf', 'Best chrF', (run) => run.best?.chrf, (value) => formatFixed(value, 2), 'more'),
+  number(
+    'sacrebleu',
+    'Best sacreBLEU',
+    (run) => run.best?.sacrebleu,
+    (value) => formatFixed(value, 2),
+    'more',
+  ),
+  number(
+    'chrf',
+    'Best chrF',
+    (run) => run.best?.chrf,
+    (value) => formatFixed(value, 2),
+    'more',
+  ),
   number('best_update', 'Best at update', (run) => run.best?.update, formatCount),
-  number('tokens', 'Tokens/s', (run) => run.target_tokens_per_second, (value) => formatSi(value), 'more'),
-  number('step_ms', 'Step ms', (run) => run.step_ms, (value) => formatFixed(value, 1), 'less'),
+  number(
+    'tokens',
+    'Tokens/s',
+    (run) => run.target_tokens_per_second,
+    (value) => formatSi(value),
+    'more',
+  ),
+  number(
+    'step_ms',
+    'Step ms',
+    (run) => run.step_ms,
+    (value) => formatFixed(value, 1),
+    'less',
+  ),
   number('rate', 'Learning rate', (run) => run.learning_rate, formatScientific),
-  number('parameters', 'Parameters', (run) => run.parameters, (value) => formatSi(value)),
-  { id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' '),
-    cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)) },
+  number(
+    'parameters',
+    'Parameters',
+    (run) => run.parameters,
+    (value) => formatSi(value),
+  ),
+  {
+    id: 'hosts',
+    title: 'Hosts',
+    number: false,
+    value: (run) => run.hosts.join(' '),
+    cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)),
+  },
   number('ranks', 'Ranks', (run) => run.world_size, formatCount),
   number('attempt', 'Attempt', (run) => run.attempt, formatCount),
   text('labels', 'Labels', labelsOf),
@@ -81,7 +191,13 @@ export const COLUMNS: readonly Column[] = [
 
 const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
 
-export const NAME: Column = { id: 'name', title: 'Name', number: false, value: (run) => run.name || run.id, cell: (run) => run.name || run.id };
+export const NAME: Column = {
+  id: 'name',
+  title: 'Name',
+  number: false,
+  value: (run) => run.name || run.id,
+  cell: (run) => run.name || run.id,
+};
 
 function configColumn(id: string, path: string): Column {
   const value = (run: Run, details: Details): Value => {
@@ -89,20 +205,33 @@ function configColumn(id: string, path: string): Column {
     if (found === undefined) return null;
     return found.trim() !== '' && Number.isFinite(Number(found)) ? Number(found) : found;
   };
-  return { id, title: path, number: false, value, known: (run, details) => details.config(run) !== null, cell: (run, details) => details.config(run)?.get(path) ?? (details.config(run) ? DASH : '…') };
+  return {
+    id,
+    title: path,
+    number: false,
+    value,
+    known: (run, details) => details.config(run) !== null,
+    cell: (run, details) => details.config(run)?.get(path) ?? (details.config(run) ? DASH : '…'),
+  };
 }
 
 function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Column {
-  return { id, title: kind === 'last' ? key : `${key} ${kind}`, number: true, format: formatOf(key),
+  return {
+    id,
+    title: kind === 'last' ? key : `${key} ${kind}`,
+    number: true,
+    format: formatOf(key),
     known: (run, details) => details.metrics(run) !== null,
     value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
     cell: (run, details) => {
       const all = details.metrics(run);
       const found = all?.get(key);
       if (!found) return all ? DASH : '…';
-      return kind === 'last' ? formatOf(key)(found.last)
+      return kind === 'last'
+        ? formatOf(key)(found.last)
         : [formatOf(key)(found[kind]), h('small', { class: 'at' }, ` @${formatCount(found[`${kind}_step`])}`)];
-    } };
+    },
+  };
 }
 
 /// The column of an id: one of COLUMNS, "config:PATH", or "last:KEY", "min:KEY", "max:KEY" of a metric; null for anything else.
@@ -118,7 +247,10 @@ export function columnOf(id: string): Column | null {
 /// Compares for sorting. Missing values come last in both directions.
 export function compareValues(left: Value, right: Value, descending: boolean): number {
   if (left === null || right === null) return Number(left === null) - Number(right === null);
-  const order = typeof left === 'number' && typeof right === 'number' ? left - right : String(left).localeCompare(String(right), 'en', { numeric: true });
+  const order =
+    typeof left === 'number' && typeof right === 'number'
+      ? left - right
+      : String(left).localeCompare(String(right), 'en', { numeric: true });
   return descending ? -order : order;
 }
 
@@ -126,6 +258,6 @@ export function compareValues(left: Value, right: Value, descending: boolean): n
 export function difference(column: Column, value: Value, pinned: Value): { text: string; good: boolean | null } | null {
   if (!column.format || typeof value !== 'number' || typeof pinned !== 'number' || value === pinned) return null;
   const by = value - pinned;
-  const good = column.better ? (by < 0) === (column.better === 'less') : null;
+  const good = column.better ? by < 0 === (column.better === 'less') : null;
   return { text: `${by > 0 ? '+' : '−'}${column.format(Math.abs(by))}`, good };
 }

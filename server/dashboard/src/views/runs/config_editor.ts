@@ -28,10 +28,25 @@ export class ConfigEditor {
   private readonly list = h('ul', { class: 'problems' });
 
   constructor(id: string, value: string) {
-    this.text = h('textarea', { id, rows: 22, spellcheck: 'false', wrap: 'off', autocomplete: 'off', 'aria-describedby': `${id}-problems`,
-      oninput: () => this.number(), onscroll: () => { this.numbers.scrollTop = this.text.scrollTop; } });
+    this.text = h('textarea', {
+      id,
+      rows: 22,
+      spellcheck: 'false',
+      wrap: 'off',
+      autocomplete: 'off',
+      'aria-describedby': `${id}-problems`,
+      oninput: () => this.number(),
+      onscroll: () => {
+        this.numbers.scrollTop = this.text.scrollTop;
+      },
+    });
     this.text.value = value;
-    this.element = h('div', {}, h('div', { class: 'editor' }, this.numbers, this.text), h('div', { id: `${id}-problems`, role: 'alert' }, this.list));
+    this.element = h(
+      'div',
+      {},
+      h('div', { class: 'editor' }, this.numbers, this.text),
+      h('div', { id: `${id}-problems`, role: 'alert' }, this.list),
+    );
     this.number();
   }
 
@@ -46,12 +61,21 @@ export class ConfigEditor {
 
   show(problems: readonly ProblemPlace[]): void {
     const bad = new Set(problems.map(lineOf));
-    replaceChildren(this.list, problems.map((problem) => {
-      const line = lineOf(problem);
-      const place = line !== null ? `line ${line}` : problem.pointer && problem.pointer !== '/config' ? problem.pointer : '';
-      return h('li', {}, line !== null ? h('button', { type: 'button', class: 'link', onclick: () => this.goTo(line) }, place) : place,
-        place ? ': ' : '', problem.detail);
-    }));
+    replaceChildren(
+      this.list,
+      problems.map((problem) => {
+        const line = lineOf(problem);
+        const place =
+          line !== null ? `line ${line}` : problem.pointer && problem.pointer !== '/config' ? problem.pointer : '';
+        return h(
+          'li',
+          {},
+          line !== null ? h('button', { type: 'button', class: 'link', onclick: () => this.goTo(line) }, place) : place,
+          place ? ': ' : '',
+          problem.detail,
+        );
+      }),
+    );
     this.text.setAttribute('aria-invalid', String(problems.length > 0));
     this.number(bad);
   }
@@ -68,7 +92,10 @@ export class ConfigEditor {
     const shown = [...this.numbers.children].map((child) => child.className).join();
     const wanted = Array.from({ length: count }, (_, at) => (bad.has(at + 1) ? 'bad' : ''));
     if (shown === wanted.join() && this.numbers.childElementCount === count) return;
-    replaceChildren(this.numbers, wanted.map((kind, at) => h('span', { class: kind }, `${at + 1}\n`)));
+    replaceChildren(
+      this.numbers,
+      wanted.map((kind, at) => h('span', { class: kind }, `${at + 1}\n`)),
+    );
     setText(this.numbers.firstElementChild!, '1\n');
   }
 }

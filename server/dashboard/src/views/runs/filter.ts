@@ -26,16 +26,22 @@ export function matches(run: Run, state: ListState): boolean {
 
 /// The filtered and sorted runs. The pinned run comes first and ignores the filters.
 export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, details: Details): Run[] {
-  const found = [...runs].filter((run) => run.id === state.pinned || matches(run, state))
+  const found = [...runs]
+    .filter((run) => run.id === state.pinned || matches(run, state))
     .map((run) => ({ run, value: sortBy.value(run, details), first: run.id === state.pinned }));
-  found.sort((a, b) => Number(b.first) - Number(a.first) || compareValues(a.value, b.value, state.sort.descending) ||
-    (a.run.created_at < b.run.created_at ? 1 : -1));
+  found.sort(
+    (a, b) =>
+      Number(b.first) - Number(a.first) ||
+      compareValues(a.value, b.value, state.sort.descending) ||
+      (a.run.created_at < b.run.created_at ? 1 : -1),
+  );
   return found.map(({ run }) => run);
 }
 
 /// All labels of the runs as KEY=VALUE, for the filter's suggestions.
 export function allLabels(runs: Iterable<Run>): string[] {
   const found = new Set<string>();
-  for (const run of runs) for (const [key, value] of Object.entries(run.labels ?? {})) found.add(value ? `${key}=${value}` : key);
+  for (const run of runs)
+    for (const [key, value] of Object.entries(run.labels ?? {})) found.add(value ? `${key}=${value}` : key);
   return [...found].sort();
 }

@@ -13,7 +13,7 @@ export interface ControlActions {
 export interface ControlFacts {
   count: string;
   selected: number;
-  operate: boolean;                 // whether to show actions that need scope `operate`
+  operate: boolean; // whether to show actions that need scope `operate`
   labels: readonly string[];
   states: readonly string[];
 }
@@ -35,22 +35,56 @@ export class ListControls {
 
   constructor(state: ListState, actions: ControlActions) {
     this.state = state;
-    this.search = h('input', { type: 'search', id: 'search', placeholder: 'Search runs (press /)', oninput: () => actions.change({ text: this.search.value }) });
-    this.label = h('input', { type: 'search', id: 'label', list: 'labels', placeholder: 'label=value', class: 'narrow',
-      oninput: () => actions.change({ label: this.label.value.trim() }) });
-    this.archived = h('input', { type: 'checkbox', id: 'archived', onchange: () => actions.change({ archived: this.archived.checked }) });
+    this.search = h('input', {
+      type: 'search',
+      id: 'search',
+      placeholder: 'Search runs (press /)',
+      oninput: () => actions.change({ text: this.search.value }),
+    });
+    this.label = h('input', {
+      type: 'search',
+      id: 'label',
+      list: 'labels',
+      placeholder: 'label=value',
+      class: 'narrow',
+      oninput: () => actions.change({ label: this.label.value.trim() }),
+    });
+    this.archived = h('input', {
+      type: 'checkbox',
+      id: 'archived',
+      onchange: () => actions.change({ archived: this.archived.checked }),
+    });
     this.states.addEventListener('click', (event) => this.toggleState(event, actions));
-    this.changers = [h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(true) }, 'archive'),
-      h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(false) }, 'unarchive')];
-    this.selection = h('div', { class: 'selection', role: 'group', 'aria-label': 'Ticked runs' }, this.selectedText,
-      h('button', { type: 'button', class: 'chip primary', onclick: () => actions.compare() }, 'compare'), this.changers,
-      h('button', { type: 'button', class: 'chip', onclick: () => actions.clear() }, 'untick all'));
-    this.element = h('div', { class: 'list-controls' },
+    this.changers = [
+      h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(true) }, 'archive'),
+      h('button', { type: 'button', class: 'chip', onclick: () => actions.archive(false) }, 'unarchive'),
+    ];
+    this.selection = h(
+      'div',
+      { class: 'selection', role: 'group', 'aria-label': 'Ticked runs' },
+      this.selectedText,
+      h('button', { type: 'button', class: 'chip primary', onclick: () => actions.compare() }, 'compare'),
+      this.changers,
+      h('button', { type: 'button', class: 'chip', onclick: () => actions.clear() }, 'untick all'),
+    );
+    this.element = h(
+      'div',
+      { class: 'list-controls' },
       h('div', { class: 'list-head' }, h('h1', {}, 'Runs'), this.count, this.submit),
-      h('div', { class: 'filters', role: 'search' }, h('label', { for: 'search', class: 'visually-hidden' }, 'Search runs'), this.search,
-        this.states, h('label', { for: 'label', class: 'visually-hidden' }, 'Label'), this.label, this.labels,
+      h(
+        'div',
+        { class: 'filters', role: 'search' },
+        h('label', { for: 'search', class: 'visually-hidden' }, 'Search runs'),
+        this.search,
+        this.states,
+        h('label', { for: 'label', class: 'visually-hidden' }, 'Label'),
+        this.label,
+        this.labels,
         h('label', { class: 'tick' }, this.archived, ' include archived'),
-        h('button', { type: 'button', class: 'chip', onclick: () => actions.columns() }, 'columns')), this.selection);
+        h('button', { type: 'button', class: 'chip', onclick: () => actions.columns() }, 'columns'),
+      ),
+      this.selection,
+    );
     this.search.value = state.text;
     this.label.value = state.label;
     this.archived.checked = state.archived;
@@ -73,12 +107,35 @@ export class ListControls {
     setText(this.count, facts.count);
     this.submit.hidden = !facts.operate;
     this.selection.hidden = facts.selected === 0;
-    setText(this.selectedText, `${facts.selected} ticked${facts.selected > MAX_COMPARED ? `, the first ${MAX_COMPARED} are compared` : ''}`);
-    this.changers.forEach((button) => { button.hidden = !facts.operate; });
+    setText(
+      this.selectedText,
+      `${facts.selected} ticked${facts.selected > MAX_COMPARED ? `, the first ${MAX_COMPARED} are compared` : ''}`,
+    );
+    this.changers.forEach((button) => {
+      button.hidden = !facts.operate;
+    });
     const states = [...new Set([...facts.states, ...state.states])];
-    patchChildren(this.states, states.length > 1 || state.states.length > 0 ? states.map((name) => h('button', { type: 'button', class: 'chip',
-      'data-state': name, 'aria-pressed': String(state.states.includes(name)) }, name)) : null);
+    patchChildren(
+      this.states,
+      states.length > 1 || state.states.length > 0
+        ? states.map((name) =>
+            h(
+              'button',
+              {
+                type: 'button',
+                class: 'chip',
+                'data-state': name,
+                'aria-pressed': String(state.states.includes(name)),
+              },
+              name,
+            ),
+          )
+        : null,
+    );
     this.label.hidden = facts.labels.length === 0 && state.label === '';
-    patchChildren(this.labels, facts.labels.map((value) => h('option', { value })));
+    patchChildren(
+      this.labels,
+      facts.labels.map((value) => h('option', { value })),
+    );
   }
 }

@@ -1,21 +1,38 @@
 /// The view of the list. Stored in the address; sort order, columns and baseline also in this browser.
 export interface ListState {
   text: string;
-  states: readonly string[];   // none: all
-  label: string;               // KEY or KEY=VALUE; '' for all
-  archived: boolean;           // includes archived runs
+  states: readonly string[]; // none: all
+  label: string; // KEY or KEY=VALUE; '' for all
+  archived: boolean; // includes archived runs
   sort: { column: string; descending: boolean };
-  columns: readonly string[];  // ids, in order
-  pinned: string | null;       // the run that others are compared with
+  columns: readonly string[]; // ids, in order
+  pinned: string | null; // the run that others are compared with
 }
 
-export const DEFAULT_COLUMNS: readonly string[] = ['state', 'progress', 'update', 'loss', 'sacrebleu', 'tokens', 'hosts', 'started'];
+export const DEFAULT_COLUMNS: readonly string[] = [
+  'state',
+  'progress',
+  'update',
+  'loss',
+  'sacrebleu',
+  'tokens',
+  'hosts',
+  'started',
+];
 
 const KEY = 'babelring.list';
 const HABITS = ['sort', 'cols', 'pin'];
 
 export function defaultListState(): ListState {
-  return { text: '', states: [], label: '', archived: false, sort: { column: 'started', descending: true }, columns: DEFAULT_COLUMNS, pinned: null };
+  return {
+    text: '',
+    states: [],
+    label: '',
+    archived: false,
+    sort: { column: 'started', descending: true },
+    columns: DEFAULT_COLUMNS,
+    pinned: null,
+  };
 }
 
 const list = (text: string | null): string[] => (text ?? '').split(',').filter(Boolean);

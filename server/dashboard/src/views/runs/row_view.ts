@@ -17,20 +17,45 @@ export class RowView {
   private readonly pinButton: HTMLButtonElement;
   private readonly archived = h('span', { class: 'label' }, 'archived');
   private cells: HTMLTableCellElement[] = [];
-  private mark = '';  // key of the shown state
+  private mark = ''; // key of the shown state
 
-  constructor(readonly id: string, actions: RowActions) {
+  constructor(
+    readonly id: string,
+    actions: RowActions,
+  ) {
     this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
     this.pinButton = h('button', { type: 'button', class: 'pin', onclick: () => actions.pin(id) });
     this.link = h('a', { href: hashOfRun(id), class: 'run-name' });
-    this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link, ' ', this.archived));
+    this.element = h(
+      'tr',
+      {},
+      h('td', { class: 'tools' }, this.check, this.pinButton),
+      h('th', { scope: 'row' }, this.link, ' ', this.archived),
+    );
   }
 
   /// Changes the page only if the shown state has changed.
-  update(run: Run, columns: readonly Column[], details: Details, atMs: number, view: { selected: boolean; pinned: Run | null }): void {
+  update(
+    run: Run,
+    columns: readonly Column[],
+    details: Details,
+    atMs: number,
+    view: { selected: boolean; pinned: Run | null },
+  ): void {
     const silentMs = staleForMs(run, atMs, Date.now());
-    const mark = JSON.stringify([run.name, view.selected, view.pinned?.id, run.archived, silentMs && Math.floor(silentMs / 1000),
-      columns.map((column) => [column.id, column.value(run, details), column.known?.(run, details), view.pinned && column.value(view.pinned, details)])]);
+    const mark = JSON.stringify([
+      run.name,
+      view.selected,
+      view.pinned?.id,
+      run.archived,
+      silentMs && Math.floor(silentMs / 1000),
+      columns.map((column) => [
+        column.id,
+        column.value(run, details),
+        column.known?.(run, details),
+        view.pinned && column.value(view.pinned, details),
+      ]),
+    ]);
     if (mark === this.mark) return;
     this.mark = mark;
     const name = run.name || run.id;
@@ -49,9 +74,15 @@ export class RowView {
       let cell = this.cells[at];
       if (!cell) this.element.append((cell = this.cells[at] = h('td')));
       cell.className = column.number ? 'number' : '';
-      const off = view.pinned && !isPinned ? difference(column, column.value(run, details), column.value(view.pinned, details)) : null;
-      patchChildren(cell, column.cell(run, details, atMs), off
-        ? h('small', { class: `off ${off.good === null ? '' : off.good ? 'good' : 'bad'}` }, off.text) : null);
+      const off =
+        view.pinned && !isPinned
+          ? difference(column, column.value(run, details), column.value(view.pinned, details))
+          : null;
+      patchChildren(
+        cell,
+        column.cell(run, details, atMs),
+        off ? h('small', { class: `off ${off.good === null ? '' : off.good ? 'good' : 'bad'}` }, off.text) : null,
+      );
     });
   }
 }

@@ -33,24 +33,48 @@ export class RunList implements Page {
   private readonly body = h('tbody');
   private readonly empty = h('p', { class: 'muted empty' });
   private readonly more = h('button', { type: 'button', class: 'chip', onclick: () => this.showMore() });
-  private readonly observer = new IntersectionObserver((entries) => { if (entries.some(({ isIntersecting }) => isIntersecting)) this.showMore(); });
+  private readonly observer = new IntersectionObserver((entries) => {
+    if (entries.some(({ isIntersecting }) => isIntersecting)) this.showMore();
+  });
   private readonly timer: ReturnType<typeof setInterval>;
   private readonly stopKeys: () => void;
   private readonly draw = oncePerFrame(() => this.drawNow());
   private closed = false;
 
-  constructor(private readonly root: HTMLElement, query: URLSearchParams, private readonly status: Status, private readonly say: (text: string) => void) {
+  constructor(
+    private readonly root: HTMLElement,
+    query: URLSearchParams,
+    private readonly status: Status,
+    private readonly say: (text: string) => void,
+  ) {
     document.title = 'Runs · Babelring';
     this.state = parseListState(startingQuery(query));
-    this.controls = new ListControls(this.state, { change: (part) => this.change(part), columns: () => this.chooseColumns(),
-      compare: () => this.compare(), archive: (archived) => void this.archive(archived), clear: () => this.clearSelection() });
-    replaceChildren(root, this.controls.element, h('div', { class: 'table-box runs-box card', tabindex: 0, role: 'region', 'aria-label': 'Runs' },
-      h('table', { class: 'runs' }, h('thead', {}, this.heads), this.body), this.empty, this.more));
+    this.controls = new ListControls(this.state, {
+      change: (part) => this.change(part),
+      columns: () => this.chooseColumns(),
+      compare: () => this.compare(),
+      archive: (archived) => void this.archive(archived),
+      clear: () => this.clearSelection(),
+    });
+    replaceChildren(
+      root,
+      this.controls.element,
+      h(
+        'div',
+        { class: 'table-box runs-box card', tabindex: 0, role: 'region', 'aria-label': 'Runs' },
+        h('table', { class: 'runs' }, h('thead', {}, this.heads), this.body),
+        this.empty,
+        this.more,
+      ),
+    );
     this.observer.observe(this.more);
     this.stopKeys = this.addKeys();
     status('loading', 'loading');
     this.drawHeads();
-    this.index = new RunIndex(() => this.draw(), (state) => this.status(state, state));
+    this.index = new RunIndex(
+      () => this.draw(),
+      (state) => this.status(state, state),
+    );
     this.timer = setInterval(() => this.draw(), AGES_MS);
     window.addEventListener('scopechange', this.draw);
   }
@@ -66,13 +90,27 @@ export class RunList implements Page {
   }
 
   private addKeys(): () => void {
-    const step = (by: number) => (event: KeyboardEvent): void => this.moveFocus(event, by);
+    const step =
+      (by: number) =>
+      (event: KeyboardEvent): void =>
+        this.moveFocus(event, by);
     return addShortcuts('List of runs', [
-      { keys: ['/'], what: 'search', run: (event) => { event.preventDefault(); this.controls.focusSearch(); } },
+      {
+        keys: ['/'],
+        what: 'search',
+        run: (event) => {
+          event.preventDefault();
+          this.controls.focusSearch();
+        },
+      },
       { keys: ['j', 'ArrowDown'], what: 'next run', run: step(1) },
       { keys: ['k', 'ArrowUp'], what: 'previous run', run: step(-1) },
       { keys: ['Enter'], what: 'open the run' },
-      { keys: ['x'], what: 'tick the run for a comparison', run: () => this.onFocused((id) => this.select(id, !this.selected.has(id))) },
+      {
+        keys: ['x'],
+        what: 'tick the run for a comparison',
+        run: () => this.onFocused((id) => this.select(id, !this.selected.has(id))),
+      },
       { keys: ['p'], what: 'pin the run as the baseline', run: () => this.onFocused((id) => this.pin(id)) },
       { keys: ['c'], what: 'compare the ticked runs', run: () => this.compare() },
     ]);
@@ -90,7 +128,7 @@ export class RunList implements Page {
 
   private moveFocus(event: KeyboardEvent, by: number): void {
     const at = this.focusedAt();
-    if (event.key.startsWith('Arrow') && at < 0) return;  // arrows scroll until a run has the focus
+    if (event.key.startsWith('Arrow') && at < 0) return; // arrows scroll until a run has the focus
     event.preventDefault();
     const next = Math.min(Math.max(at < 0 ? 0 : at + by, 0), this.order.length - 1);
     while (next >= this.shown) this.shown += ROWS_AT_ONCE;
@@ -114,13 +152,26 @@ export class RunList implements Page {
   }
 
   private drawHeads(): void {
-    const focused = this.heads.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset['column'] : null;
-    replaceChildren(this.heads, h('td', { class: 'tools' }, h('span', { class: 'visually-hidden' }, 'Tick and pin')), [NAME, ...this.columns()].map((column) => {
-      const { sort } = this.state;
-      const order = column.id !== sort.column ? null : sort.descending ? 'descending' : 'ascending';
-      return h('th', { scope: 'col', class: column.number ? 'number' : null, 'aria-sort': order },
-        h('button', { type: 'button', class: 'sort', 'data-column': column.id, onclick: () => this.sortBy(column) }, column.title));
-    }));
+    const focused = this.heads.contains(document.activeElement)
+      ? (document.activeElement as HTMLElement).dataset['column']
+      : null;
+    replaceChildren(
+      this.heads,
+      h('td', { class: 'tools' }, h('span', { class: 'visually-hidden' }, 'Tick and pin')),
+      [NAME, ...this.columns()].map((column) => {
+        const { sort } = this.state;
+        const order = column.id !== sort.column ? null : sort.descending ? 'descending' : 'ascending';
+        return h(
+          'th',
+          { scope: 'col', class: column.number ? 'number' : null, 'aria-sort': order },
+          h(
+            'button',
+            { type: 'button', class: 'sort', 'data-column': column.id, onclick: () => this.sortBy(column) },
+            column.title,
+          ),
+        );
+      }),
+    );
     if (focused) this.heads.querySelector<HTMLElement>(`[data-column="${CSS.escape(focused)}"]`)?.focus();
   }
 
@@ -140,13 +191,22 @@ export class RunList implements Page {
     const focused = document.activeElement;
     visible.forEach((run, at) => {
       let row = this.rows.get(run.id);
-      if (!row) this.rows.set(run.id, (row = new RowView(run.id, { select: (id, on) => this.select(id, on), pin: (id) => this.pin(id) })));
+      if (!row)
+        this.rows.set(
+          run.id,
+          (row = new RowView(run.id, { select: (id, on) => this.select(id, on), pin: (id) => this.pin(id) })),
+        );
       row.update(run, columns, this.details, atMs, { selected: this.selected.has(run.id), pinned });
       if (this.body.children[at] !== row.element) this.body.insertBefore(row.element, this.body.children[at] ?? null);
     });
     const kept = new Set(visible.map(({ id }) => id));
-    for (const [id, row] of this.rows) if (!kept.has(id)) { row.element.remove(); this.rows.delete(id); }
-    if (focused instanceof HTMLElement && focused !== document.activeElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+    for (const [id, row] of this.rows)
+      if (!kept.has(id)) {
+        row.element.remove();
+        this.rows.delete(id);
+      }
+    if (focused instanceof HTMLElement && focused !== document.activeElement && this.body.contains(focused))
+      focused.focus({ preventScroll: true });
     this.drawRest();
   }
 
@@ -156,10 +216,22 @@ export class RunList implements Page {
     this.more.hidden = left <= 0;
     setText(this.more, `show ${Math.min(left, ROWS_AT_ONCE)} more of ${formatCount(left)}`);
     this.empty.hidden = this.order.length > 0;
-    setText(this.empty, runs.size > 0 ? 'No run matches.' : complete ? 'No runs yet: start one with mpirun, or submit one here.' : 'Loading …');
+    setText(
+      this.empty,
+      runs.size > 0
+        ? 'No run matches.'
+        : complete
+          ? 'No runs yet: start one with mpirun, or submit one here.'
+          : 'Loading …',
+    );
     const count = `${formatCount(this.order.length)} of ${formatCount(runs.size)}${cut ? ' (the newest)' : complete ? '' : ', loading more'}`;
-    this.controls.update(this.state, { count: runs.size > 0 ? count : '', selected: this.selected.size, operate: may('operate'),
-      labels: allLabels(runs.values()), states: [...new Set([...runs.values()].map(({ state }) => state))].sort() });
+    this.controls.update(this.state, {
+      count: runs.size > 0 ? count : '',
+      selected: this.selected.size,
+      operate: may('operate'),
+      labels: allLabels(runs.values()),
+      states: [...new Set([...runs.values()].map(({ state }) => state))].sort(),
+    });
   }
 
   private showMore(): void {
@@ -210,11 +282,21 @@ export class RunList implements Page {
   /// Offers the configuration and metric keys of the first eight runs, after fetching their details.
   private chooseColumns(): void {
     const some = this.order.slice(0, 8);
-    const collect = <T>(get: (run: Run) => ReadonlyMap<string, T> | null): Set<string> => new Set(some.flatMap((run) => [...(get(run)?.keys() ?? [])]));
-    const open = (): void => chooseColumns(offers(collect((run) => this.details.config(run)), collect((run) => this.details.metrics(run))),
-      this.state.columns, (columns) => this.change({ columns }));
+    const collect = <T>(get: (run: Run) => ReadonlyMap<string, T> | null): Set<string> =>
+      new Set(some.flatMap((run) => [...(get(run)?.keys() ?? [])]));
+    const open = (): void =>
+      chooseColumns(
+        offers(
+          collect((run) => this.details.config(run)),
+          collect((run) => this.details.metrics(run)),
+        ),
+        this.state.columns,
+        (columns) => this.change({ columns }),
+      );
     collect((run) => this.details.config(run));
     collect((run) => this.details.metrics(run));
-    void this.details.settled().then(() => { if (!this.closed) open(); });
+    void this.details.settled().then(() => {
+      if (!this.closed) open();
+    });
   }
 }
