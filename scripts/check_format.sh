@@ -48,13 +48,14 @@ format_cpp() {
 format_python() {
   local how=(--check)
   if [ "$fix" = yes ]; then how=(); fi
-  format 16 py -- black --quiet --config "$ROOT/pyproject.toml" "${how[@]}" || { [ "$fix" = yes ] || name_python; }
+  format 16 py -- black --quiet --config "$ROOT/pyproject.toml" "${how[@]}" && return
+  if [ "$fix" = no ]; then name_python; fi
+  return 1
 }
 
 # black --quiet says nothing about the files that differ.
 name_python() {
-  format 16 py -- black --check --config "$ROOT/pyproject.toml" 2>&1 | grep '^would reformat\|^error' >&2
-  return 1
+  format 16 py -- black --check --config "$ROOT/pyproject.toml" 2>&1 | grep '^would reformat\|^error' >&2 || true
 }
 
 format_shell() {

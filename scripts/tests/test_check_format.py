@@ -34,6 +34,13 @@ class CheckFormat(unittest.TestCase):
                 self.assertEqual(file.read_text(encoding="utf-8"), after)
                 self.assertEqual(check_format(str(file)), 0)
 
+    @unittest.skipIf(shutil.which("black") is None, "black is missing")
+    def test_a_file_that_cannot_be_parsed_fails_also_with_fix(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "a.py"
+            file.write_text("def f(:\n", encoding="utf-8")
+            self.assertEqual((check_format(str(file)), check_format("--fix", str(file))), (1, 1))
+
     def test_refuses_unknown_options(self) -> None:
         self.assertEqual(check_format("--fxi"), 2)
 
