@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/api/service.h"
-#include "server/store/rows.h"
+#include "server/store/checkpoints.h"
 
 /// Changes of a checkpoint's row and folder, ordered so that a restarted server can finish an interrupted change.
 namespace babelring::api {

@@ -7,7 +7,7 @@
 
 #include "base/file_descriptor.h"
 #include "server/api/service.h"
-#include "server/store/rows.h"
+#include "server/store/checkpoints.h"
 
 /// The files of checkpoints on this machine. Reports of workers are not trusted: folders must lie below the service's
 /// roots, and only files of the manifest are opened, beneath their folder and without following links.

@@ -1,5 +1,6 @@
 #include "server/api/responses.h"
 #include "server/api/service.h"
+#include "server/store/key_summaries.h"
 #include "server/store/series.h"
 
 namespace babelring::api {

@@ -14,6 +14,7 @@
 #include "server/api/http_meter.h"
 #include "server/api/responses.h"
 #include "server/launch/control_plane.h"
+#include "server/store/ranks.h"
 #include "server/store/schema.h"
 #include "server/translate/pool.h"
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "server/api/control.h"
 #include "server/api/responses.h"
+#include "server/store/ranks.h"
 
 namespace babelring::api {
 namespace {

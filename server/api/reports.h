@@ -4,7 +4,7 @@
 
 #include "server/http/message.h"
 #include "server/http/problem.h"
-#include "server/store/reporter.h"
+#include "server/store/admission.h"
 
 namespace babelring::api {
 

@@ -10,6 +10,7 @@
 #include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"
+#include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 #include "server/verdict/health.h"
 

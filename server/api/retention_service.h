@@ -8,7 +8,6 @@
 #include "base/repeating_thread.h"
 #include "server/api/checkpoint_changes.h"
 #include "server/api/service.h"
-#include "server/store/rows.h"
 
 namespace babelring::api {
 

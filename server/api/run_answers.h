@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "server/http/message.h"
-#include "server/store/rows.h"
+#include "server/store/runs.h"
 #include "server/verdict/health.h"
 
 namespace babelring::api {

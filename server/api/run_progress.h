@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "server/store/rows.h"
+#include "server/store/runs.h"
 
 namespace babelring::api {
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "server/store/ranks.h"
 #include "server/store/steps.h"
 
 namespace babelring::api {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/launch/profile.h"
-#include "server/store/control_rows.h"
+#include "server/store/attempts.h"
 
 namespace babelring::launch {
 

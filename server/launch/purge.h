@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "server/store/rows.h"
+#include "server/store/checkpoints.h"
 #include "server/store/store.h"
 
 namespace babelring::launch {

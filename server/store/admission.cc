@@ -1,11 +1,38 @@
+#include "server/store/admission.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "server/store/attempts.h"
 #include "server/store/control.h"
-#include "server/store/ingest.h"
 
-/// Ingest: admission of batches.
 namespace babelring::store {
+
+template <same_row<CommandRow> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("r.run", run.number);
+  column("r.attempt", run.attempt);
+  column("state", run.state);
+  column("coalesce(a.fenced, 0) OR ?2 < r.attempt", run.fenced);
+  column("stop_wish", run.stop_mode);
+  column("checkpoint_wish", run.checkpoints_requested);
+  column("name", run.name);
+  column("begun_by", run.begun_by);
+  column("l.run IS NOT NULL AND coalesce(c.launcher, '') <> 'external'", run.managed);
+  column("a.world_size", run.ranks);
+  column("created_ms", run.created_ms);
+}
+
 namespace {
+
+using Kind = Refusal::Kind;
+
+std::int64_t count_begun(Database& database, const std::string& token, std::int64_t since_ms) {
+  return database.prepare("SELECT count(*) FROM runs WHERE begun_by = ? AND created_ms > ?")
+      .bind(token, since_ms)
+      .value<std::int64_t>();
+}
 
 constexpr std::int64_t nameless_ms = 60'000;
 
@@ -27,13 +54,93 @@ bool claims(const Batch& batch, const ReportedRun& run, std::int64_t now_ms) {
          !refuse_name(batch.reporter, *name);
 }
 
+/// The highest stored sequence number of a rank; 0: none.
+std::int64_t newest_sequence(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank) {
+  return database.prepare("SELECT coalesce(max(last), 0) FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?")
+      .bind(run, attempt, rank)
+      .value<std::int64_t>();
+}
+
 }  // namespace
 
-std::optional<Refusal> Ingest::refuse(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms) {
+std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::string& id, const ReportedRun& run) {
+  using Reach = Reporter::Reach;
+  if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
+  if (run.managed) {
+    return Refusal{Kind::not_its_run,
+                   fmt::format("run {} was started by the server: only its own token may report for it", id)};
+  }
+  if (run.begun_by == reporter.token) return std::nullopt;
+  if (reporter.reach == Reach::prefix) {
+    if (!run.name.empty() && run.name.starts_with(reporter.prefix)) return std::nullopt;
+    return Refusal{Kind::not_its_run,
+                   fmt::format("this token is only for runs with names that begin with '{}', run {} is named '{}'",
+                               reporter.prefix, id, run.name)};
+  }
+  if (run.begun_by.empty()) return std::nullopt;  // stored before the server recorded the token
+  return Refusal{Kind::not_its_run,
+                 fmt::format("run {} was started with another token; create a token bound to this run: "
+                             "{{\"scope\": \"ingest\", \"run\": \"{}\"}}",
+                             id, id)};
+}
+
+std::optional<Refusal> refuse_name(const Reporter& reporter, const std::string& name) {
+  if (reporter.reach != Reporter::Reach::prefix || name.starts_with(reporter.prefix)) return std::nullopt;
+  return Refusal{
+      Kind::not_its_run,
+      fmt::format("this token is only for runs with names that begin with '{}', found '{}'", reporter.prefix, name)};
+}
+
+std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& run, std::int64_t attempt,
+                                    std::int64_t rank) {
+  const std::int64_t ranks = run.ranks > 0 ? run.ranks : max_external_ranks;
+  if (rank >= ranks) {
+    return Refusal{Kind::rank_refused, fmt::format("run {} attempt {} has {}{} ranks, found rank {}", id, attempt,
+                                                   run.ranks > 0 ? "" : "at most ", ranks, rank)};
+  }
+  if (run.managed && attempt > run.attempt) {
+    return Refusal{
+        Kind::attempt_refused,
+        fmt::format("run {} was started by the server and its newest attempt is {}, found {}; continue it with "
+                    "`nmt run resume`",
+                    id, run.attempt, attempt)};
+  }
+  if (attempt - run.attempt > max_attempt_jump) {
+    return Refusal{Kind::attempt_refused,
+                   fmt::format("the newest attempt of run {} is {}, expected at most {}, found {}", id, run.attempt,
+                               run.attempt + max_attempt_jump, attempt)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms) {
+  using Reach = Reporter::Reach;
+  if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
+  if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_a_minute) {
+    return Refusal{Kind::too_many_runs,
+                   fmt::format("this token has started {} runs within a minute; retry later", max_new_runs_a_minute)};
+  }
+  if (count_begun(database, reporter.token, 0) >= max_begun_runs) {
+    return Refusal{Kind::too_many_runs,
+                   fmt::format("this token has started {} runs: delete some, or use another token", max_begun_runs)};
+  }
+  return std::nullopt;
+}
+
+std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt) {
+  static const std::string sql = select<CommandRow>(
+      "FROM runs r LEFT JOIN attempts a ON a.run = r.run AND a.attempt = ?2 "
+      "LEFT JOIN attempts c ON c.run = r.run AND c.attempt = r.attempt "
+      "LEFT JOIN launches l ON l.run = r.run WHERE id = ?1");
+  return database.prepare(sql).bind(run, attempt).first<CommandRow>();
+}
+
+std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, const std::optional<CommandRow>& known,
+                                    std::int64_t now_ms) {
   if (known) {
     auto refusal = refuse_reporter(batch.reporter, batch.run, *known);
     if (refusal && !claims(batch, *known, now_ms)) return refusal;
-  } else if (auto refusal = refuse_new_run(database_, batch.reporter, now_ms)) {
+  } else if (auto refusal = refuse_new_run(database, batch.reporter, now_ms)) {
     return refusal;
   }
   const ReportedRun run = known ? static_cast<const ReportedRun&>(*known) : ReportedRun{};
@@ -44,46 +151,38 @@ std::optional<Refusal> Ingest::refuse(const Batch& batch, const std::optional<Co
   std::int64_t newest = 0;
   for (const Record& record : batch.records) newest = std::max(newest, record.header.sequence);
   if (newest <= max_sequence_jump) return std::nullopt;
-  const std::int64_t stored = newest_sequence({run.number, batch.attempt, batch.rank});
+  const std::int64_t stored = newest_sequence(database, run.number, batch.attempt, batch.rank);
   if (newest - stored <= max_sequence_jump) return std::nullopt;
   return Refusal{Refusal::Kind::sequence_refused,
                  fmt::format("the newest sequence number of rank {} is {}, expected at most {}, found {}", batch.rank,
                              stored, stored + max_sequence_jump, newest)};
 }
 
-std::int64_t Ingest::newest_sequence(const RankKey& key) {
-  const auto [run, attempt, rank] = key;
-  return database_.prepare("SELECT coalesce(max(last), 0) FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?")
-      .bind(run, attempt, rank)
-      .value<std::int64_t>();
-}
-
-Ingest::Admitted Ingest::admit(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms,
-                               IngestResult& result) {
+Admitted admit(Database& database, const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms) {
   if (!known) {
     const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
-    Statement insert = database_.prepare(
+    Statement insert = database.prepare(
         "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms, begun_by) "
         "VALUES (?, 'running', 0, ?, ?, ?, ?) RETURNING run");
     const auto made = insert.bind(batch.run, now_ms, now_ms, started, batch.reporter.token).value<std::int64_t>();
-    record_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
-    result.run_changed = true;
-    return {.run = made, .current = true};
+    record_newer_attempt(database, batch.run, batch.attempt, batch.host, now_ms);
+    return {.run = made, .current = true, .run_changed = true};
   }
   const bool unclaimed = known->begun_by.empty() && batch.reporter.reach == Reporter::Reach::begun;
   if (unclaimed || claims(batch, *known, now_ms)) {
-    database_.prepare("UPDATE runs SET begun_by = ? WHERE run = ?").bind(batch.reporter.token, known->number).run();
+    database.prepare("UPDATE runs SET begun_by = ? WHERE run = ?").bind(batch.reporter.token, known->number).run();
   }
+  bool changed = false;
   if (batch.attempt > known->attempt) {
-    record_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
-    result.run_changed = true;
+    record_newer_attempt(database, batch.run, batch.attempt, batch.host, now_ms);
+    changed = true;
   } else if (batch.attempt == known->attempt &&
              (known->state == RunState::launching || known->state == RunState::lost)) {
     const std::string cause = fmt::format("rank {} reports", batch.rank);
-    change_state(database_, {batch.run, RunEvent::reported, cause, batch.host}, now_ms);
-    result.run_changed = true;
+    change_state(database, {batch.run, RunEvent::reported, cause, batch.host}, now_ms);
+    changed = true;
   }
-  return {.run = known->number, .current = batch.attempt >= known->attempt};
+  return {.run = known->number, .current = batch.attempt >= known->attempt, .run_changed = changed};
 }
 
 }  // namespace babelring::store

@@ -1,6 +1,8 @@
 #include "server/store/checkpoints.h"
 
-#include "server/store/runs.h"
+#include <cmath>
+
+#include "base/json.h"
 
 namespace babelring::store {
 
@@ -26,12 +28,53 @@ void visit_columns(Row& checkpoint, Column&& column) {
 
 namespace {
 
+/// A removal record may omit the file list; the stored list is kept then. Different files, or files after a removal,
+/// mean a new checkpoint with the same name.
+constexpr std::string_view checkpoint_upsert = R"sql(
+  INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed,
+                          write_seconds, version, world_size)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT(run, name) DO UPDATE SET
+    step = excluded.step,
+    removed = excluded.removed,
+    removing = 0,
+    created_ms = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
+                     excluded.created_ms, created_ms),
+    write_seconds = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
+                        excluded.write_seconds, write_seconds),
+    version = coalesce(nullif(excluded.version, ''), version),
+    world_size = coalesce(nullif(excluded.world_size, 0), world_size),
+    best = iif(excluded.removed, best, excluded.best),
+    files = iif(excluded.files = '[]', files, excluded.files),
+    folder = iif(excluded.folder = '', folder, excluded.folder),
+    sacrebleu = coalesce(excluded.sacrebleu, sacrebleu),
+    loss = coalesce(excluded.loss, loss)
+  RETURNING id)sql";
+
 /// "SELECT … FROM checkpoints c JOIN runs …".
 std::string select_checkpoints(const std::string& rest) {
   return select<CheckpointRow>("FROM checkpoints c JOIN runs USING (run) " + rest);
 }
 
 }  // namespace
+
+std::string upsert_checkpoint(Database& database, std::int64_t run, const Record& record) {
+  const auto& checkpoint = std::get<CheckpointRecord>(record.body);
+  json::array files;
+  for (const CheckpointFile& file : checkpoint.files) {
+    files.push_back({{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
+  }
+  const bool best = checkpoint.best && std::isfinite(checkpoint.loss);  // older workers did not check this
+  if (best) {
+    database.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(run).run();
+  }
+  Statement upsert = database.prepare(checkpoint_upsert);
+  const std::string id = make_id('c'), files_text = to_text(files);
+  upsert.bind(id, run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
+              checkpoint.sacrebleu, checkpoint.loss, best, checkpoint.removed, checkpoint.write_seconds,
+              checkpoint.version, checkpoint.world_size);
+  return upsert.value<std::string>();
+}
 
 std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter) {
   // Two constant statements: SQL is never built from the request.

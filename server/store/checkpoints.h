@@ -4,14 +4,46 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/records.h"
+#include "server/store/metrics.h"
 #include "server/store/readers.h"
-#include "server/store/rows.h"
 
-/// Checkpoint retention: pinning, removal and policies. Ingest stores the checkpoints that runs report; queries.h has
-/// further queries. All functions throw SqlFailure.
+/// Checkpoints of runs, and how long they are kept. All functions throw SqlFailure.
 namespace babelring::store {
+
+struct CheckpointRow {
+  std::int64_t number = 0;
+  std::string id, run, name, folder;
+  std::int64_t step = 0, created_ms = 0;
+  std::string files;  // JSON array of {name, size, sha256}
+  double sacrebleu = absent, loss = absent, write_seconds = absent;
+  bool best = false, removed = false, pinned = false;
+  std::string version;          // program version that wrote it; empty: unknown
+  std::int64_t world_size = 0;  // number of ranks of the training; 0: unknown
+};
+
+/// Selects checkpoints to list: ordered by update or by sacreBLEU, descending, starting after `before`.
+struct CheckpointFilter {
+  std::optional<bool> complete, pinned;
+  bool removed = false;  // include removed checkpoints
+  bool by_bleu = false;
+  std::pair<std::int64_t, std::int64_t> before;  // (step, number) of the previous page's last row; {0, 0}: first page
+  std::int64_t limit = 50;
+};
+
+/// Stores a checkpoint that a rank reports, or the removal of one, and returns its id. `record` must hold a
+/// CheckpointRecord.
+std::string upsert_checkpoint(Database& database, std::int64_t run, const Record& record);
+std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter);
+/// Checkpoints before (step, number), newest update first. {0, 0}: all.
+inline std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, bool removed,
+                                                   std::pair<std::int64_t, std::int64_t> before, std::int64_t limit) {
+  return list_checkpoints(reader, run, CheckpointFilter{{}, {}, removed, false, before, limit});
+}
+std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id);
 
 /// A run that has been silent for this long is assumed to write no more checkpoints.
 inline constexpr std::int64_t forgotten_ms = 3'600'000;

@@ -1,22 +1,32 @@
 #include "server/store/control.h"
 
+#include <fmt/format.h>
+
 namespace babelring::store {
-namespace {
 
-struct Found {
-  std::int64_t number = 0, attempt = 0;
-  RunState state = RunState::running;
-  bool asked_to_stop = false;
-};
-
-std::optional<Found> find(Database& database, const std::string& run) {
-  Statement row = database.prepare("SELECT run, attempt, state, stop_wish <> '' FROM runs WHERE id = ?");
-  Found found;
-  if (!row.bind(run).next(found.number, found.attempt, found.state, found.asked_to_stop)) return std::nullopt;
-  return found;
+template <same_row<TransitionRow> Row, class Column>
+void visit_columns(Row& transition, Column&& column) {
+  column("transition", transition.number);
+  column("attempt", transition.attempt);
+  column("time_ms", transition.time_ms);
+  column("old_state", transition.old_state);
+  column("new_state", transition.new_state);
+  column("event", transition.event);
+  column("cause", transition.cause);
+  column("actor", transition.actor);
 }
 
-void write_history(Database& database, const Found& run, std::string_view before, RunState after,
+template <same_row<RunToPurge> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("run", run.number);
+  column("id", run.id);
+  column("folder", run.folder);
+  column("delete_checkpoints", run.checkpoints_too);
+}
+
+namespace {
+
+void write_history(Database& database, const RunStanding& run, std::string_view before, RunState after,
                    const StateChange& change, std::int64_t now_ms) {
   database
       .prepare(
@@ -27,6 +37,13 @@ void write_history(Database& database, const Found& run, std::string_view before
 }
 
 }  // namespace
+
+std::optional<RunStanding> find_standing(Database& database, const std::string& run) {
+  Statement row = database.prepare("SELECT run, attempt, state, stop_wish <> '' FROM runs WHERE id = ?");
+  RunStanding found;
+  if (!row.bind(run).next(found.number, found.attempt, found.state, found.asked_to_stop)) return std::nullopt;
+  return found;
+}
 
 void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
   Statement insert = database.prepare(
@@ -45,7 +62,7 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
 }
 
 std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms) {
-  const auto run = find(database, change.run);
+  const auto run = find_standing(database, change.run);
   if (!run) return std::nullopt;
   auto after = next_state(run->state, change.event);
   // Keep the stop request of a lost run, so that it stops if it is found again.
@@ -65,60 +82,6 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
   return after;
 }
 
-std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
-                                          const std::string& resumed_from, const std::string& cause,
-                                          std::int64_t now_ms) {
-  const auto found = find(database, run.id);
-  if (!found || !next_state(found->state, RunEvent::launch)) return std::nullopt;
-  const std::int64_t attempt = found->attempt + 1;
-  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
-  database
-      .prepare(
-          "INSERT INTO attempts(run, attempt, launcher, world_size, resumed_from, started_ms) VALUES (?, ?, ?, ?, ?, "
-          "?)")
-      .bind(found->number, attempt, launcher, run.world_size, resumed_from, now_ms)
-      .run();
-  change_state(database, {run.id, RunEvent::launch, cause, "supervisor"}, now_ms);
-  return attempt;
-}
-
-bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                          std::int64_t now_ms) {
-  const auto found = find(database, run);
-  if (!found || attempt <= found->attempt) return false;
-  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
-  database.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
-      .bind(found->number, attempt, now_ms)
-      .run();
-  change_state(database, {run, RunEvent::newer_attempt, "started by hand", host}, now_ms);
-  return true;
-}
-
-void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {
-  database.prepare("UPDATE attempts SET pid = ?, start_ticks = ?, job = ? WHERE run = ? AND attempt = ?")
-      .bind(handle.pid, handle.start_ticks, handle.job, run, attempt)
-      .run();
-}
-
-void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt) {
-  database.prepare("UPDATE attempts SET fenced = 1 WHERE run = ? AND attempt = ?").bind(run, attempt).run();
-}
-
-std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms) {
-  const auto run = find(database, end.run);
-  if (!run) return std::nullopt;
-  database
-      .prepare("UPDATE attempts SET fenced = 1, ended_ms = ?, exit_code = ?, cause = ? WHERE run = ? AND attempt = ?")
-      .bind(now_ms, end.exit_code, end.cause, run->number, end.attempt)
-      .run();
-  if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
-  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
-  if (after == RunState::restarting) {
-    database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
-  }
-  return after;
-}
-
 std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,
                                      const std::string& actor, std::int64_t now_ms) {
   const std::string cause = mode == StopMode::now ? "asked to stop now" : "asked to stop with a checkpoint";
@@ -129,7 +92,7 @@ std::optional<RunState> request_stop(Database& database, const std::string& run,
 }
 
 std::optional<RunState> request_resume(Database& database, const Resume& resume, std::int64_t now_ms) {
-  const auto run = find(database, resume.run);
+  const auto run = find_standing(database, resume.run);
   if (!run || !next_state(run->state, RunEvent::resume_requested)) return std::nullopt;
   database
       .prepare(
@@ -193,6 +156,22 @@ void purge_run(Database& database, std::int64_t run) {
                           .all<std::string>();
   for (const std::string& table : tables) database.execute(fmt::format("DELETE FROM {} WHERE run = {}", table, run));
   database.prepare("DELETE FROM runs WHERE run = ?").bind(run).run();
+}
+
+std::int64_t count_queued(Reader& reader) {
+  return reader.database.prepare("SELECT count(*) FROM runs WHERE state = 'queued'").value<std::int64_t>();
+}
+
+std::vector<TransitionRow> list_transitions(Reader& reader, std::int64_t run, std::int64_t after, std::int64_t limit) {
+  static const std::string sql =
+      select<TransitionRow>("FROM transitions WHERE run = ? AND transition > ? ORDER BY transition LIMIT ?");
+  return reader.database.prepare(sql).bind(run, after, limit).all<TransitionRow>();
+}
+
+std::vector<RunToPurge> runs_to_purge(Reader& reader, std::int64_t before_ms) {
+  static const std::string sql =
+      select<RunToPurge>("FROM runs LEFT JOIN launches USING (run) WHERE deleted_ms < ? LIMIT 100");
+  return reader.database.prepare(sql).bind(before_ms).all<RunToPurge>();
 }
 
 }  // namespace babelring::store

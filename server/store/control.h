@@ -3,15 +3,52 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "server/store/control_rows.h"
 #include "server/store/readers.h"
+#include "server/store/run_state.h"
 
 /// State of runs for the control plane. Call functions that take a Database& inside Store::write(). `now_ms` is the
 /// server's wall clock. All functions throw SqlFailure.
 namespace babelring::store {
+
+/// A request to start a run.
+struct NewRun {
+  std::string id, name, profile, folder;
+  std::string config;  // YAML, resolved
+  std::string labels = "{}", notes;
+  std::int64_t world_size = 1, max_restarts = 0;
+  std::string resume_folder;  // checkpoint to start from; empty: start from scratch
+  std::int64_t resume_step = 0;
+  std::string actor;
+};
+
+/// An event to apply to a run.
+struct StateChange {
+  std::string run;  // id
+  RunEvent event;
+  std::string cause, actor;
+};
+
+/// Changes made by a user. Absent members stay unchanged.
+struct RunEdit {
+  std::optional<std::string> name, labels, notes;
+  std::optional<bool> archived, deleted;
+  std::optional<std::int64_t> max_restarts;
+};
+
+struct TransitionRow {
+  std::int64_t number = 0, attempt = 0, time_ms = 0;
+  std::string old_state, new_state, event, cause, actor;
+};
+
+/// Where a run is in its life, for the functions that change it.
+struct RunStanding {
+  std::int64_t number = 0, attempt = 0;
+  RunState state = RunState::running;
+  bool asked_to_stop = false;
+};
+std::optional<RunStanding> find_standing(Database& database, const std::string& run);
 
 /// Creates a run at the end of the queue.
 void create_run(Database& database, const NewRun& run, std::int64_t now_ms);
@@ -19,23 +56,6 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms);
 /// Applies an event and records the transition. Returns the resulting state. Returns nothing, and changes nothing, if
 /// the run is unknown or its state does not allow the event.
 std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms);
-
-/// Starts a new attempt of a queued, restarting or suspended run. Returns its number, or nothing if the run is in
-/// another state.
-std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
-                                          const std::string& resumed_from, const std::string& cause,
-                                          std::int64_t now_ms);
-/// Makes a newer attempt that a user started in the run's folder the current one. Call refuse_place() first. Returns
-/// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one.
-bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                          std::int64_t now_ms);
-/// Stores the handle of the attempt's launcher.
-void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
-/// Fences the attempt: its reports are refused as stale from now on.
-void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt);
-/// Ends and fences an attempt. A fault followed by another attempt counts as a restart. Returns the run's new state, or
-/// nothing if its state does not allow the event.
-std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms);
 
 /// Requests a stop. `mode` must not be `none`. Returns the new state, or nothing if the run cannot be stopped.
 std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,
@@ -60,21 +80,10 @@ void delete_run(Database& database, const std::string& run, bool checkpoints_too
 /// Deletes all rows of a run, including its alerts.
 void purge_run(Database& database, std::int64_t run);
 
-/// Unfinished runs started by the server, in queue order.
-std::vector<LaunchRow> active_launches(Reader& reader);
-/// Stopping or lost runs with a current attempt that a user started. Members that apply only to runs started by the
-/// server are empty or 0.
-std::vector<LaunchRow> ending_externals(Reader& reader);
-/// The outcome that the ranks of the attempt have reported, and its detail.
-std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 std::int64_t count_queued(Reader& reader);
-std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt);
+
 /// Up to `limit` transitions with a number above `after`, oldest first.
 std::vector<TransitionRow> list_transitions(Reader& reader, std::int64_t run, std::int64_t after, std::int64_t limit);
-/// Oldest first.
-std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
-/// The run's folder if the server started it; otherwise empty.
-std::string folder_of(Reader& reader, std::int64_t run);
 
 /// A deleted run due for purging.
 struct RunToPurge {

@@ -94,9 +94,9 @@ DataFolder::~DataFolder() {
 }
 
 bool DataFolder::has_database() const {
-  std::error_code absent;
-  const auto bytes = std::filesystem::file_size(database(), absent);
-  return !absent && bytes > 0;
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(database(), error);
+  return !error && bytes > 0;
 }
 
 void DataFolder::require_database(bool anew) const {

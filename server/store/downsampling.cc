@@ -1,8 +1,9 @@
 #include "server/store/downsampling.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
-#include <vector>
 
 namespace babelring::store {
 namespace {
@@ -94,9 +95,69 @@ void rebuild(Database& database, const RankSteps& of, int level, std::int64_t bu
       .run();
 }
 
+constexpr std::size_t groups_a_point = 8, max_spare_groups = 160'000;
+
+void widen(SeriesPoint& point, double min, double max, std::int64_t finite) {
+  point.min = point.finite == 0 ? min : std::min(point.min, min);
+  point.max = point.finite == 0 ? max : std::max(point.max, max);
+  point.finite += finite;
+}
+
 }  // namespace
 
-void update_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step) {
+void add_to_bucket(BucketEntry& entry, double value, std::int64_t offset) {
+  if (!std::isfinite(value)) return;
+  if (entry.finite == 0 || value < entry.min) {
+    entry.min = value;
+    entry.min_offset = static_cast<std::uint16_t>(offset);
+  }
+  if (entry.finite == 0 || value > entry.max) {
+    entry.max = value;
+    entry.max_offset = static_cast<std::uint16_t>(offset);
+  }
+  entry.sum += value;
+  ++entry.finite;
+}
+
+void summarise_steps(Database& database, const RankSteps& of, std::int64_t bucket) {
+  const std::int64_t base = bucket * bucket_steps;
+  std::vector<BucketEntry> entries;
+  std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0, step_layout = 0;
+  bool mixed = false;
+  std::string_view blob;
+  {
+    Statement rows = database.prepare(
+        "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
+        "step < ? ORDER BY step");
+    rows.bind(of.run, of.rank, of.attempt, base, base + bucket_steps);
+    while (rows.next(last, time_ms, step_layout, blob)) {
+      if (count > 0 && step_layout != layout) {
+        mixed = true;  // no summary: readers use the single steps
+        break;
+      }
+      layout = step_layout;
+      if (count++ == 0) first = last;
+      const PackedDoubles values(blob);
+      entries.resize(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) add_to_bucket(entries[i], values[i], last - base);
+    }
+  }
+  if (count == 0 || mixed) {
+    database.prepare("DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket = ?")
+        .bind(of.run, of.rank, of.attempt, bucket)
+        .run();
+    return;
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(BucketEntry));
+  database
+      .prepare(
+          "INSERT OR REPLACE INTO buckets(run, rank, attempt, bucket, first_step, last_step, count, time_ms, "
+          "layout, vals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(of.run, of.rank, of.attempt, bucket, first, last, count, time_ms, layout, Blob{bytes})
+      .run();
+}
+
+void update_summaries(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step) {
   for (int level = 1; level <= top_level && !changed.empty(); ++level) {
     std::set<std::int64_t> raised;
     for (const std::int64_t part : changed) {
@@ -106,6 +167,92 @@ void update_pyramid(Database& database, const RankSteps& of, std::set<std::int64
     }
     changed = std::move(raised);
   }
+}
+
+void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value) {
+  if (piece.count++ == 0) piece.first_step = step;
+  piece.step = step;
+  piece.time_ms = time_ms;
+  if (!std::isfinite(value)) return;
+  piece.min = piece.finite == 0 ? value : std::min(piece.min, value);
+  piece.max = piece.finite == 0 ? value : std::max(piece.max, value);
+  piece.sum += value;
+  ++piece.finite;
+}
+
+void absorb(SeriesBucket& into, const SeriesBucket& later) {
+  into.attempt = later.attempt;
+  into.step = later.step;
+  into.time_ms = later.time_ms;
+  into.count += later.count;
+  if (later.finite == 0) return;
+  into.min = into.finite == 0 ? later.min : std::min(into.min, later.min);
+  into.max = into.finite == 0 ? later.max : std::max(into.max, later.max);
+  into.sum += later.sum;
+  into.finite += later.finite;
+}
+
+PointGroups::PointGroups(std::size_t points)
+    : points_(std::max<std::size_t>(points, 1)),
+      capacity_(std::max(points_, std::min(points_ * groups_a_point, max_spare_groups))) {}
+
+void PointGroups::Group::add(const SeriesBucket& piece) {
+  ++pieces;
+  point.step = piece.step;
+  point.time_ms = piece.time_ms;
+  point.count += piece.count;
+  if (piece.finite == 0) return;
+  widen(point, piece.min, piece.max, piece.finite);
+  // The average of a single value is bit-identical to the stored value.
+  point.average = point.finite == 1 ? piece.sum : 0;
+  sum += piece.sum / static_cast<double>(piece.finite) * static_cast<double>(piece.count);
+  weight += static_cast<double>(piece.count);
+}
+
+void PointGroups::Group::add(const Group& later) {
+  pieces += later.pieces;
+  point.step = later.point.step;
+  point.time_ms = later.point.time_ms;
+  point.count += later.point.count;
+  if (later.point.finite == 0) return;
+  const bool only = point.finite == 0;
+  widen(point, later.point.min, later.point.max, later.point.finite);
+  if (only) point.average = later.point.average;
+  sum += later.sum;
+  weight += later.weight;
+}
+
+void PointGroups::add(const SeriesBucket& piece) {
+  ++pieces_;
+  if (groups_.size() == capacity_ && groups_.back().pieces == pieces_a_group_) halve();
+  if (groups_.empty() || groups_.back().pieces == pieces_a_group_) groups_.emplace_back();
+  groups_.back().add(piece);
+}
+
+void PointGroups::halve() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < groups_.size(); i += 2) {
+    Group joined = groups_[i];
+    if (i + 1 < groups_.size()) joined.add(groups_[i + 1]);
+    groups_[kept++] = joined;
+  }
+  groups_.resize(kept);
+  pieces_a_group_ *= 2;
+}
+
+std::vector<SeriesPoint> PointGroups::finish() {
+  const std::size_t together = (groups_.size() + points_ - 1) / points_;
+  std::vector<SeriesPoint> points;
+  for (std::size_t i = 0; i < groups_.size(); i += together) {
+    Group group = groups_[i];
+    for (std::size_t j = i + 1; j < std::min(i + together, groups_.size()); ++j) group.add(groups_[j]);
+    SeriesPoint point = group.point;
+    if (point.finite == 0) point.min = point.max = point.average = std::nan("");
+    if (point.finite > 1) point.average = group.sum / group.weight;
+    points.push_back(point);
+  }
+  groups_ = {};
+  return points;
 }
 
 }  // namespace babelring::store

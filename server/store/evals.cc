@@ -1,7 +1,11 @@
 #include "server/store/evals.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
+
 #include "base/json.h"
-#include "server/store/runs.h"
+#include "server/store/metrics.h"
 
 namespace babelring::store {
 
@@ -99,6 +103,47 @@ RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id)
     if (*eval) (*eval)->run = id;
   }
   return evals;
+}
+
+std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
+                                    std::int64_t limit) {
+  Statement rows = reader.database.prepare(
+      "SELECT * FROM (SELECT 0, step, json_extract(body, '$.seconds') FROM evals WHERE run = ?1 AND step >= ?2 AND "
+      "step <= ?3 AND json_extract(body, '$.seconds') > 0 ORDER BY eval DESC LIMIT ?4) UNION ALL "
+      "SELECT * FROM (SELECT 1, step, write_seconds FROM checkpoints WHERE run = ?1 AND step >= ?2 AND step <= ?3 "
+      "ORDER BY step DESC, checkpoint DESC LIMIT ?4)");
+  rows.bind(run, first, last, limit);
+  std::vector<PauseRow> pauses;
+  PauseRow pause;
+  while (rows.next(pause.checkpoint, pause.step, pause.seconds)) {
+    if (!(pause.seconds > 0)) pause.seconds = 0;
+    pauses.push_back(pause);
+  }
+  std::stable_sort(pauses.begin(), pauses.end(), [](const PauseRow& a, const PauseRow& b) { return a.step < b.step; });
+  return pauses;
+}
+
+std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
+                                              std::size_t limit) {
+  constexpr int rows_read = 100;  // includes evaluations on other sets
+  Statement rows = reader.database.prepare(
+      "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu FROM evals WHERE run = ? "
+      "ORDER BY eval DESC LIMIT ?");
+  rows.bind(run, rows_read);
+  std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
+  std::string newest_set;
+  ValidationRow validation;
+  std::string set;
+  while (rows.next(validation.step, set, validation.loss, validation.sacrebleu)) {
+    if (by_set.empty()) newest_set = set;
+    auto& of_set = by_set[set];
+    const bool outdated = !of_set.empty() && validation.step >= of_set.back().step;
+    if (of_set.size() < limit && !outdated) of_set.push_back(validation);
+  }
+  const auto chosen = by_set.find(valid_set);
+  std::vector<ValidationRow> found = chosen != by_set.end() ? chosen->second : by_set[newest_set];
+  std::reverse(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace babelring::store

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "server/store/checkpoints.h"
 #include "server/store/control.h"
 #include "server/store/downsampling.h"
 #include "server/store/evals.h"
@@ -18,7 +19,7 @@ constexpr std::size_t max_ranks = 4096;   // max cached ranks
 constexpr std::size_t max_layouts = 500, max_keys = 2000;  // per run
 
 /// Throws Rejected if a run has too many layouts or keys. They are cached for the lifetime of the server.
-void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
+void check_keys(Database& database, KeyLayouts& layouts, std::int64_t run) {
   const auto numbers = database.prepare("SELECT layout FROM run_layouts WHERE run = ?").bind(run).all<std::int64_t>();
   std::set<std::string> keys;
   for (const std::int64_t number : numbers) {
@@ -30,29 +31,6 @@ void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
   }
   if (keys.size() > max_keys) throw Rejected(fmt::format("a run has at most {} metric keys", max_keys));
 }
-
-/// A removal record may omit the file list; the stored list is kept then. Different files, or files after a removal,
-/// mean a new checkpoint with the same name.
-constexpr std::string_view upsert_checkpoint = R"sql(
-  INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed,
-                          write_seconds, version, world_size)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT(run, name) DO UPDATE SET
-    step = excluded.step,
-    removed = excluded.removed,
-    removing = 0,
-    created_ms = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
-                     excluded.created_ms, created_ms),
-    write_seconds = iif(NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files),
-                        excluded.write_seconds, write_seconds),
-    version = coalesce(nullif(excluded.version, ''), version),
-    world_size = coalesce(nullif(excluded.world_size, 0), world_size),
-    best = iif(excluded.removed, best, excluded.best),
-    files = iif(excluded.files = '[]', files, excluded.files),
-    folder = iif(excluded.folder = '', folder, excluded.folder),
-    sacrebleu = coalesce(excluded.sacrebleu, sacrebleu),
-    loss = coalesce(excluded.loss, loss)
-  RETURNING id)sql";
 
 }  // namespace
 
@@ -83,14 +61,15 @@ Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, st
 IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
   IngestResult result;
   const auto known = find_commands(database_, batch.run, batch.attempt);
-  if (auto refusal = refuse(batch, known, now_ms)) {
+  if (auto refusal = refuse_batch(database_, batch, known, now_ms)) {
     result.status = IngestResult::Status::refused;
     result.refusal = refusal->kind;
     result.detail = std::move(refusal->detail);
     return result;
   }
   result.ranks = known ? known->ranks : 0;
-  const auto [run, current] = admit(batch, known, now_ms, result);
+  const auto [run, current, run_changed] = admit(database_, batch, known, now_ms);
+  result.run_changed = run_changed;
   RankState& rank = rank_state({run, batch.attempt, batch.rank}, batch, now_ms);
   const Target target{batch, run, now_ms, current, rank, result};
   for (std::size_t index = 0; index < batch.records.size(); ++index) {
@@ -106,13 +85,14 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     throw Rejected(
         fmt::format("rank {} of run {}: more than {} gaps in the sequence numbers", batch.rank, batch.run, max_ranges));
   }
+  const RankSteps steps{run, batch.rank, batch.attempt};
   std::set<std::int64_t> summarised;
   for (const std::int64_t bucket : rank.touched) {
     if (bucket >= bucket_of(rank.last_update)) continue;
-    summarise(target, bucket);
+    summarise_steps(database_, steps, bucket);
     summarised.insert(bucket);
   }
-  update_pyramid(database_, {run, batch.rank, batch.attempt}, std::move(summarised), rank.last_update);
+  update_summaries(database_, steps, std::move(summarised), rank.last_update);
   rank.touched.clear();
   save_rank(target);
   return result;
@@ -152,21 +132,8 @@ std::string Ingest::store(const Target& target, const Record& record, const Eval
   return insert_eval(database_, target.run, record, std::isfinite(eval.loss));
 }
 
-std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord& checkpoint) {
-  json::array files;
-  for (const CheckpointFile& file : checkpoint.files) {
-    files.push_back({{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
-  }
-  const bool best = checkpoint.best && std::isfinite(checkpoint.loss);  // older workers did not check this
-  if (best) {
-    database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
-  }
-  Statement upsert = database_.prepare(upsert_checkpoint);
-  const std::string id = make_id('c'), files_text = to_text(files);
-  upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
-              checkpoint.sacrebleu, checkpoint.loss, best, checkpoint.removed, checkpoint.write_seconds,
-              checkpoint.version, checkpoint.world_size);
-  return upsert.value<std::string>();
+std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord&) {
+  return upsert_checkpoint(database_, target.run, record);
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const LogRecord& log) {
@@ -243,45 +210,6 @@ void Ingest::end_attempt(const Target& target, const Record& record, const Lifec
       .bind(target.now_ms, target.run, record.header.attempt)
       .run();
   target.result.run_changed = true;
-}
-
-void Ingest::summarise(const Target& target, std::int64_t bucket) {
-  const std::int64_t base = bucket * bucket_steps;
-  std::vector<BucketEntry> entries;
-  std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0, step_layout = 0;
-  bool mixed = false;
-  std::string_view blob;
-  {
-    Statement rows = database_.prepare(
-        "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
-        "step < ? ORDER BY step");
-    rows.bind(target.run, target.batch.rank, target.batch.attempt, base, base + bucket_steps);
-    while (rows.next(last, time_ms, step_layout, blob)) {
-      if (count > 0 && step_layout != layout) {
-        mixed = true;  // no summary: readers use the single steps
-        break;
-      }
-      layout = step_layout;
-      if (count++ == 0) first = last;
-      const PackedDoubles values(blob);
-      entries.resize(values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) add_to_bucket(entries[i], values[i], last - base);
-    }
-  }
-  if (count == 0 || mixed) {
-    database_.prepare("DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket = ?")
-        .bind(target.run, target.batch.rank, target.batch.attempt, bucket)
-        .run();
-    return;
-  }
-  const std::string_view bytes(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(BucketEntry));
-  database_
-      .prepare(
-          "INSERT OR REPLACE INTO buckets(run, rank, attempt, bucket, first_step, last_step, count, time_ms, "
-          "layout, vals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(target.run, target.batch.rank, target.batch.attempt, bucket, first, last, count, time_ms, layout,
-            Blob{bytes})
-      .run();
 }
 
 void Ingest::save_rank(const Target& target) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,24 +9,13 @@
 #include <vector>
 
 #include "base/records.h"
-#include "server/store/layouts.h"
-#include "server/store/log_writer.h"
-#include "server/store/reporter.h"
+#include "server/store/admission.h"
+#include "server/store/logs.h"
+#include "server/store/metrics.h"
 #include "server/store/sequence_set.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {
-
-/// Records of one rank in one attempt of a run, in order of arrival. The header of each record matches the batch.
-struct Batch {
-  std::string run;
-  std::int64_t attempt = 1, rank = 0;
-  std::string host;
-  std::vector<Record> records;
-  std::function<void(Database&)> in_transaction = nullptr;  // called in the same transaction, after the records
-  std::int64_t unknown_members = 0;                         // JSON members ignored because the worker is newer
-  Reporter reporter = {};
-};
 
 /// Result of storing a batch.
 struct IngestResult {
@@ -78,17 +66,6 @@ class Ingest {
     IngestResult& result;
   };
 
-  struct Admitted {
-    std::int64_t run;  // run number
-    bool current;      // the batch belongs to the run's newest attempt
-  };
-  /// Reason to refuse the batch, or nothing. `known`: its run, if it exists.
-  std::optional<Refusal> refuse(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms);
-  /// Creates the run if it is unknown. A newer attempt becomes the current one. Late records of an older attempt are
-  /// stored but do not change the run's state.
-  Admitted admit(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms, IngestResult& result);
-  /// The highest stored sequence number; 0: none.
-  std::int64_t newest_sequence(const RankKey& key);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);
@@ -98,11 +75,10 @@ class Ingest {
   void start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void rewind(const Target& target, std::int64_t update);
   void end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
-  void summarise(const Target& target, std::int64_t bucket);
   void save_rank(const Target& target);
 
   Database& database_;
-  Layouts layouts_;
+  KeyLayouts layouts_;
   LogWriter logs_;
   std::map<RankKey, RankState> ranks_;
   std::set<std::pair<std::int64_t, std::int64_t>> known_layouts_;  // run, layout

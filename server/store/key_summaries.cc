@@ -1,17 +1,16 @@
-#include <fmt/format.h>
+#include "server/store/key_summaries.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
 
-#include "server/store/downsampling.h"
-#include "server/store/series.h"
+#include "server/store/span_reader.h"
 
 namespace babelring::store {
 namespace {
 
-constexpr std::int64_t max_summaries = 256;                    // in memory at once; each has a value for every key
-constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20;  // max size of an export chunk
+constexpr std::int64_t max_summaries = 256;  // in memory at once; each has a value for every key
 
 /// Collects summaries by key, in order of first appearance.
 class Collector {
@@ -129,62 +128,12 @@ void note_span(Reader& reader, std::int64_t run, const Span& span, Collector& co
   if (tail <= span.last) note_steps(reader, run, span, tail, span.last, collector);
 }
 
-void append_value(std::string& csv, double value) {
-  if (std::isnan(value)) {
-    csv += "nan";
-  } else if (std::isinf(value)) {
-    csv += value > 0 ? "inf" : "-inf";
-  } else {
-    fmt::format_to(std::back_inserter(csv), "{}", value);
-  }
-}
-
 }  // namespace
 
 std::vector<KeySummary> summarise_keys(Reader& reader, std::int64_t run, std::int64_t rank) {
   Collector collector;
   for (const Span& span : effective_spans(reader, run, rank)) note_span(reader, run, span, collector);
   return collector.take();
-}
-
-std::vector<std::string> all_keys(Reader& reader, std::int64_t run) {
-  const auto layouts = reader.database.prepare("SELECT layout FROM run_layouts WHERE run = ? ORDER BY layout")
-                           .bind(run)
-                           .all<std::int64_t>();
-  std::vector<std::string> keys;
-  for (const std::int64_t layout : layouts) {
-    for (const std::string& key : reader.layouts.keys(layout)) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
-  }
-  return keys;
-}
-
-bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string>& keys, std::size_t rows,
-                 ExportCursor& cursor, std::string& csv) {
-  Statement steps = reader.database.prepare(
-      "SELECT rank, attempt, step, time_ms, layout, vals FROM steps WHERE run = ?1 AND (rank, attempt, step) > "
-      "(?2, ?3, ?4) ORDER BY rank, attempt, step LIMIT ?5");
-  steps.bind(run, cursor.rank, cursor.attempt, cursor.step, static_cast<std::int64_t>(rows));
-  bool any = false;
-  std::int64_t time_ms = 0, layout = 0, known_layout = -1;
-  std::string_view blob;
-  std::vector<std::optional<std::size_t>> places(keys.size());
-  while (csv.size() < max_chunk_bytes && steps.next(cursor.rank, cursor.attempt, cursor.step, time_ms, layout, blob)) {
-    any = true;
-    if (layout != known_layout) {
-      known_layout = layout;
-      for (std::size_t i = 0; i < keys.size(); ++i) places[i] = reader.layouts.place(layout, keys[i]);
-    }
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{}", cursor.rank, cursor.attempt, cursor.step, time_ms);
-    const PackedDoubles values(blob);
-    for (const auto& place : places) {
-      csv += ',';
-      if (place && *place < values.size()) append_value(csv, values[*place]);
-    }
-    csv += '\n';
-  }
-  return any;
 }
 
 }  // namespace babelring::store

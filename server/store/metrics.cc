@@ -1,8 +1,12 @@
 #include "server/store/metrics.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 namespace babelring::store {
 
@@ -49,18 +53,32 @@ double PackedDoubles::operator[](std::size_t index) const {
   return value;
 }
 
-void add_to_bucket(BucketEntry& entry, double value, std::int64_t offset) {
-  if (!std::isfinite(value)) return;
-  if (entry.finite == 0 || value < entry.min) {
-    entry.min = value;
-    entry.min_offset = static_cast<std::uint16_t>(offset);
-  }
-  if (entry.finite == 0 || value > entry.max) {
-    entry.max = value;
-    entry.max_offset = static_cast<std::uint16_t>(offset);
-  }
-  entry.sum += value;
-  ++entry.finite;
+std::int64_t KeyLayouts::intern(const std::vector<std::string>& keys) {
+  const std::string text = fmt::format("{}", fmt::join(keys, "\n"));
+  if (const auto known = by_text_.find(text); known != by_text_.end()) return known->second;
+  database_.prepare("INSERT INTO layouts(keys) VALUES (?) ON CONFLICT DO NOTHING").bind(text).run();
+  Statement find = database_.prepare("SELECT layout FROM layouts WHERE keys = ?");
+  std::int64_t layout = 0;
+  if (!find.bind(text).next(layout)) fail("database: layout of {} keys was not stored", keys.size());
+  return by_text_[text] = layout;
+}
+
+const std::vector<std::string>& KeyLayouts::keys(std::int64_t layout) {
+  if (const auto known = by_number_.find(layout); known != by_number_.end()) return known->second;
+  Statement find = database_.prepare("SELECT keys FROM layouts WHERE layout = ?");
+  std::string lines;
+  if (!find.bind(layout).next(lines)) fail("database: layout {} is missing", layout);
+  std::vector<std::string> keys;
+  std::istringstream text(lines);
+  for (std::string key; std::getline(text, key);) keys.push_back(std::move(key));
+  return by_number_[layout] = std::move(keys);
+}
+
+std::optional<std::size_t> KeyLayouts::place(std::int64_t layout, std::string_view key) {
+  const auto& all = keys(layout);
+  const auto found = std::find(all.begin(), all.end(), key);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 }  // namespace babelring::store

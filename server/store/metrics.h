@@ -1,14 +1,23 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/records.h"
+#include "server/store/sqlite.h"
 
 namespace babelring::store {
+
+/// NaN: no value.
+inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
 /// How the values of several ranks are combined into a value of the run.
 enum class RankAggregate {
@@ -23,19 +32,27 @@ std::string_view to_string(RankAggregate aggregate);
 /// All values of a step by key: its own members, the members of memory_bytes and gpu, and derived rates.
 std::vector<std::pair<std::string, double>> stored_metrics(const StepRecord& step);
 
-/// Number of consecutive updates in a bucket.
-inline constexpr std::int64_t bucket_steps = 64;
-inline std::int64_t bucket_of(std::int64_t step) {
-  return step / bucket_steps;
-}
+/// Key layouts. A layout is the ordered list of metric keys for the values of a stored step. Nearly all steps of a run
+/// share one layout. Not thread-safe.
+class KeyLayouts {
+ public:
+  explicit KeyLayouts(Database& database) : database_(database) {}
 
-/// Summary of one key over one bucket. Stored as raw little-endian bytes.
-struct BucketEntry {
-  double min = 0, max = 0, sum = 0;              // over finite values
-  std::uint32_t finite = 0;                      // number of finite values
-  std::uint16_t min_offset = 0, max_offset = 0;  // step of min and max, relative to the bucket's start
+  /// Returns the number of the layout with these keys. Creates the layout if it does not exist, which needs the
+  /// writer's connection and a transaction.
+  std::int64_t intern(const std::vector<std::string>& keys);
+  /// The keys of a layout. Throws Failure for an unknown one.
+  const std::vector<std::string>& keys(std::int64_t layout);
+  /// Index of a key in a layout, or nothing if the layout lacks the key.
+  std::optional<std::size_t> place(std::int64_t layout, std::string_view key);
+  /// Clears the cache. Call this after a rollback, which may have removed new layouts.
+  void forget() { by_text_.clear(), by_number_.clear(); }
+
+ private:
+  Database& database_;
+  std::unordered_map<std::string, std::int64_t> by_text_;
+  std::map<std::int64_t, std::vector<std::string>> by_number_;
 };
-static_assert(sizeof(BucketEntry) == 32);
 
 /// View of a step's values in a blob. The blob need not be aligned.
 class PackedDoubles {
@@ -47,7 +64,5 @@ class PackedDoubles {
  private:
   std::string_view bytes_;
 };
-
-void add_to_bucket(BucketEntry& entry, double value, std::int64_t offset);
 
 }  // namespace babelring::store

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/store/layouts.h"
+#include "server/store/metrics.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {
@@ -19,7 +19,7 @@ namespace babelring::store {
 struct Reader {
   explicit Reader(const std::filesystem::path& file) : database(file, Database::Mode::reader), layouts(database) {}
   Database database;
-  Layouts layouts;
+  KeyLayouts layouts;
   SteadyClock::time_point given_back;  // last return to the pool
 };
 

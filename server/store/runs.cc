@@ -1,8 +1,6 @@
-#include <algorithm>
-
-#include "server/store/metrics.h"
 #include "server/store/runs.h"
-#include "server/store/sequence_set.h"
+
+#include <utility>
 
 namespace babelring::store {
 
@@ -34,38 +32,11 @@ void visit_columns(Row& run, Column&& column) {
   column("may_end_sooner", run.may_end_sooner);
 }
 
-template <same_row<RankRow> Row, class Column>
-void visit_columns(Row& rank, Column&& column) {
-  column("rank", rank.rank);
-  column("attempt", rank.attempt);
-  column("host", rank.host);
-  column("pid", rank.pid);
-  column("device", rank.device);
-  column("first_update", rank.first_update);
-  column("last_update", rank.last_update);
-  column("updated_ms", rank.updated_ms);
-}
-
 namespace {
 
 /// Runs with their launch, where they have one.
 std::string select_runs(const std::string& rest) {
   return select<RunRow>("FROM runs LEFT JOIN launches USING (run) " + rest);
-}
-
-LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank) {
-  Statement row = reader.database.prepare(
-      "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? ORDER BY attempt DESC, step DESC LIMIT "
-      "1");
-  row.bind(run, rank);
-  LastStep last;
-  std::int64_t layout = 0;
-  std::string_view blob;
-  if (!row.next(last.step, last.time_ms, layout, blob)) return last;
-  const auto& keys = reader.layouts.keys(layout);
-  const PackedDoubles values(blob);
-  for (std::size_t i = 0; i < std::min(keys.size(), values.size()); ++i) last.values[keys[i]] = values[i];
-  return last;
 }
 
 std::vector<std::string> hosts_of(Reader& reader, const RunRow& run) {
@@ -135,20 +106,6 @@ std::vector<std::pair<RunState, std::int64_t>> count_runs(Reader& reader) {
   std::int64_t runs = 0;
   while (rows.next(state, runs)) counts.emplace_back(state, runs);
   return counts;
-}
-
-std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
-                                std::int64_t limit) {
-  static const std::string sql =
-      select<RankRow>("FROM ranks WHERE run = ? AND attempt = ? AND rank >= ? ORDER BY rank LIMIT ?");
-  auto ranks = reader.database.prepare(sql).bind(run, attempt, first, limit).all<RankRow>();
-  for (RankRow& rank : ranks) {
-    const SequenceSet arrived(read_arrivals(reader.database, run, attempt, rank.rank));
-    rank.records = arrived.size();
-    rank.missing = arrived.missing();
-    rank.last = last_step(reader, run, rank.rank);
-  }
-  return ranks;
 }
 
 }  // namespace babelring::store

@@ -1,41 +1,57 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "server/store/evals.h"
 #include "server/store/readers.h"
-#include "server/store/rows.h"
+#include "server/store/run_state.h"
+#include "server/store/steps.h"
 
-/// Queries of runs, ranks, evals and checkpoints. All functions throw SqlFailure.
+/// Runs. All functions throw SqlFailure.
 namespace babelring::store {
+
+struct RunRow {
+  std::int64_t number = 0;  // creation order
+  std::string id, name, detail, version, config;
+  RunState state = RunState::running;
+  std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
+  std::optional<std::int64_t> finished_ms;
+  std::int64_t world_size = 0, parameters = 0, max_updates = 0;
+  std::string end;                                         // the training's end condition, as text; empty: unknown
+  bool may_end_sooner = false;                             // early stopping is enabled
+  std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of strings
+  bool archived = false;
+  std::optional<std::int64_t> deleted_ms;
+  std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
+  std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order
+  LastStep last;                                       // of rank 0 in the newest attempt
+  std::optional<EvalRow> last_eval, best_eval;
+
+  /// A user started it by hand; no profile of the server describes it.
+  bool is_external() const { return profile == "external"; }
+};
+
+/// Selects runs to list. Deleted runs are never listed.
+struct RunFilter {
+  enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
+  std::vector<RunState> states;  // any of these; empty: any
+  std::string text;
+  std::string label_name, label_value;  // label the run must have; the value matters only if label_has_value
+  bool label_has_value = false;
+  std::int64_t created_after_ms = 0, updated_after_ms = 0;
+  std::optional<bool> archived;
+  /// End of the previous page: {number, 0}, or {updated_ms, number} for last_changed_first. {0, 0}: first page.
+  std::pair<std::int64_t, std::int64_t> after{0, 0};
+  std::int64_t limit = 50;
+};
 
 std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
 /// Number of runs in each state.
 std::vector<std::pair<RunState, std::int64_t>> count_runs(Reader& reader);
-/// Ranks of an attempt in ascending order, starting with rank `first`; at most `limit` (-1: all).
-std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first = 0,
-                                std::int64_t limit = -1);
-
-/// Up to `limit` evals with a number above `after`, oldest first, without samples. The first of each pair is the
-/// number.
-std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,
-                                                         std::int64_t limit);
-std::optional<EvalRow> find_eval(Reader& reader, std::string_view id);
-
-/// The newest and the best evaluation of a run on its validation set.
-struct RunEvals {
-  std::optional<EvalRow> newest, best;
-};
-RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id);
-
-std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter);
-/// Checkpoints before (step, number), newest update first. {0, 0}: all.
-inline std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, bool removed,
-                                                   std::pair<std::int64_t, std::int64_t> before, std::int64_t limit) {
-  return list_checkpoints(reader, run, CheckpointFilter{{}, {}, removed, false, before, limit});
-}
-std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id);
-
 }  // namespace babelring::store

@@ -1,6 +1,6 @@
 #include "server/store/schema.h"
 
-#include "server/store/log_writer.h"
+#include "server/store/logs.h"
 #include "server/store/migrations.h"
 
 namespace babelring::store {

@@ -4,10 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "server/store/downsampling.h"
-#include "server/store/point_groups.h"
 #include "server/store/rank_join.h"
-#include "server/store/span_reader.h"
 
 namespace babelring::store {
 namespace {

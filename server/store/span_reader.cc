@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include "server/store/downsampling.h"
+#include <limits>
+#include <utility>
 
 namespace babelring::store {
 namespace {
@@ -13,27 +13,26 @@ constexpr std::size_t min_summaries = 16, max_summaries = 1024;  // per read
 
 }  // namespace
 
-void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value) {
-  if (piece.count++ == 0) piece.first_step = step;
-  piece.step = step;
-  piece.time_ms = time_ms;
-  if (!std::isfinite(value)) return;
-  piece.min = piece.finite == 0 ? value : std::min(piece.min, value);
-  piece.max = piece.finite == 0 ? value : std::max(piece.max, value);
-  piece.sum += value;
-  ++piece.finite;
-}
-
-void absorb(SeriesBucket& into, const SeriesBucket& later) {
-  into.attempt = later.attempt;
-  into.step = later.step;
-  into.time_ms = later.time_ms;
-  into.count += later.count;
-  if (later.finite == 0) return;
-  into.min = into.finite == 0 ? later.min : std::min(into.min, later.min);
-  into.max = into.finite == 0 ? later.max : std::max(into.max, later.max);
-  into.sum += later.sum;
-  into.finite += later.finite;
+std::vector<Span> effective_spans(Reader& reader, std::int64_t run, std::optional<std::int64_t> rank) {
+  Statement rows = reader.database.prepare(
+      "SELECT rank, attempt, first_update, last_update, host FROM ranks WHERE run = ? AND (?2 < 0 OR rank = ?2) AND "
+      "last_update > 0 ORDER BY rank, attempt DESC");
+  rows.bind(run, rank.value_or(-1));
+  std::vector<Span> spans;
+  Span span;
+  std::int64_t resumed_at = std::numeric_limits<std::int64_t>::max();
+  while (rows.next(span.rank, span.attempt, span.first, span.last, span.host)) {
+    if (!spans.empty() && spans.back().rank != span.rank) resumed_at = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t started = span.first;
+    span.last = std::min(span.last, resumed_at - 1);
+    resumed_at = std::min(resumed_at, started);
+    spans.push_back(span);
+  }
+  std::erase_if(spans, [](const Span& each) { return each.last < each.first; });
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::pair(a.rank, a.attempt) < std::pair(b.rank, b.attempt);
+  });
+  return spans;
 }
 
 bool SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit) {

@@ -1,25 +1,37 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "server/store/series.h"
+#include "server/store/downsampling.h"
+#include "server/store/readers.h"
 
 namespace babelring::store {
 
-/// One step of a rank and key, or a summary of consecutive steps.
-struct SeriesBucket {
-  std::int64_t index = 0;  // join key across ranks: the step, or the bucket number in downsampled reads
-  std::int64_t attempt = 0, first_step = 0, step = 0, time_ms = 0;
-  std::int64_t count = 0, finite = 0;
-  double min = 0, max = 0, sum = 0;
+/// One metric key of a run over a range of steps.
+struct SeriesQuery {
+  std::int64_t run = 0;
+  std::int64_t world_size = 0;  // number of ranks needed for a complete sum in the current attempt
+  std::int64_t current_attempt = 1;
+  std::string key;
+  std::optional<std::int64_t> rank;  // absent: all ranks, combined by rank_aggregate(key)
+  bool by_time = false;              // `from` and `to` are ms since 1970, otherwise steps
+  std::int64_t from = 0, to = INT64_MAX;
+  std::size_t points = 1200;  // max number of points to return; at least 1
+  bool every_point = false;   // return all stored points without sampling
 };
 
-/// Adds the value of a later step to `piece`.
-void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value);
-
-/// Merges the later piece `later` into `into`.
-void absorb(SeriesBucket& into, const SeriesBucket& later);
+/// The effective steps of one rank in one attempt, up to the point where a later attempt resumed. Bounds are inclusive.
+struct Span {
+  std::int64_t rank = 0, attempt = 0, first = 0, last = 0;
+  std::string host;
+};
+/// Spans ordered by rank, then by step. `rank` absent: all ranks.
+std::vector<Span> effective_spans(Reader& reader, std::int64_t run, std::optional<std::int64_t> rank);
 
 /// Reads the values of one key in step order, span by span.
 class SpanReader {

@@ -1,14 +1,43 @@
 #include "server/store/steps.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <cmath>
+#include <iterator>
 #include <optional>
 
-#include "server/store/metrics.h"
-#include "server/store/rows.h"
-
 namespace babelring::store {
+namespace {
+
+constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20;  // max size of an export chunk
+
+void append_value(std::string& csv, double value) {
+  if (std::isnan(value)) {
+    csv += "nan";
+  } else if (std::isinf(value)) {
+    csv += value > 0 ? "inf" : "-inf";
+  } else {
+    fmt::format_to(std::back_inserter(csv), "{}", value);
+  }
+}
+
+}  // namespace
+
+LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank) {
+  Statement row = reader.database.prepare(
+      "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? ORDER BY attempt DESC, step DESC LIMIT "
+      "1");
+  row.bind(run, rank);
+  LastStep last;
+  std::int64_t layout = 0;
+  std::string_view blob;
+  if (!row.next(last.step, last.time_ms, layout, blob)) return last;
+  const auto& keys = reader.layouts.keys(layout);
+  const PackedDoubles values(blob);
+  for (std::size_t i = 0; i < std::min(keys.size(), values.size()); ++i) last.values[keys[i]] = values[i];
+  return last;
+}
 
 std::vector<StepValues> read_steps(Reader& reader, std::int64_t run, std::int64_t rank, std::int64_t attempt,
                                    std::int64_t first, std::int64_t last, std::span<const std::string_view> keys) {
@@ -34,52 +63,44 @@ std::vector<StepValues> read_steps(Reader& reader, std::int64_t run, std::int64_
   return steps;
 }
 
-std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
-                                    std::int64_t limit) {
-  Statement rows = reader.database.prepare(
-      "SELECT * FROM (SELECT 0, step, json_extract(body, '$.seconds') FROM evals WHERE run = ?1 AND step >= ?2 AND "
-      "step <= ?3 AND json_extract(body, '$.seconds') > 0 ORDER BY eval DESC LIMIT ?4) UNION ALL "
-      "SELECT * FROM (SELECT 1, step, write_seconds FROM checkpoints WHERE run = ?1 AND step >= ?2 AND step <= ?3 "
-      "ORDER BY step DESC, checkpoint DESC LIMIT ?4)");
-  rows.bind(run, first, last, limit);
-  std::vector<PauseRow> pauses;
-  PauseRow pause;
-  while (rows.next(pause.checkpoint, pause.step, pause.seconds)) {
-    if (!(pause.seconds > 0)) pause.seconds = 0;
-    pauses.push_back(pause);
+std::vector<std::string> all_keys(Reader& reader, std::int64_t run) {
+  const auto layouts = reader.database.prepare("SELECT layout FROM run_layouts WHERE run = ? ORDER BY layout")
+                           .bind(run)
+                           .all<std::int64_t>();
+  std::vector<std::string> keys;
+  for (const std::int64_t layout : layouts) {
+    for (const std::string& key : reader.layouts.keys(layout)) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
   }
-  std::stable_sort(pauses.begin(), pauses.end(), [](const PauseRow& a, const PauseRow& b) { return a.step < b.step; });
-  return pauses;
+  return keys;
 }
 
-std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
-                                              std::size_t limit) {
-  constexpr int rows_read = 100;  // includes evaluations on other sets
-  Statement rows = reader.database.prepare(
-      "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu FROM evals WHERE run = ? "
-      "ORDER BY eval DESC LIMIT ?");
-  rows.bind(run, rows_read);
-  std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
-  std::string newest_set;
-  ValidationRow validation;
-  std::string set;
-  while (rows.next(validation.step, set, validation.loss, validation.sacrebleu)) {
-    if (by_set.empty()) newest_set = set;
-    auto& of_set = by_set[set];
-    const bool outdated = !of_set.empty() && validation.step >= of_set.back().step;
-    if (of_set.size() < limit && !outdated) of_set.push_back(validation);
+bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string>& keys, std::size_t rows,
+                 ExportCursor& cursor, std::string& csv) {
+  Statement steps = reader.database.prepare(
+      "SELECT rank, attempt, step, time_ms, layout, vals FROM steps WHERE run = ?1 AND (rank, attempt, step) > "
+      "(?2, ?3, ?4) ORDER BY rank, attempt, step LIMIT ?5");
+  steps.bind(run, cursor.rank, cursor.attempt, cursor.step, static_cast<std::int64_t>(rows));
+  bool any = false;
+  std::int64_t time_ms = 0, layout = 0, known_layout = -1;
+  std::string_view blob;
+  std::vector<std::optional<std::size_t>> places(keys.size());
+  while (csv.size() < max_chunk_bytes && steps.next(cursor.rank, cursor.attempt, cursor.step, time_ms, layout, blob)) {
+    any = true;
+    if (layout != known_layout) {
+      known_layout = layout;
+      for (std::size_t i = 0; i < keys.size(); ++i) places[i] = reader.layouts.place(layout, keys[i]);
+    }
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{}", cursor.rank, cursor.attempt, cursor.step, time_ms);
+    const PackedDoubles values(blob);
+    for (const auto& place : places) {
+      csv += ',';
+      if (place && *place < values.size()) append_value(csv, values[*place]);
+    }
+    csv += '\n';
   }
-  const auto chosen = by_set.find(valid_set);
-  std::vector<ValidationRow> found = chosen != by_set.end() ? chosen->second : by_set[newest_set];
-  std::reverse(found.begin(), found.end());
-  return found;
-}
-
-std::string last_error(Reader& reader, std::int64_t run) {
-  return reader.database
-      .prepare("SELECT text FROM log_lines WHERE run = ? AND level = 'error' ORDER BY line DESC LIMIT 1")
-      .bind(run)
-      .value<std::string>();
+  return any;
 }
 
 }  // namespace babelring::store

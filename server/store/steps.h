@@ -1,15 +1,31 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/store/metrics.h"
 #include "server/store/readers.h"
 
-/// Queries of recent steps, pauses and validations, as input for the health verdict of a run.
+/// Reads single steps.
 namespace babelring::store {
+
+/// The newest step of a run or rank, with its values by metric key.
+struct LastStep {
+  std::int64_t step = 0, time_ms = 0;
+  std::map<std::string, double> values;
+  double value(const std::string& key) const {
+    const auto found = values.find(key);
+    return found == values.end() ? absent : found->second;
+  }
+};
+
+/// The newest step of a rank in its newest attempt; step 0 if it has none. Throws SqlFailure.
+LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank);
 
 struct StepValues {
   std::int64_t step = 0, time_ms = 0;
@@ -20,31 +36,15 @@ struct StepValues {
 std::vector<StepValues> read_steps(Reader& reader, std::int64_t run, std::int64_t rank, std::int64_t attempt,
                                    std::int64_t first, std::int64_t last, std::span<const std::string_view> keys);
 
-/// A training pause: an evaluation or a checkpoint.
-struct PauseRow {
-  bool checkpoint = false;
-  std::int64_t step = 0;
-  double seconds = 0;
+/// Position of an export: the last exported step.
+struct ExportCursor {
+  std::int64_t rank = 0, attempt = 0, step = 0;
 };
-
-/// The newest `limit` pauses of each kind between two steps, ordered by step. Excludes external evaluations, which do
-/// not pause training. Throws SqlFailure.
-std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
-                                    std::int64_t limit);
-
-/// A validation made by the training process.
-struct ValidationRow {
-  std::int64_t step = 0;
-  double loss = 0, sacrebleu = 0;  // NaN if absent or not finite
-};
-
-/// The newest `limit` validations on the set `valid_set`, or on the most recently used set if there are none on
-/// `valid_set`. Ordered by step. Excludes validations of updates that a later rollback has discarded. Throws
-/// SqlFailure.
-std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
-                                              std::size_t limit);
-
-/// The newest error line among the unpacked lines of the run's log; empty: none. Throws SqlFailure.
-std::string last_error(Reader& reader, std::int64_t run);
+/// All keys of the run's steps, in order of first appearance.
+std::vector<std::string> all_keys(Reader& reader, std::int64_t run);
+/// Appends CSV lines `rank,attempt,step,time_ms,values…` for the steps after the cursor, and advances the cursor. Stops
+/// after `rows` lines or about 1 MiB. Returns false at the end.
+bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string>& keys, std::size_t rows,
+                 ExportCursor& cursor, std::string& csv);
 
 }  // namespace babelring::store

@@ -1,10 +1,69 @@
 #include "server/store/store.h"
 
 #include <spdlog/spdlog.h>
+#include <sqlite3.h>
 
-#include "server/store/background_check.h"
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 namespace babelring::store {
+
+/// Checks a large database for damage on a background thread. The check sees the database as it was when the check
+/// started.
+class BackgroundCheck {
+ public:
+  /// `damaged` is called on the background thread with a description if damage is found. Throws SqlFailure if the file
+  /// cannot be opened.
+  BackgroundCheck(const std::filesystem::path& file, std::function<void(const std::string&)> damaged);
+  /// Aborts a running check.
+  ~BackgroundCheck();
+  BackgroundCheck(const BackgroundCheck&) = delete;
+  BackgroundCheck& operator=(const BackgroundCheck&) = delete;
+
+  /// True once the check has completed without finding damage.
+  bool passed() const { return passed_; }
+
+ private:
+  void check();
+
+  Database database_;
+  const std::function<void(const std::string&)> damaged_;
+  std::atomic<bool> stopping_ = false, ended_ = false, passed_ = false;
+  std::thread thread_;  // last member: it uses all the others
+};
+
+BackgroundCheck::BackgroundCheck(const std::filesystem::path& file, std::function<void(const std::string&)> damaged)
+    : database_(file, Database::Mode::reader), damaged_(std::move(damaged)), thread_([this] {
+        check();
+        ended_ = true;
+      }) {}
+
+BackgroundCheck::~BackgroundCheck() {
+  stopping_ = true;
+  while (!ended_) {  // repeated, because an interrupt before the statement starts has no effect
+    sqlite3_interrupt(database_.handle());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  thread_.join();
+}
+
+void BackgroundCheck::check() {
+  std::string verdict;
+  try {
+    if (!stopping_) verdict = database_.scalar("PRAGMA quick_check(1)");
+  } catch (const std::exception& failure) {
+    verdict = failure.what();
+  }
+  if (stopping_) return;
+  passed_ = verdict == "ok";
+  if (passed_) {
+    spdlog::info("database: check passed");
+  } else {
+    damaged_(verdict);
+  }
+}
+
 namespace {
 
 // Connections: one per thread, plus some for threads that hold two at once.

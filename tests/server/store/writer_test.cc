@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "server/store/turns.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
@@ -20,20 +19,6 @@ using babelring::testing::run_id;
 using babelring::testing::step_record;
 
 const std::string other_run = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F";
-
-TEST(Turns, GivesEachOwnerOneOfItsOldest) {
-  Turns<int> turns;
-  for (int i = 1; i <= 3; ++i) turns.push("many", i);
-  turns.push("few", 10);
-  EXPECT_EQ(turns.size_of("many"), 3u);
-  std::vector<int> order;
-  order.push_back(turns.pop());
-  order.push_back(turns.pop());
-  turns.push("late", 20);
-  while (!turns.empty()) order.push_back(turns.pop());
-  EXPECT_EQ(order, (std::vector<int>{1, 10, 2, 20, 3}));
-  EXPECT_EQ(turns.size_of("many"), 0u);
-}
 
 /// A writer that does nothing until go().
 class WriterTest : public ::testing::Test {

@@ -1,11 +1,12 @@
+#include "server/store/rank_join.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "server/store/point_groups.h"
-#include "server/store/rank_join.h"
 #include "server/store/runs.h"
+#include "server/store/series.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring::store {
@@ -15,7 +16,7 @@ using babelring::testing::put;
 using babelring::testing::run_id;
 using babelring::testing::step_record;
 
-class SeriesReadingTest : public babelring::testing::ApiFixture {
+class RankJoinTest : public babelring::testing::ApiFixture {
  protected:
   void fill(const std::vector<std::int64_t>& updates, std::int64_t rank = 0) {
     std::vector<Record> records;
@@ -36,7 +37,7 @@ class SeriesReadingTest : public babelring::testing::ApiFixture {
 
 constexpr std::int64_t far = (std::int64_t{1} << 53) - 1;
 
-TEST_F(SeriesReadingTest, FewPointsFarApartAreExact) {
+TEST_F(RankJoinTest, FewPointsFarApartAreExact) {
   fill({1, std::int64_t{1} << 40, far});
   for (const char* query : {"", "?points=3", "?agg=avg", "?agg=lttb", "?agg=raw", "?rank=0", "?x=wall"}) {
     const json::object answer = get(run_path("/metrics/loss") + query);
@@ -48,7 +49,7 @@ TEST_F(SeriesReadingTest, FewPointsFarApartAreExact) {
   EXPECT_EQ(get(run_path("/metrics/loss?points=2")).at("sampled"), true);
 }
 
-TEST_F(SeriesReadingTest, ResolutionFollowsFromTheNumberOfStepsNotFromTheRange) {
+TEST_F(RankJoinTest, ResolutionFollowsFromTheNumberOfStepsNotFromTheRange) {
   auto updates = range(1, 3000);
   updates.push_back(far);
   fill(updates);
@@ -61,7 +62,7 @@ TEST_F(SeriesReadingTest, ResolutionFollowsFromTheNumberOfStepsNotFromTheRange) 
   EXPECT_EQ(raw.at("sampled"), false);
 }
 
-TEST_F(SeriesReadingTest, EveryPointOrNone) {
+TEST_F(RankJoinTest, EveryPointOrNone) {
   fill(range(1, 200));
   SeriesQuery wish = query("loss");
   wish.every_point = true;
@@ -75,7 +76,7 @@ TEST_F(SeriesReadingTest, EveryPointOrNone) {
 }
 
 /// Ranks that report different updates, with holes longer than a summary.
-TEST_F(SeriesReadingTest, JoinsManyRanksWhileHoldingAFewPieces) {
+TEST_F(RankJoinTest, JoinsManyRanksWhileHoldingAFewPieces) {
   constexpr std::int64_t ranks = 20, last = 4000;
   std::mt19937 random(7);
   std::map<std::int64_t, std::int64_t> ranks_of_step;
@@ -120,7 +121,7 @@ TEST_F(SeriesReadingTest, JoinsManyRanksWhileHoldingAFewPieces) {
   }
 }
 
-TEST_F(SeriesReadingTest, ChunksDoNotChangeWhatIsRead) {
+TEST_F(RankJoinTest, ChunksDoNotChangeWhatIsRead) {
   auto updates = range(1, 3000);
   for (const std::int64_t update : range(100'000, 101'000)) updates.push_back(update);
   updates.push_back(far);
@@ -143,30 +144,6 @@ TEST_F(SeriesReadingTest, ChunksDoNotChangeWhatIsRead) {
       EXPECT_EQ(pieces[i].count, whole[i].count);
       EXPECT_DOUBLE_EQ(pieces[i].sum, whole[i].sum);
     }
-  }
-}
-
-TEST(PointGroups, HoldAFewPiecesAPointAndLoseNone) {
-  for (const std::size_t count : {0u, 1u, 10u, 11u, 79u, 80u, 81u, 1000u, 12'345u}) {
-    PointGroups groups(10);
-    for (std::size_t i = 1; i <= count; ++i) {
-      SeriesBucket piece;
-      add(piece, static_cast<std::int64_t>(i), 0, static_cast<double>(i));
-      groups.add(piece);
-    }
-    EXPECT_EQ(groups.pieces(), count);
-    const auto points = groups.finish();
-    EXPECT_LE(points.size(), 10u);
-    EXPECT_GE(points.size(), count > 80 ? 8u : std::min<std::size_t>(count, 5));
-    std::int64_t from = 1;
-    for (const SeriesPoint& point : points) {
-      EXPECT_EQ(point.min, from);
-      EXPECT_EQ(point.max, point.step);
-      EXPECT_EQ(point.count, point.step - from + 1);
-      EXPECT_DOUBLE_EQ(point.average, static_cast<double>(from + point.step) / 2);
-      from = point.step + 1;
-    }
-    EXPECT_EQ(from, static_cast<std::int64_t>(count) + 1);
   }
 }
 

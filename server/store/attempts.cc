@@ -1,3 +1,5 @@
+#include "server/store/attempts.h"
+
 #include "server/store/control.h"
 
 namespace babelring::store {
@@ -30,33 +32,6 @@ void visit_columns(Row& run, Column&& column) {
          run.newest_checkpoint_step);
 }
 
-template <same_row<CommandRow> Row, class Column>
-void visit_columns(Row& run, Column&& column) {
-  column("r.run", run.number);
-  column("r.attempt", run.attempt);
-  column("state", run.state);
-  column("coalesce(a.fenced, 0) OR ?2 < r.attempt", run.fenced);
-  column("stop_wish", run.stop_mode);
-  column("checkpoint_wish", run.checkpoints_requested);
-  column("name", run.name);
-  column("begun_by", run.begun_by);
-  column("l.run IS NOT NULL AND coalesce(c.launcher, '') <> 'external'", run.managed);
-  column("a.world_size", run.ranks);
-  column("created_ms", run.created_ms);
-}
-
-template <same_row<TransitionRow> Row, class Column>
-void visit_columns(Row& transition, Column&& column) {
-  column("transition", transition.number);
-  column("attempt", transition.attempt);
-  column("time_ms", transition.time_ms);
-  column("old_state", transition.old_state);
-  column("new_state", transition.new_state);
-  column("event", transition.event);
-  column("cause", transition.cause);
-  column("actor", transition.actor);
-}
-
 template <same_row<AttemptRow> Row, class Column>
 void visit_columns(Row& attempt, Column&& column) {
   column("attempt", attempt.attempt);
@@ -71,14 +46,6 @@ void visit_columns(Row& attempt, Column&& column) {
   column("exit_code", attempt.exit_code);
 }
 
-template <same_row<RunToPurge> Row, class Column>
-void visit_columns(Row& run, Column&& column) {
-  column("run", run.number);
-  column("id", run.id);
-  column("folder", run.folder);
-  column("delete_checkpoints", run.checkpoints_too);
-}
-
 namespace {
 
 /// Runs with their launch and their current attempt, where they have them.
@@ -90,6 +57,60 @@ std::string select_launches(const std::string& where) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
+                                          const std::string& resumed_from, const std::string& cause,
+                                          std::int64_t now_ms) {
+  const auto found = find_standing(database, run.id);
+  if (!found || !next_state(found->state, RunEvent::launch)) return std::nullopt;
+  const std::int64_t attempt = found->attempt + 1;
+  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
+  database
+      .prepare(
+          "INSERT INTO attempts(run, attempt, launcher, world_size, resumed_from, started_ms) VALUES (?, ?, ?, ?, ?, "
+          "?)")
+      .bind(found->number, attempt, launcher, run.world_size, resumed_from, now_ms)
+      .run();
+  change_state(database, {run.id, RunEvent::launch, cause, "supervisor"}, now_ms);
+  return attempt;
+}
+
+bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                          std::int64_t now_ms) {
+  const auto found = find_standing(database, run);
+  if (!found || attempt <= found->attempt) return false;
+  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
+  database.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
+      .bind(found->number, attempt, now_ms)
+      .run();
+  change_state(database, {run, RunEvent::newer_attempt, "started by hand", host}, now_ms);
+  return true;
+}
+
+void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {
+  database.prepare("UPDATE attempts SET pid = ?, start_ticks = ?, job = ? WHERE run = ? AND attempt = ?")
+      .bind(handle.pid, handle.start_ticks, handle.job, run, attempt)
+      .run();
+}
+
+void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt) {
+  database.prepare("UPDATE attempts SET fenced = 1 WHERE run = ? AND attempt = ?").bind(run, attempt).run();
+}
+
+std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms) {
+  const auto run = find_standing(database, end.run);
+  if (!run) return std::nullopt;
+  database
+      .prepare("UPDATE attempts SET fenced = 1, ended_ms = ?, exit_code = ?, cause = ? WHERE run = ? AND attempt = ?")
+      .bind(now_ms, end.exit_code, end.cause, run->number, end.attempt)
+      .run();
+  if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
+  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
+  if (after == RunState::restarting) {
+    database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
+  }
+  return after;
+}
 
 std::vector<LaunchRow> active_launches(Reader& reader) {
   static const std::string sql = select_launches(
@@ -112,24 +133,6 @@ std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, s
   return found;
 }
 
-std::int64_t count_queued(Reader& reader) {
-  return reader.database.prepare("SELECT count(*) FROM runs WHERE state = 'queued'").value<std::int64_t>();
-}
-
-std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt) {
-  static const std::string sql = select<CommandRow>(
-      "FROM runs r LEFT JOIN attempts a ON a.run = r.run AND a.attempt = ?2 "
-      "LEFT JOIN attempts c ON c.run = r.run AND c.attempt = r.attempt "
-      "LEFT JOIN launches l ON l.run = r.run WHERE id = ?1");
-  return database.prepare(sql).bind(run, attempt).first<CommandRow>();
-}
-
-std::vector<TransitionRow> list_transitions(Reader& reader, std::int64_t run, std::int64_t after, std::int64_t limit) {
-  static const std::string sql =
-      select<TransitionRow>("FROM transitions WHERE run = ? AND transition > ? ORDER BY transition LIMIT ?");
-  return reader.database.prepare(sql).bind(run, after, limit).all<TransitionRow>();
-}
-
 std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run) {
   static const std::string sql = select<AttemptRow>("FROM attempts WHERE run = ? ORDER BY attempt");
   return reader.database.prepare(sql).bind(run).all<AttemptRow>();
@@ -137,12 +140,6 @@ std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run) {
 
 std::string folder_of(Reader& reader, std::int64_t run) {
   return reader.database.prepare("SELECT folder FROM launches WHERE run = ?").bind(run).value<std::string>();
-}
-
-std::vector<RunToPurge> runs_to_purge(Reader& reader, std::int64_t before_ms) {
-  static const std::string sql =
-      select<RunToPurge>("FROM runs LEFT JOIN launches USING (run) WHERE deleted_ms < ? LIMIT 100");
-  return reader.database.prepare(sql).bind(before_ms).all<RunToPurge>();
 }
 
 }  // namespace babelring::store

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/store/readers.h"
+#include "server/store/run_state.h"
+
+/// Attempts of runs and their launchers. Call functions that take a Database& inside Store::write(). `now_ms` is the
+/// server's wall clock. All functions throw SqlFailure.
+namespace babelring::store {
+
+/// Identifies an attempt's launcher process or Slurm job.
+struct LauncherHandle {
+  std::int64_t pid = 0, start_ticks = 0;  // mpirun; the start time from /proc/PID/stat detects a reused pid
+  std::string job;                        // Slurm job id
+};
+
+/// An unfinished run with its current attempt.
+struct LaunchRow {
+  std::int64_t number = 0;
+  std::string id, name, profile, folder, config;
+  RunState state = RunState::queued;
+  std::int64_t attempt = 0, world_size = 0, max_restarts = 0, restarts = 0;
+  std::string resume_folder;
+  std::int64_t resume_step = 0, place = 0;
+  StopMode stop_mode = StopMode::none;
+  std::int64_t stop_grace_s = 0;
+  std::string launcher;  // of the attempt; empty before the first, "external" if started by a user
+  LauncherHandle handle;
+  Outcome outcome = Outcome::none;
+  std::string outcome_detail;
+  std::int64_t newest_checkpoint_step = 0;  // removed checkpoints excluded
+};
+
+/// The end of an attempt, as observed by the supervisor.
+struct AttemptEnd {
+  std::string run;
+  std::int64_t attempt = 0;
+  std::optional<std::int64_t> exit_code;
+  RunEvent event;
+  std::string cause, actor;
+};
+
+struct AttemptRow {
+  std::int64_t attempt = 0;
+  std::string launcher, job, resumed_from, cause;
+  std::int64_t pid = 0, world_size = 0, started_ms = 0;
+  std::optional<std::int64_t> ended_ms, exit_code;
+};
+
+/// Starts a new attempt of a queued, restarting or suspended run. Returns its number, or nothing if the run is in
+/// another state.
+std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
+                                          const std::string& resumed_from, const std::string& cause,
+                                          std::int64_t now_ms);
+/// Makes a newer attempt that a user started in the run's folder the current one. Call refuse_place() first. Returns
+/// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one.
+bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                          std::int64_t now_ms);
+/// Stores the handle of the attempt's launcher.
+void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
+/// Fences the attempt: its reports are refused as stale from now on.
+void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt);
+/// Ends and fences an attempt. A fault followed by another attempt counts as a restart. Returns the run's new state, or
+/// nothing if its state does not allow the event.
+std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms);
+
+/// Unfinished runs started by the server, in queue order.
+std::vector<LaunchRow> active_launches(Reader& reader);
+/// Stopping or lost runs with a current attempt that a user started. Members that apply only to runs started by the
+/// server are empty or 0.
+std::vector<LaunchRow> ending_externals(Reader& reader);
+/// The outcome that the ranks of the attempt have reported, and its detail.
+std::pair<Outcome, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
+/// Oldest first.
+std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
+/// The run's folder if the server started it; otherwise empty.
+std::string folder_of(Reader& reader, std::int64_t run);
+
+}  // namespace babelring::store

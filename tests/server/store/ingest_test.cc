@@ -1,0 +1,98 @@
+#include "server/store/ingest.h"
+
+#include <cmath>
+
+#include "server/store/checkpoints.h"
+#include "server/store/ranks.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace babelring::store {
+namespace {
+
+using IngestTest = StoreTest;
+
+TEST_F(IngestTest, DropsWhatItHasAlsoAfterReopening) {
+  EXPECT_EQ(put(*store, steps(1, 10)).fresh.size(), 10u);
+  const auto again = put(*store, steps(5, 12));
+  EXPECT_EQ(again.fresh.size(), 2u);
+  EXPECT_EQ(again.duplicates, 6);
+  open();
+  EXPECT_EQ(put(*store, steps(1, 12)).duplicates, 12);
+  EXPECT_EQ(series("loss", 100).points.size(), 12u);
+}
+
+TEST_F(IngestTest, CountsWhatIsMissing) {
+  put(*store, steps(1, 3));
+  put(*store, steps(6, 8));
+  {
+    auto reader = store->reader();
+    const auto ranks = list_ranks(*reader, find_run(*reader, run_id)->number, 1);
+    ASSERT_EQ(ranks.size(), 1u);
+    EXPECT_EQ(ranks[0].records, 6);
+    EXPECT_EQ(ranks[0].missing, 2);
+  }
+  put(*store, steps(4, 5));
+  auto reader = store->reader();
+  EXPECT_EQ(list_ranks(*reader, find_run(*reader, run_id)->number, 1)[0].missing, 0);
+}
+
+TEST_F(IngestTest, KeepsWhatAnOlderAttemptSendsLateButNotItsWordOnTheRun) {
+  put(*store, steps(4, 6, 0, 2));
+  EXPECT_EQ(put(*store, steps(1, 3, 0, 1)).fresh.size(), 3u);
+  const Record failed = record_of(LifecycleRecord{.event = "failed", .detail = "a peer was lost"}, 4, 0, 1);
+  put(*store, {failed});
+  EXPECT_EQ(series("loss", 1000).points.size(), 6u);
+  auto reader = store->reader();
+  const auto run = find_run(*reader, run_id);
+  EXPECT_EQ(run->state, RunState::running);
+  EXPECT_EQ(run->attempt, 2);
+}
+
+TEST_F(IngestTest, WithoutAFiniteLossNothingIsTheBest) {
+  const EvalRecord good{.update = 1, .set = "valid", .loss = 3, .sacrebleu = 20, .best = true};
+  const EvalRecord dead{.update = 2, .set = "valid", .loss = NAN, .sacrebleu = 21, .best = true};
+  const CheckpointRecord saved{
+      .update = 1, .name = "update-00000001", .folder = "/r/update-00000001", .sacrebleu = 20, .loss = 3, .best = true};
+  const CheckpointRecord dead_saved{
+      .update = 2, .name = "update-00000002", .folder = "/r/update-00000002", .loss = NAN, .best = true};
+  put(*store, {record_of(dead, 1)});
+  const auto find = [&](Reader& reader) { return find_run(reader, run_id).value(); };
+  {
+    auto reader = store->reader();
+    EXPECT_FALSE(find(*reader).best_eval.has_value());
+    EXPECT_EQ(find(*reader).last_eval->step, 2);
+  }
+  put(*store, {record_of(good, 2), record_of(dead, 3), record_of(saved, 4), record_of(dead_saved, 5)});
+  auto reader = store->reader();
+  EXPECT_EQ(find(*reader).best_eval->step, 1);
+  EXPECT_NE(find(*reader).last_eval->body.find(R"("best":false)"), std::string::npos);
+  const auto checkpoints = list_checkpoints(*reader, find(*reader).number, {});
+  ASSERT_EQ(checkpoints.size(), 2u);
+  EXPECT_FALSE(checkpoints[0].best) << "the newest first";
+  EXPECT_TRUE(checkpoints[1].best);
+}
+
+TEST_F(IngestTest, ARankThatGoesBackDoesLaterUpdatesAgain) {
+  put(*store, steps(1, 1300));
+  put(*store, {record_of(LifecycleRecord{.event = "rewound", .detail = "diverged", .update = 100}, 1301)});
+  EXPECT_EQ(series("loss", 5000).points.size(), 100u);
+  {
+    auto reader = store->reader();
+    EXPECT_EQ(list_ranks(*reader, find_run(*reader, run_id)->number, 1)[0].last_update, 100);
+    EXPECT_EQ(find_run(*reader, run_id)->last.step, 100);
+    EXPECT_EQ(find_run(*reader, run_id)->state, RunState::running);
+  }
+  auto again = steps(101, 1300, 0, 1, 1302);
+  for (Record& record : again) std::get<StepRecord>(record.body).loss = 0.5;
+  put(*store, again);
+  const auto exact = series("loss", 5000).points;
+  ASSERT_EQ(exact.size(), 1300u);
+  EXPECT_EQ(exact[1000].average, 0.5);
+  for (const SeriesPoint& point : series("loss", 10).points) {
+    if (point.step <= 700) continue;
+    EXPECT_EQ(point.max, 0.5) << "a summary of outdated steps, up to " << point.step;
+  }
+}
+
+}  // namespace
+}  // namespace babelring::store
