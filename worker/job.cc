@@ -227,9 +227,9 @@ void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& 
 }
 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
-void tune_products(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
+void tune_matmuls(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
   if (!config.training.tune_products) return;
-  const std::string line = backend.tune_products(folder / fmt::format("products-rank-{}.jsonl", rank));
+  const std::string line = backend.tune_matmuls(folder / fmt::format("products-rank-{}.jsonl", rank));
   if (!line.empty()) spdlog::warn("{}", line);
 }
 
@@ -335,7 +335,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
   const RunIdentity identity = share_identity(options, folder, communicator, opened);
-  tune_products(config, folder, communicator.rank(), *backend);
+  tune_matmuls(config, folder, communicator.rank(), *backend);
   CheckpointRequest checkpoint_request;
   const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   const std::unique_ptr<Heartbeat> heartbeat =

@@ -4,24 +4,14 @@
 #include <memory>
 
 #include "nmt/core/buffer.h"
+#include "nmt/core/device_event.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {
 
-/// A GPU stream that runs concurrently with the backend's own stream. One thread queues work; marks may be queried from
-/// any thread.
+/// A GPU stream that runs concurrently with the backend's own stream. One thread queues work.
 class DeviceStream {
  public:
-  /// A recorded position in the stream (a CUDA event).
-  class Mark {
-   public:
-    virtual ~Mark() = default;
-    /// True if all work queued before the mark is complete. Never blocks. Throws Failure if that work failed.
-    virtual bool reached() const = 0;
-    /// Device time in ms since `earlier`, a mark of the same stream. Both must have been reached.
-    virtual double ms_since(const Mark& earlier) const = 0;
-  };
-
   virtual ~DeviceStream() = default;
 
   /// The cudaStream_t, for NVIDIA's libraries. Also selects its device for the calling thread.
@@ -36,8 +26,8 @@ class DeviceStream {
   /// Queues an element-wise copy that converts between data types. f32 to bf16 rounds to nearest, ties to even. Both
   /// tensors are contiguous and have the same number of elements.
   virtual void convert(ConstTensor from, Tensor to) = 0;
-  /// Records a mark after all work queued so far.
-  virtual std::unique_ptr<Mark> mark() = 0;
+  /// Records an event after all work queued so far.
+  virtual std::unique_ptr<DeviceEvent> mark() = 0;
 };
 
 }  // namespace babelring

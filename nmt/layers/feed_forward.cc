@@ -14,7 +14,7 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
            .hidden = context.saved.make_rows(x.rows(), first_.out(), context.dtype),
            .dropout = context.dropout_key(site_, first_row, dropout_)};
   const bool keep_mask = context.training && saved.dropout.probability == 0;
-  saved.relu_mask = first_.forward_relu(context, x, saved.hidden, keep_mask);
+  saved.epilogue_aux = first_.forward_relu(context, x, saved.hidden, keep_mask);
   if (saved.dropout.probability > 0) {
     context.backend.run(Dropout{.x = saved.hidden, .y = saved.hidden, .key = saved.dropout});
   }
@@ -24,7 +24,7 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
 void FeedForward::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
-  second_.backward_through_relu(context, dy, saved.hidden, saved.relu_mask, dhidden, saved.dropout.scale());
+  second_.backward_through_relu(context, dy, saved.hidden, saved.epilogue_aux, dhidden, saved.dropout.scale());
   first_.backward(context, dhidden, saved.x, dx, accumulate);
 }
 

@@ -8,7 +8,7 @@ namespace babelring {
 
 /// Several projections of the same input as one matmul: y = x [W_1; W_2; …]^T + [b_1, b_2, …]. Backward computes
 /// dx = dy [W_1; W_2; …] and sums over all parts in f32. Every pass copies the weights into one matrix. Used if
-/// Backend::joins_products() is true.
+/// Backend::prefers_fused_matmuls() is true.
 class FusedLinear {
  public:
   struct Saved {

@@ -30,10 +30,10 @@ void Linear::forward_into(Context& context, ConstTensor x, Tensor y) const {
 Tensor Linear::forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const {
   LinearForward op = forward_op(context, x, y);
   op.activation = Activation::relu;
-  const std::int64_t words = keep_mask ? context.backend.relu_mask_words(op) : 0;
-  if (words > 0) op.relu_mask = context.saved.make(Shape{x.rows(), words}, DType::i32);
+  const std::int64_t words = keep_mask ? context.backend.epilogue_aux_words(op) : 0;
+  if (words > 0) op.epilogue_aux = context.saved.make(Shape{x.rows(), words}, DType::i32);
   context.backend.run(op);
-  return op.relu_mask;
+  return op.epilogue_aux;
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
@@ -65,11 +65,15 @@ void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx
   }
 }
 
-void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor relu_mask, Tensor dz,
+void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor epilogue_aux, Tensor dz,
                                    float dropout_scale) const {
   backward_parameters(context, dy, x);
-  context.backend.run(LinearBackwardData{
-      .dy = dy, .weight = weight_->compute, .dx = dz, .gate = x, .gate_scale = dropout_scale, .relu_mask = relu_mask});
+  context.backend.run(LinearBackwardData{.dy = dy,
+                                         .weight = weight_->compute,
+                                         .dx = dz,
+                                         .gate = x,
+                                         .gate_scale = dropout_scale,
+                                         .epilogue_aux = epilogue_aux});
 }
 
 }  // namespace babelring

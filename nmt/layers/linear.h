@@ -32,9 +32,9 @@ class Linear {
   /// Like backward(), without dx.
   void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
 
-  /// Like backward(), for x = dropout(relu(z)): writes dz, scaled by `dropout_scale`. `relu_mask`: the result of
+  /// Like backward(), for x = dropout(relu(z)): writes dz, scaled by `dropout_scale`. `epilogue_aux`: the result of
   /// forward_relu(); null if dropout was applied.
-  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor relu_mask, Tensor dz,
+  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor epilogue_aux, Tensor dz,
                              float dropout_scale) const;
 
   std::int64_t out() const { return weight_->shape[0]; }

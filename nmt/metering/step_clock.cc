@@ -6,13 +6,10 @@ namespace babelring {
 
 void StepClock::enter(StepPart part) {
   if (part == current_) return;
-  if (marks_ == nullptr) {
-    ms(current_) += watch_.lap_ms();
+  if (auto begin = mark_()) {
+    open_.push_back({std::move(begin), part});
   } else {
-    if (spare_.empty()) spare_.push_back(marks_made_++);
-    open_.push_back({.mark = spare_.back(), .part = part});
-    spare_.pop_back();
-    marks_->record(open_.back().mark);
+    ms(current_) += watch_.lap_ms();
   }
   current_ = part;
 }
@@ -23,15 +20,14 @@ void StepClock::enter(Phase phase) {
 
 /// Adds up the spans that the device has completed.
 void StepClock::collect() {
-  while (open_.size() > 1 && marks_->reached(open_[1].mark)) {
-    ms(open_[0].part) += marks_->between_ms(open_[0].mark, open_[1].mark);
-    spare_.push_back(open_[0].mark);
+  while (open_.size() > 1 && open_[1].begin->reached()) {
+    ms(open_[0].part) += open_[1].begin->ms_since(*open_[0].begin);
     open_.pop_front();
   }
 }
 
 void StepClock::fill(StepRecord& record) {
-  if (marks_ != nullptr) collect();
+  collect();
   record.forward_ms = ms(StepPart::forward) + ms(StepPart::whole_pass) / 3;
   record.backward_ms = ms(StepPart::backward) + ms(StepPart::whole_pass) * 2 / 3;
   record.exposed_communication_ms = ms(StepPart::communication);
@@ -39,7 +35,7 @@ void StepClock::fill(StepRecord& record) {
   ms_ = {};
   record.other_ms = record.step_ms - record.data_ms - record.forward_ms - record.backward_ms -
                     record.exposed_communication_ms - record.optimizer_ms;
-  if (marks_ == nullptr) return;
+  if (open_.empty()) return;
   // A device keeps working while the host waits for data or is between updates. That time was counted twice.
   for (double* part : {&record.data_ms, &record.optimizer_ms, &record.exposed_communication_ms, &record.backward_ms,
                        &record.forward_ms}) {

@@ -3,13 +3,14 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/records.h"
+#include "nmt/core/device_event.h"
 #include "nmt/layers/context.h"
-#include "nmt/ops/device_events.h"
 
 namespace babelring {
 
@@ -22,8 +23,9 @@ enum class StepPart { other, forward, backward, whole_pass, communication, optim
 /// finishes after the update has been recorded, so its time appears in the next record. Not thread-safe.
 class StepClock final : public PhaseClock {
  public:
-  /// `marks`: the device's events; null: use the host clock.
-  explicit StepClock(std::unique_ptr<DeviceEvents> marks) : marks_(std::move(marks)) {}
+  /// Records an event after the work submitted so far; null where ops are synchronous: see Backend::mark().
+  using Mark = std::function<std::unique_ptr<DeviceEvent>()>;
+  explicit StepClock(Mark mark) : mark_(std::move(mark)) {}
 
   /// Starts `part` and ends the previous one. StepPart::other covers the time between updates.
   void enter(StepPart part);
@@ -35,16 +37,14 @@ class StepClock final : public PhaseClock {
 
  private:
   struct Span {
-    std::size_t mark;
+    std::unique_ptr<DeviceEvent> begin;
     StepPart part;
   };
   double& ms(StepPart part) { return ms_[static_cast<std::size_t>(part)]; }
   void collect();
 
-  std::unique_ptr<DeviceEvents> marks_;
-  std::deque<Span> open_;           // spans not yet known to have ended, oldest first
-  std::vector<std::size_t> spare_;  // marks free for reuse
-  std::size_t marks_made_ = 0;
+  Mark mark_;
+  std::deque<Span> open_;  // a device's spans that are not yet known to have ended, oldest first
   Stopwatch watch_;
   StepPart current_ = StepPart::other;
   std::array<double, 6> ms_{};

@@ -107,7 +107,7 @@ Tensor Transformer::decode(Context& context, const Sequences& target, ConstTenso
                            DecoderSaved& saved) const {
   Tensor x = target_embedding_->forward(context, target, saved.embedding);
   saved.layers.resize(decoder_.size());
-  if (context.backend.joins_products()) key_values_->forward(context, memory, saved.key_values);
+  if (context.backend.prefers_fused_matmuls()) key_values_->forward(context, memory, saved.key_values);
   for (std::size_t i = 0; i < decoder_.size(); ++i) {
     x = decoder_[i].forward(context, x, target, memory, source, saved.layers[i], part(saved.key_values.y, i));
   }

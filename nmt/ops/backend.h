@@ -13,13 +13,13 @@
 #include "base/clock.h"
 #include "nmt/core/arena.h"
 #include "nmt/core/buffer.h"
+#include "nmt/core/device_event.h"
 #include "nmt/core/device_stream.h"
 #include "nmt/core/memory_info.h"
-#include "nmt/ops/device_events.h"
 #include "nmt/ops/loss_chunks.h"
+#include "nmt/ops/matmul_report.h"
 #include "nmt/ops/op_fields.h"
 #include "nmt/ops/op_list.h"
-#include "nmt/ops/product_report.h"
 
 namespace babelring {
 
@@ -81,8 +81,8 @@ class Backend : protected OpInterface<AllOps> {
   virtual std::string description() const = 0;
   /// Free and total memory available to allocate().
   virtual MemoryInfo memory() const { return host_memory_info(); }
-  /// Creates marks for timing parts of the work asynchronously. Null if run() is synchronous.
-  virtual std::unique_ptr<DeviceEvents> make_marks() { return nullptr; }
+  /// Records an event after all ops so far, for timing. Null if run() is synchronous.
+  virtual std::unique_ptr<DeviceEvent> mark() { return nullptr; }
   /// Runs `work`, which may only run ops on this backend, and returns its result. A device may record the work and
   /// replay the recording for the same ops with tensors of the same sizes and addresses. Lists in host memory, dropout
   /// keys and CrossEntropy::gradient_scale may differ between calls. `work` may be called more than once and must make
@@ -90,12 +90,12 @@ class Backend : protected OpInterface<AllOps> {
   virtual ConstTensor repeat(const std::function<ConstTensor()>& work) { return work(); }
   /// Creates a stream that runs concurrently with the backend's own. Null if run() is synchronous.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
-  /// Words per row of LinearForward::relu_mask that this backend can write for `op` (given without a mask); 0 if it
+  /// Words per row of LinearForward::epilogue_aux that this backend can write for `op` (given without a mask); 0 if it
   /// does not support the mask.
-  virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
+  virtual std::int64_t epilogue_aux_words(const LinearForward&) { return 0; }
   /// True if one larger matmul is preferable to several smaller ones with the same input, even if the weights must be
   /// copied together.
-  virtual bool joins_products() const { return false; }
+  virtual bool prefers_fused_matmuls() const { return false; }
   /// Chunk sizes of the output loss.
   virtual LossChunks loss_chunks() const { return {}; }
   /// Enables tuning of matmuls: the first matmul of each shape times all algorithms proposed by the device's library
@@ -103,12 +103,12 @@ class Backend : protected OpInterface<AllOps> {
   /// algorithms. Choices are read from and appended to `file`; an empty path disables this. Returns one line about the
   /// file for the user, or an empty string. Throws Failure if the file cannot be read or written. Does nothing if the
   /// backend has no choice of algorithms.
-  virtual std::string tune_products(const std::filesystem::path& file) {
+  virtual std::string tune_matmuls(const std::filesystem::path& file) {
     static_cast<void>(file);
     return "";
   }
   /// The algorithms chosen for matmuls so far. Empty if the backend has no choice.
-  virtual std::vector<ProductReport> product_reports() const { return {}; }
+  virtual std::vector<MatmulReport> matmul_reports() const { return {}; }
   /// Names the work submitted until end_range() for the device's profiler. Ranges nest. See WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}

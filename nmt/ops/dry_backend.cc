@@ -27,10 +27,10 @@ class DryBackend : public EveryOp<DryBackend> {
   bool host_memory() const override { return false; }
   bool pads_rows() const override { return like_ == nullptr || like_->pads_rows(); }
   MemoryInfo memory() const override { return room_; }
-  std::int64_t relu_mask_words(const LinearForward& op) override {
-    return like_ == nullptr ? 0 : like_->relu_mask_words(op);
+  std::int64_t epilogue_aux_words(const LinearForward& op) override {
+    return like_ == nullptr ? 0 : like_->epilogue_aux_words(op);
   }
-  bool joins_products() const override { return like_ != nullptr && like_->joins_products(); }
+  bool prefers_fused_matmuls() const override { return like_ != nullptr && like_->prefers_fused_matmuls(); }
   LossChunks loss_chunks() const override { return like_ == nullptr ? LossChunks() : like_->loss_chunks(); }
   void launch(const auto&) {}
 
@@ -50,7 +50,7 @@ class DryDevice final : public DryBackend {
  public:
   DryDevice() : DryBackend({}, nullptr) {}
   bool pads_rows() const override { return false; }
-  bool joins_products() const override { return true; }
+  bool prefers_fused_matmuls() const override { return true; }
   LossChunks loss_chunks() const override { return LossChunks::on_device(std::size_t{1} << 40); }
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 /// One row of words for each of `because`.
 void check_mask(const OpCheck& check, const ConstTensor& mask, const Field& because) {
-  const Field field{"relu_mask", mask};
+  const Field field{"epilogue_aux", mask};
   check.rank(field, 2);
   check.shape(field, {because.tensor.shape[0], mask.shape[1]}, because);
   check.type(field, DType::i32);
@@ -48,10 +48,10 @@ void LinearForward::check() const {
   check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
   check_result_type(check, {"y", y}, {"x", x});
   check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
-  if (!relu_mask) return;
-  if (activation != Activation::relu) check.refuse("relu_mask without a relu");
-  check_mask(check, relu_mask, {"y", y});
-  check.distinct({"relu_mask", relu_mask}, {{"y", y}, {"x", x}, {"weight", weight}, {"bias", bias}});
+  if (!epilogue_aux) return;
+  if (activation != Activation::relu) check.refuse("epilogue_aux without a relu");
+  check_mask(check, epilogue_aux, {"y", y});
+  check.distinct({"epilogue_aux", epilogue_aux}, {{"y", y}, {"x", x}, {"weight", weight}, {"bias", bias}});
 }
 
 void LinearBackwardData::check() const {
@@ -66,7 +66,7 @@ void LinearBackwardData::check() const {
   check_result_type(check, {"dx", dx}, {"dy", dy});
   check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
   if (!gate) {
-    if (relu_mask) check.refuse("relu_mask without its gate");
+    if (epilogue_aux) check.refuse("epilogue_aux without its gate");
     return;
   }
   if (accumulate) check.refuse("a gated result cannot be added to dx");
@@ -74,9 +74,9 @@ void LinearBackwardData::check() const {
   check.same_type({"gate", gate}, {"dx", dx});
   check.distinct({"dx", dx}, {{"gate", gate}});
   check.finite("gate_scale", gate_scale);
-  if (!relu_mask) return;
-  check_mask(check, relu_mask, {"dx", dx});
-  check.distinct({"dx", dx}, {{"relu_mask", relu_mask}});
+  if (!epilogue_aux) return;
+  check_mask(check, epilogue_aux, {"dx", dx});
+  check.distinct({"dx", dx}, {{"epilogue_aux", epilogue_aux}});
 }
 
 void LinearBackwardWeight::check() const {

@@ -28,7 +28,7 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       arenas_(arenas),
       gradients_(
           ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator), model.shared_table())),
-      clock_(backend.make_marks()),
+      clock_([&backend] { return backend.mark(); }),
       repeats_(config.training.cuda_graphs && !backend.host_memory()) {}
 
 /// A pass padded to a size that comes again, so that the device may repeat it as a whole. Gradients are ready when all

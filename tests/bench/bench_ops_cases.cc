@@ -59,10 +59,10 @@ void add_made_gate(LinearBackwardData& op, BenchTensors& pool) {
                      .bias = pool.uniform({width}, DType::f32),
                      .y = pool.make({rows, width}, op.dx.dtype),
                      .activation = Activation::relu};
-  const std::int64_t words = pool.backend().relu_mask_words(made);
-  if (words > 0) made.relu_mask = pool.make({rows, words}, DType::i32);
+  const std::int64_t words = pool.backend().epilogue_aux_words(made);
+  if (words > 0) made.epilogue_aux = pool.make({rows, words}, DType::i32);
   pool.backend().run(made);
-  op.gate = made.y, op.relu_mask = made.relu_mask;
+  op.gate = made.y, op.epilogue_aux = made.epilogue_aux;
 }
 
 void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, std::int64_t out, DType type) {

@@ -43,9 +43,9 @@ void run_forward(Backend& backend, const Layer& layer) {
     op.bias_copy = pool.uniform({layer.out}, DType::bf16);
   }
   backend.run(op);
-  const std::int64_t words = backend.relu_mask_words(op);
+  const std::int64_t words = backend.epilogue_aux_words(op);
   if (words == 0) return;
-  op.relu_mask = pool.make({layer.rows, words}, DType::i32);
+  op.epilogue_aux = pool.make({layer.rows, words}, DType::i32);
   backend.run(op);
 }
 
@@ -66,11 +66,11 @@ void run_data(Backend& backend, const Layer& layer, bool through_relu) {
                      .bias = pool.uniform({layer.in}, DType::f32),
                      .y = pool.make({layer.rows, layer.in}, DType::bf16),
                      .activation = Activation::relu};
-  const std::int64_t words = backend.relu_mask_words(made);
+  const std::int64_t words = backend.epilogue_aux_words(made);
   if (words == 0) return;
-  made.relu_mask = pool.make({layer.rows, words}, DType::i32);
+  made.epilogue_aux = pool.make({layer.rows, words}, DType::i32);
   backend.run(made);
-  op.gate = made.y, op.relu_mask = made.relu_mask;
+  op.gate = made.y, op.epilogue_aux = made.epilogue_aux;
   backend.run(op);
 }
 
@@ -84,7 +84,7 @@ void run_weight(Backend& backend, const Layer& layer) {
                                    .accumulate = false});
 }
 
-json::object row_of(const std::string& preset, const char* layer, const ProductReport& report) {
+json::object row_of(const std::string& preset, const char* layer, const MatmulReport& report) {
   return {{"preset", preset},
           {"layer", layer},
           {"product", report.product},
@@ -103,7 +103,7 @@ json::array product_table(Backend& backend, const std::string& preset, std::int6
                           const std::function<void(const json::object&)>& each) {
   const std::int64_t vocabulary = preset == "tiny" ? 10000 : 32000;
   json::array rows;
-  std::size_t told = backend.product_reports().size();
+  std::size_t told = backend.matmul_reports().size();
   const auto tell = [&](const json::object& row) {
     each(row);
     rows.push_back(row);
@@ -117,7 +117,7 @@ json::array product_table(Backend& backend, const std::string& preset, std::int6
     } catch (const std::exception& failure) {
       tell({{"preset", preset}, {"layer", layer.name}, {"failure", failure.what()}});
     }
-    const std::vector<ProductReport> reports = backend.product_reports();
+    const std::vector<MatmulReport> reports = backend.matmul_reports();
     for (; told < reports.size(); ++told) tell(row_of(preset, layer.name, reports[told]));
   }
   return rows;

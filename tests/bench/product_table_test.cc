@@ -16,7 +16,7 @@ std::string text(const json::value& row, const char* key) {
 
 TEST(ProductTableTest, HasEveryProductOfAnUpdateWithItsTimes) {
   const auto backend = make_emulated_cuda_backend();
-  backend->tune_products({});
+  backend->tune_matmuls({});
   std::size_t told = 0;
   const json::array rows = product_table(*backend, "tiny", 32, [&](const json::object&) { ++told; });
   EXPECT_EQ(told, rows.size());
@@ -41,7 +41,7 @@ TEST(ProductTableTest, HasEveryProductOfAnUpdateWithItsTimes) {
 
 TEST(ProductTableTest, IsEmptyWhereThereIsNoChoice) {
   const auto backend = make_cpu_backend(1);
-  backend->tune_products({});
+  backend->tune_matmuls({});
   EXPECT_TRUE(product_table(*backend, "tiny", 32, [](const json::object&) {}).empty());
 }
 

@@ -91,7 +91,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       gpu_meter_(options.gpu_meter ? make_gpu_meter(device_.gpu) : nullptr),
       data_(make_data(options)) {
   if (config_.training.tune_products)
-    device_.backend->tune_products(communicator.rank() == 0 ? options.products_file : "");
+    device_.backend->tune_matmuls(communicator.rank() == 0 ? options.products_file : "");
   ownership_.write([this] { model_.initialize(*device_.backend, static_cast<std::uint64_t>(config_.training.seed)); });
 }
 

@@ -41,7 +41,7 @@ class ReferenceBackend final : public Backend {
     if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
   }
   void synchronize() override {}
-  bool joins_products() const override { return true; }
+  bool prefers_fused_matmuls() const override { return true; }
   /// Of 256 rows at most, so that small tests have several.
   LossChunks loss_chunks() const override { return {.bytes = 0, .equal = true}; }
   std::string description() const override { return "reference (double, 1 thread)"; }

@@ -85,7 +85,7 @@ class StagedBackend final : public EveryOp<StagedBackend> {
     if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
   }
   void synchronize() override {}
-  std::int64_t relu_mask_words(const LinearForward& op) override { return device_->relu_mask_words(op); }
+  std::int64_t epilogue_aux_words(const LinearForward& op) override { return device_->epilogue_aux_words(op); }
   std::string description() const override { return "staged " + device_->description(); }
 
   template <class Op>

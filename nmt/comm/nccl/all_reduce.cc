@@ -6,7 +6,7 @@
 
 namespace babelring {
 
-void NcclTicket::queued(std::unique_ptr<DeviceStream::Mark> begin, std::unique_ptr<DeviceStream::Mark> end) {
+void NcclTicket::queued(std::unique_ptr<DeviceEvent> begin, std::unique_ptr<DeviceEvent> end) {
   const std::lock_guard lock(mutex_);
   begin_ = std::move(begin);
   end_ = std::move(end);

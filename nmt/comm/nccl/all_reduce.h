@@ -24,7 +24,7 @@ struct NcclQueue {
 class NcclTicket {
  public:
   /// The all-reduce was queued on the device, between the two marks.
-  void queued(std::unique_ptr<DeviceStream::Mark> begin, std::unique_ptr<DeviceStream::Mark> end);
+  void queued(std::unique_ptr<DeviceEvent> begin, std::unique_ptr<DeviceEvent> end);
   /// The all-reduce could not be queued.
   void failed(const std::string& why);
 
@@ -34,7 +34,7 @@ class NcclTicket {
 
  private:
   mutable std::mutex mutex_;  // guards the members below
-  std::unique_ptr<DeviceStream::Mark> begin_, end_;
+  std::unique_ptr<DeviceEvent> begin_, end_;
   std::string failure_;
 };
 

@@ -9,7 +9,7 @@ Tensor NcclDeviceSum::narrow(const Tensor& tensor) {
   return narrow_.view({tensor.shape.elements()}, DType::bf16);
 }
 
-std::unique_ptr<DeviceStream::Mark> NcclDeviceSum::begin(NcclGroup& group, Tensor tensor) {
+std::unique_ptr<DeviceEvent> NcclDeviceSum::begin(NcclGroup& group, Tensor tensor) {
   const auto count = static_cast<std::size_t>(tensor.shape.elements());
   stream_->after_backend();
   auto mark = stream_->mark();
@@ -23,7 +23,7 @@ std::unique_ptr<DeviceStream::Mark> NcclDeviceSum::begin(NcclGroup& group, Tenso
   return mark;
 }
 
-std::unique_ptr<DeviceStream::Mark> NcclDeviceSum::end(Tensor tensor) {
+std::unique_ptr<DeviceEvent> NcclDeviceSum::end(Tensor tensor) {
   if (wire_ == GradientWire::bf16) stream_->convert(narrow(tensor), tensor);
   return stream_->mark();
 }

@@ -16,9 +16,9 @@ class NcclDeviceSum {
 
   /// Queues the conversion and the all-reduce after all work submitted to the backend so far. Returns a mark for when
   /// the input is ready.
-  std::unique_ptr<DeviceStream::Mark> begin(NcclGroup& group, Tensor tensor);
+  std::unique_ptr<DeviceEvent> begin(NcclGroup& group, Tensor tensor);
   /// Queues the conversion back. Returns a mark for when the sum is ready.
-  std::unique_ptr<DeviceStream::Mark> end(Tensor tensor);
+  std::unique_ptr<DeviceEvent> end(Tensor tensor);
 
   DeviceStream& stream() { return *stream_; }
   GradientWire wire() const { return wire_; }

@@ -181,7 +181,7 @@ std::string try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum
   if (auto objection = until_all_ready(control, options.deadline, group_state); !objection.empty()) {
     return objection;
   }
-  std::unique_ptr<DeviceStream::Mark> end;
+  std::unique_ptr<DeviceEvent> end;
   once([&] { end = sum.end(options.trial); });
   return until_all_ready(control, options.deadline, [&](std::string& reason) {
     auto state = group_state(reason);

@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "base/failure.h"
-#include "nmt/ops/cuda/cuda_events.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/side_stream.h"
 
@@ -14,17 +13,17 @@ namespace babelring::cuda {
 namespace {
 
 void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words) {
-  if (mask.shape[1] != words) fail("{}: relu_mask has {} words a row, {} are needed", op, mask.shape[1], words);
-  if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: relu_mask is not aligned to 256 bytes", op);
+  if (mask.shape[1] != words) fail("{}: epilogue_aux has {} words a row, {} are needed", op, mask.shape[1], words);
+  if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: epilogue_aux is not aligned to 256 bytes", op);
 }
 
 /// Throws Failure if the op has passed check() but is beyond the limits of its kernel.
 template <class Op>
 void check_limits(const Op& op, CudaContext& workspace) {
   if constexpr (std::is_same_v<Op, LinearForward>) {
-    if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op, workspace));
+    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, epilogue_aux_words(op, workspace));
   } else if constexpr (std::is_same_v<Op, LinearBackwardData>) {
-    if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op.dx.columns()));
+    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, relu_mask_words(op.dx.columns()));
   } else if constexpr (std::is_same_v<Op, DecodeAttention>) {
     const std::int64_t head_width = op.q.columns() / op.heads;
     if (head_width <= widest_decoding_head) return;
@@ -108,9 +107,9 @@ MemoryInfo CudaBackend::memory() const {
   return room;
 }
 
-std::unique_ptr<DeviceEvents> CudaBackend::make_marks() {
+std::unique_ptr<DeviceEvent> CudaBackend::mark() {
   on_device();
-  return std::make_unique<CudaEvents>(workspace_.stream().handle());
+  return record_event(device_.number, workspace_.stream().handle(), events_);
 }
 
 std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
@@ -118,8 +117,8 @@ std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
   return std::make_unique<SideStream>(device_.number, workspace_.stream().handle());
 }
 
-std::int64_t CudaBackend::relu_mask_words(const LinearForward& op) {
-  return cuda::relu_mask_words(op, on_device());
+std::int64_t CudaBackend::epilogue_aux_words(const LinearForward& op) {
+  return cuda::epilogue_aux_words(op, on_device());
 }
 
 ConstTensor CudaBackend::repeat(const std::function<ConstTensor()>& work) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "nmt/ops/cuda/cuda_context.h"
+#include "nmt/ops/cuda/cuda_events.h"
 #include "nmt/ops/cuda/graph.h"
 #include "nmt/ops/cuda/ranges.h"
 #include "nmt/ops/cuda/repeat_cache.h"
@@ -26,17 +27,17 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   std::string description() const override;
   bool host_memory() const override { return false; }
   MemoryInfo memory() const override;
-  std::unique_ptr<DeviceEvents> make_marks() override;
+  std::unique_ptr<DeviceEvent> mark() override;
   std::unique_ptr<DeviceStream> make_stream() override;
-  std::int64_t relu_mask_words(const LinearForward& op) override;
-  bool joins_products() const override { return true; }
+  std::int64_t epilogue_aux_words(const LinearForward& op) override;
+  bool prefers_fused_matmuls() const override { return true; }
   LossChunks loss_chunks() const override { return loss_chunks_; }
   /// Records work as a CUDA graph when it is given for the second time, and repeats that from the third time on, with
   /// the lists, keys of dropout and scales of the time. What makes it the same work is found by calling it without
   /// giving anything to the device.
   ConstTensor repeat(const std::function<ConstTensor()>& work) override;
-  std::string tune_products(const std::filesystem::path& file) override { return on_device().products().tune(file); }
-  std::vector<ProductReport> product_reports() const override { return workspace_.products().reports(); }
+  std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().products().tune(file); }
+  std::vector<MatmulReport> matmul_reports() const override { return workspace_.products().reports(); }
   void begin_range(const char* name) override { cuda::begin_range(name); }
   void end_range() override { cuda::end_range(); }
   template <class Op>
@@ -57,6 +58,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   Device device_;
   LossChunks loss_chunks_;
   CudaContext workspace_;
+  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
   RepeatCache<GraphExec> recorded_;
   std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
 };

@@ -1,24 +1,28 @@
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <vector>
 
+#include "nmt/core/device_event.h"
 #include "nmt/ops/cuda/handles.h"
-#include "nmt/ops/device_events.h"
 
 namespace babelring::cuda {
 
-/// Marks in a stream, which must outlive the object.
-class CudaEvents final : public DeviceEvents {
+/// Timed events for reuse: cudaEventDestroy() may wait for the device, and the thread that drops an event must not.
+/// Thread-safe.
+class EventPool {
  public:
-  explicit CudaEvents(cudaStream_t stream) : stream_(stream) {}
-
-  void record(std::size_t mark) override;
-  bool reached(std::size_t mark) override;
-  double between_ms(std::size_t first, std::size_t second) override;
+  /// Creates an event on the current device if none is left.
+  Event take();
+  void give(Event event);
 
  private:
-  cudaStream_t stream_;
+  std::mutex mutex_;  // guards the member below
   std::vector<Event> events_;
 };
+
+/// Records an event of the pool after all work of the stream so far. `device`, the stream's, must be the current one.
+std::unique_ptr<DeviceEvent> record_event(int device, cudaStream_t stream, std::shared_ptr<EventPool> events);
 
 }  // namespace babelring::cuda

@@ -11,8 +11,8 @@ namespace babelring::cuda {
 template <class Op>
 void run(const Op& op, CudaContext& workspace);
 
-/// See Backend::relu_mask_words().
-std::int64_t relu_mask_words(const LinearForward& op, CudaContext& workspace);
+/// See Backend::epilogue_aux_words().
+std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& workspace);
 /// Max head width of DecodeAttention: a block's shared memory holds one row of a head.
 constexpr std::int64_t widest_decoding_head = 8192;
 /// Cast on any stream. Contiguous.

@@ -201,7 +201,7 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializ
          static_cast<int>(count), accumulate);
 }
 
-std::int64_t relu_mask_words(const LinearForward& op, CudaContext& workspace) {
+std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& workspace) {
   if (op.activation != Activation::relu || !op.bias) return 0;
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   shape.epilogue = Epilogue::bias_relu_mask;
@@ -214,13 +214,13 @@ void run(const LinearForward& op, CudaContext& workspace) {
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
   shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
-  if (op.relu_mask) shape.epilogue = Epilogue::bias_relu_mask;
+  if (op.epilogue_aux) shape.epilogue = Epilogue::bias_relu_mask;
   const ProductOperands operands{.a = op.x.data,
                                  .b = op.weight.data,
                                  .bias = op.bias ? op.bias.as<float>() : nullptr,
                                  .bias_copy = bias_copy(op),
                                  .c = op.y.data,
-                                 .relu_mask = op.relu_mask.data};
+                                 .relu_mask = op.epilogue_aux.data};
   workspace.products().run(shape, operands);
 }
 
@@ -232,8 +232,8 @@ void run(const LinearBackwardData& op, CudaContext& workspace) {
                                  .b = op.weight.data,
                                  .c = op.dx.data,
                                  .alpha = op.gate ? op.gate_scale : 1.0f,
-                                 .relu_mask = const_cast<void*>(op.relu_mask.data)};
-  if (op.relu_mask) {
+                                 .relu_mask = const_cast<void*>(op.epilogue_aux.data)};
+  if (op.epilogue_aux) {
     ProductShape gated = shape;
     gated.epilogue = Epilogue::relu_gradient;
     if (workspace.products().run_fused(gated, operands)) return;

@@ -239,11 +239,11 @@ void Products::run(const ProductShape& shape, const ProductOperands& operands) {
   if (shape.epilogue != Epilogue::bias) launch_relu(shape, operands, stream_);
 }
 
-std::vector<ProductReport> Products::reports() const {
+std::vector<MatmulReport> Products::reports() const {
   std::vector<const Entry*> entries;
   for (const auto& [shape, entry] : entries_) entries.push_back(&entry);
   std::sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->number < b->number; });
-  std::vector<ProductReport> reports;
+  std::vector<MatmulReport> reports;
   for (const Entry* entry : entries) {
     const bool found = entry->found(), proposed = !entry->proposed.empty();
     reports.push_back({.product = text_of(entry->plan.shape()),

@@ -14,7 +14,7 @@
 #include "nmt/ops/cuda/product_plan.h"
 #include "nmt/ops/cuda/product_shape.h"
 #include "nmt/ops/cuda/work_log.h"
-#include "nmt/ops/product_report.h"
+#include "nmt/ops/matmul_report.h"
 
 namespace babelring::cuda {
 
@@ -30,7 +30,7 @@ class Products {
   /// known.
   explicit Products(WorkStream stream);
 
-  /// See Backend::tune_products(). Plans that were made before are forgotten.
+  /// See Backend::tune_matmuls(). Plans that were made before are forgotten.
   std::string tune(const std::filesystem::path& file);
   bool tuned() const { return choices_.has_value(); }
 
@@ -46,7 +46,7 @@ class Products {
   bool has(const ProductShape& shape, const ProductOperands& operands);
 
   /// Every plan made so far, in the order of their making.
-  std::vector<ProductReport> reports() const;
+  std::vector<MatmulReport> reports() const;
 
  private:
   struct Entry {

@@ -59,16 +59,16 @@ class FakeDeviceStream final : public DeviceStream {
       });
     });
   }
-  std::unique_ptr<Mark> mark() override {
+  std::unique_ptr<DeviceEvent> mark() override {
     auto mark = std::make_unique<TimedMark>();
     add([time = mark->time] { *time = SteadyClock::now().time_since_epoch().count(); });
     return mark;
   }
 
  private:
-  struct TimedMark final : public Mark {
+  struct TimedMark final : public DeviceEvent {
     bool reached() const override { return *time != 0; }
-    double ms_since(const Mark& earlier) const override {
+    double ms_since(const DeviceEvent& earlier) const override {
       return static_cast<double>(*time - *static_cast<const TimedMark&>(earlier).time) * 1e-6;
     }
     std::shared_ptr<std::atomic<std::int64_t>> time =  // in nanoseconds; 0 until reached

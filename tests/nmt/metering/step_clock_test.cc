@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <memory>
 
 namespace babelring {
 namespace {
@@ -11,23 +11,29 @@ namespace {
 struct FakeDevice {
   double queued = 0;  // ms of queued work
   double now = 0;     // ms of completed work
+  int events = 0;     // that exist
 };
 
-class FakeMarks : public DeviceEvents {
+class FakeEvent final : public DeviceEvent {
  public:
-  explicit FakeMarks(FakeDevice& device) : device_(device) {}
-  void record(std::size_t mark) override { at_[mark] = device_.queued; }
-  bool reached(std::size_t mark) override { return at_.at(mark) <= device_.now; }
-  double between_ms(std::size_t first, std::size_t second) override {
-    EXPECT_TRUE(reached(first) && reached(second)) << "queried a mark that the device has not reached";
-    return at_.at(second) - at_.at(first);
+  explicit FakeEvent(FakeDevice& device) : device_(device), at_(device.queued) { ++device_.events; }
+  ~FakeEvent() override { --device_.events; }
+  FakeEvent(const FakeEvent&) = delete;
+  FakeEvent& operator=(const FakeEvent&) = delete;
+  bool reached() const override { return at_ <= device_.now; }
+  double ms_since(const DeviceEvent& earlier) const override {
+    EXPECT_TRUE(reached() && earlier.reached()) << "queried an event that the device has not reached";
+    return at_ - static_cast<const FakeEvent&>(earlier).at_;
   }
-  std::size_t size() const { return at_.size(); }
 
  private:
   FakeDevice& device_;
-  std::map<std::size_t, double> at_;
+  double at_;
 };
+
+StepClock clock_of(FakeDevice& device) {
+  return StepClock([&device] { return std::make_unique<FakeEvent>(device); });
+}
 
 double sum_of_parts(const StepRecord& record) {
   return record.data_ms + record.forward_ms + record.backward_ms + record.exposed_communication_ms +
@@ -53,9 +59,7 @@ void queue_update(StepClock& clock, FakeDevice& device) {
 
 TEST(StepClock, ReportsTheOptimizerOneUpdateLater) {
   FakeDevice device;
-  auto owned = std::make_unique<FakeMarks>(device);
-  const FakeMarks& marks = *owned;
-  StepClock clock(std::move(owned));
+  StepClock clock = clock_of(device);
 
   queue_update(clock, device);
   StepRecord first{.step_ms = 70, .data_ms = 1};
@@ -78,13 +82,13 @@ TEST(StepClock, ReportsTheOptimizerOneUpdateLater) {
     EXPECT_EQ(next.other_ms, 0);
     EXPECT_EQ(sum_of_parts(next), next.step_ms);
   }
-  EXPECT_LE(marks.size(), 12U) << "marks are reused";
+  EXPECT_LE(device.events, 12) << "events of past updates are released";
 }
 
 /// The device ran Adam while the host waited for data, so data_ms is shorter than the wait.
 TEST(StepClock, DoesNotCountOverlapTwice) {
   FakeDevice device;
-  StepClock clock(std::make_unique<FakeMarks>(device));
+  StepClock clock = clock_of(device);
   queue_update(clock, device);
   StepRecord unused{.step_ms = 70};
   clock.fill(unused);
@@ -99,7 +103,7 @@ TEST(StepClock, DoesNotCountOverlapTwice) {
 
 TEST(StepClock, DividesAWholePass) {
   FakeDevice device;
-  StepClock clock(std::make_unique<FakeMarks>(device));
+  StepClock clock = clock_of(device);
   clock.enter(StepPart::whole_pass);
   device.queued += 30;
   clock.enter(StepPart::optimizer);
@@ -112,7 +116,7 @@ TEST(StepClock, DividesAWholePass) {
 }
 
 TEST(StepClock, UsesTheHostClockForSynchronousOps) {
-  StepClock clock(nullptr);
+  StepClock clock([] { return nullptr; });
   const Stopwatch step;
   clock.enter(StepPart::forward);
   const Stopwatch forward;

@@ -55,8 +55,8 @@ INSTANTIATE_TEST_SUITE_P(Emulated, EpilogueTest, testing::Values(DType::f32, DTy
 TEST_P(EpilogueTest, AMaskStandsForTheGateWhereTheLibraryReadsMasks) {
   const std::int64_t rows = 40, in = 24, out = 200;
   LinearForward made = forward(rows, in, out);
-  ASSERT_EQ(backend_->relu_mask_words(made), 8) << "of 128 bits each";
-  made.relu_mask = tensors_.zeros({rows, 8}, DType::i32);
+  ASSERT_EQ(backend_->epilogue_aux_words(made), 8) << "of 128 bits each";
+  made.epilogue_aux = tensors_.zeros({rows, 8}, DType::i32);
   backend_->run(made);
   const Tensor open_gate = constant({rows, out}, 1);
   for (const std::int64_t depth : {in, in + 1}) {
@@ -64,7 +64,7 @@ TEST_P(EpilogueTest, AMaskStandsForTheGateWhereTheLibraryReadsMasks) {
                                 .weight = tensors_.normal({depth, out}, GetParam()),
                                 .dx = tensors_.zeros({rows, out}, GetParam()),
                                 .gate = open_gate,
-                                .relu_mask = made.relu_mask};
+                                .epilogue_aux = made.epilogue_aux};
     backend_->run(op);
     const reference::Matrix dx = reference::load(op.dx), y = reference::load(made.y);
     for (std::size_t i = 0; i < dx.values.size(); ++i) {
@@ -75,15 +75,15 @@ TEST_P(EpilogueTest, AMaskStandsForTheGateWhereTheLibraryReadsMasks) {
 
 TEST_P(EpilogueTest, AMaskIsWrittenOnlyWithBiasAndRelu) {
   LinearForward op = forward(4, 8, 16);
-  op.relu_mask = tensors_.zeros({4, 3}, DType::i32);
+  op.epilogue_aux = tensors_.zeros({4, 3}, DType::i32);
   const auto run = [&] { backend_->run(op); };
-  EXPECT_THAT(run, testing::ThrowsMessage<Failure>("linear_forward: relu_mask has 3 words a row, 4 are needed"));
+  EXPECT_THAT(run, testing::ThrowsMessage<Failure>("linear_forward: epilogue_aux has 3 words a row, 4 are needed"));
   op.bias = {};
-  EXPECT_EQ(backend_->relu_mask_words(op), 0);
-  EXPECT_THAT(run, testing::ThrowsMessage<Failure>("linear_forward: relu_mask has 3 words a row, 0 are needed"));
+  EXPECT_EQ(backend_->epilogue_aux_words(op), 0);
+  EXPECT_THAT(run, testing::ThrowsMessage<Failure>("linear_forward: epilogue_aux has 3 words a row, 0 are needed"));
   op = forward(4, 8, 16), op.activation = Activation::none;
-  EXPECT_EQ(backend_->relu_mask_words(op), 0);
-  EXPECT_EQ(backend_->relu_mask_words(forward(0, 8, 16)), 0) << "nothing to keep";
+  EXPECT_EQ(backend_->epilogue_aux_words(op), 0);
+  EXPECT_EQ(backend_->epilogue_aux_words(forward(0, 8, 16)), 0) << "nothing to keep";
 }
 
 TEST_P(EpilogueTest, TheBiasGradientComesWithTheWeights) {
@@ -104,7 +104,7 @@ TEST_P(EpilogueTest, TheBiasGradientIsOursWhereProcessorsWouldIdle) {
 TEST_P(EpilogueTest, TheEnvironmentLeavesThemOut) {
   ::setenv("BABELRING_CUDA_EPILOGUES", "forward", 1);
   backend_ = make_staged_backend(make_emulated_cuda_backend());
-  EXPECT_EQ(backend_->relu_mask_words(forward(40, 24, 200)), 0);
+  EXPECT_EQ(backend_->epilogue_aux_words(forward(40, 24, 200)), 0);
   EXPECT_FALSE(library_sums(256, 64, 64));
   ::setenv("BABELRING_CUDA_EPILOGUES", "some", 1);
   EXPECT_THAT([] { make_emulated_cuda_backend(); },

@@ -89,14 +89,14 @@ TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
                           .bias = tensors.normal({out}, DType::f32),
                           .y = tensors.zeros({rows, out}, type()),
                           .activation = Activation::relu};
-    const std::int64_t words = tested->relu_mask_words(forward);
-    if (words > 0) forward.relu_mask = tensors.zeros({rows, words}, DType::i32);
+    const std::int64_t words = tested->epilogue_aux_words(forward);
+    if (words > 0) forward.epilogue_aux = tensors.zeros({rows, words}, DType::i32);
     expect_as_reference(forward, {&LinearForward::y});
     expect_as_reference(LinearBackwardData{.dy = tensors.normal({rows, in}, type()),
                                            .weight = tensors.normal({in, out}, type()),
                                            .dx = tensors.normal({rows, out}, type()),
                                            .gate = forward.y,
-                                           .relu_mask = forward.relu_mask},
+                                           .epilogue_aux = forward.epilogue_aux},
                         {&LinearBackwardData::dx});
   }
 }

@@ -92,17 +92,17 @@ class ProductTuningTest : public testing::Test {
 TEST_F(ProductTuningTest, WithoutItTheFirstProposalIsTaken) {
   const auto backend = make_backend(1);
   EXPECT_TRUE(same_bits(product(*backend, 20), expected(0, 20)));
-  ASSERT_EQ(backend->product_reports().size(), 1U);
-  EXPECT_EQ(backend->product_reports()[0].candidates, 1);
-  EXPECT_EQ(backend->product_reports()[0].chosen_ms, 0);
+  ASSERT_EQ(backend->matmul_reports().size(), 1U);
+  EXPECT_EQ(backend->matmul_reports()[0].candidates, 1);
+  EXPECT_EQ(backend->matmul_reports()[0].chosen_ms, 0);
 }
 
 TEST_F(ProductTuningTest, TheFastestProposalIsTaken) {
   for (const int fastest : {0, 1, 2}) {
     const auto backend = make_backend(fastest);
-    EXPECT_EQ(backend->tune_products({}), "");
+    EXPECT_EQ(backend->tune_matmuls({}), "");
     EXPECT_TRUE(same_bits(product(*backend, 20), expected(fastest, 20))) << fastest;
-    const ProductReport report = backend->product_reports().at(0);
+    const MatmulReport report = backend->matmul_reports().at(0);
     EXPECT_EQ(report.product, "x W^T 32x40x24 f32");
     EXPECT_TRUE(report.found);
     EXPECT_EQ(report.candidates, 3);
@@ -114,37 +114,37 @@ TEST_F(ProductTuningTest, TheFastestProposalIsTaken) {
 
 TEST_F(ProductTuningTest, AStoredChoiceStays) {
   const auto first = make_backend(1);
-  EXPECT_EQ(first->tune_products(file_), "");
+  EXPECT_EQ(first->tune_matmuls(file_), "");
   const Tensor before = product(*first, 20);
   const auto again = make_backend(2);
-  EXPECT_EQ(again->tune_products(file_), "");
+  EXPECT_EQ(again->tune_matmuls(file_), "");
   EXPECT_TRUE(same_bits(product(*again, 20), before));
   EXPECT_TRUE(same_bits(product(*again, 300), expected(2, 300))) << "another bucket";
 }
 
 TEST_F(ProductTuningTest, AChoiceOfAnotherGpuIsMadeAnew) {
   const auto first = make_backend(1);
-  first->tune_products(file_);
+  first->tune_matmuls(file_);
   product(*first, 20);
   std::string text = read_file(file_);
   text.replace(text.find("emulated threads"), 8, "imagined");
   write_file_atomically(file_, text);
   const auto again = make_backend(2);
-  EXPECT_THAT(again->tune_products(file_), HasSubstr("was made on imagined threads, sm_90, 2 multiprocessors with "
-                                                     "cuBLASLt 13.1.0, this is emulated threads, sm_90"));
+  EXPECT_THAT(again->tune_matmuls(file_), HasSubstr("was made on imagined threads, sm_90, 2 multiprocessors with "
+                                                    "cuBLASLt 13.1.0, this is emulated threads, sm_90"));
   EXPECT_TRUE(same_bits(product(*again, 20), expected(2, 20)));
 }
 
 /// A damaged file may name settings that the library never gave.
 TEST_F(ProductTuningTest, AStoredChoiceThatTheLibraryRefusesIsMadeAnew) {
   const auto first = make_backend(1);
-  first->tune_products(file_);
+  first->tune_matmuls(file_);
   product(*first, 20);
   std::string text = read_file(file_);
   text.replace(text.find("\"algorithm\":\"") + 13, 128, std::string(128, '0'));
   write_file_atomically(file_, text);
   const auto again = make_backend(2);
-  EXPECT_EQ(again->tune_products(file_), "");
+  EXPECT_EQ(again->tune_matmuls(file_), "");
   EXPECT_TRUE(same_bits(product(*again, 20), expected(2, 20)));
 }
 
@@ -152,13 +152,13 @@ TEST_F(ProductTuningTest, AStoredChoiceThatTheLibraryRefusesIsMadeAnew) {
 TEST_F(ProductTuningTest, RowsOfABucketShareAChoice) {
   for (const bool tuned : {false, true}) {
     const auto backend = make_backend(1);
-    if (tuned) backend->tune_products({});
+    if (tuned) backend->tune_matmuls({});
     for (const std::int64_t rows : {512, 300, 257, 300, 401, 512}) {
       EXPECT_TRUE(same_bits(product(*backend, rows), expected(tuned ? 1 : 0, rows))) << rows;
     }
-    EXPECT_EQ(backend->product_reports().size(), 1U);
+    EXPECT_EQ(backend->matmul_reports().size(), 1U);
     product(*backend, 513);
-    EXPECT_EQ(backend->product_reports().size(), 2U);
+    EXPECT_EQ(backend->matmul_reports().size(), 2U);
   }
 }
 
@@ -166,16 +166,16 @@ TEST_F(ProductTuningTest, RowsOfABucketShareAChoice) {
 TEST_F(ProductTuningTest, RowsThatTheChoiceDoesNotTakeHaveOneOfTheirOwn) {
   for (const bool tuned : {false, true}) {
     const auto backend = make_backend(1);
-    if (tuned) backend->tune_products({});
+    if (tuned) backend->tune_matmuls({});
     EXPECT_TRUE(same_bits(product(*backend, 200), expected(tuned ? 1 : 0, 200)));
     EXPECT_TRUE(same_bits(product(*backend, 131), expected(tuned ? 1 : 0, 131)));
-    EXPECT_EQ(backend->product_reports().size(), 2U);
+    EXPECT_EQ(backend->matmul_reports().size(), 2U);
   }
 }
 
 TEST_F(ProductTuningTest, WhatIsAddedToIsAddedToOnce) {
   const auto backend = make_backend(1);
-  backend->tune_products({});
+  backend->tune_matmuls({});
   const std::vector<float> ones(20 * 24, 1), before(24 * 24, 5);
   const Tensor x = on(*backend, ConstTensor(ones.data(), {20, 24}, DType::f32));
   const Tensor dweight = on(*backend, ConstTensor(before.data(), {24, 24}, DType::f32));
@@ -195,12 +195,12 @@ TEST_F(ProductTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
   std::fill_n(dy.as<float>() + 255 * 16, 16, -1e8f);
   ::setenv("BABELRING_EMULATED_SLOW_SUMS", "1", 1);
   const auto backend = make_backend(0);
-  backend->tune_products(file_);
+  backend->tune_matmuls(file_);
   const std::vector<float> ours = bias_gradient(*backend, dy, x);
   for (const float sum : ours) EXPECT_GT(sum, 7);
   ::unsetenv("BABELRING_EMULATED_SLOW_SUMS");
   const auto again = make_backend(0);
-  again->tune_products(file_);
+  again->tune_matmuls(file_);
   EXPECT_EQ(bias_gradient(*again, dy, x), ours) << "stored, too";
   EXPECT_THAT(read_file(file_), HasSubstr(R"(bias gradient","shape":)"));
   EXPECT_THAT(read_file(file_), HasSubstr(R"("algorithm":null)"));
@@ -208,7 +208,7 @@ TEST_F(ProductTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
 
 TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
   const auto backend = make_backend(1);
-  backend->tune_products({});
+  backend->tune_matmuls({});
   const Tensor x = on(*backend, x_.row_slice(0, 20)), weight = on(*backend, weight_);
   const Tensor y = on(*backend, tensors_.zeros({20, out}, DType::f32));
   int calls = 0;
