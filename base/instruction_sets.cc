@@ -12,8 +12,8 @@
 namespace babelring {
 namespace {
 
-/// XCR0 bits of saved register state (Intel SDM volume 1, section 13.1): XMM and YMM; plus ZMM and masks.
-constexpr std::uint64_t ymm_state = 0x06, zmm_state = 0xe6;
+/// XCR0 bits of saved register state (Intel SDM volume 1, section 13.1): XMM and YMM; plus ZMM and masks; tiles.
+constexpr std::uint64_t ymm_state = 0x06, zmm_state = 0xe6, tile_state = 0x60000;
 constexpr std::uint32_t osxsave = 1u << 27;  // leaf 1 ecx: xgetbv is available
 
 struct Extension {
@@ -54,6 +54,8 @@ constexpr Extension extensions[] = {
     {"avx512_vpopcntdq", &CpuidAnswers::leaf7_ecx, 14, zmm_state},
     {"avx512_bf16", &CpuidAnswers::leaf7_1_eax, 5, zmm_state},
     {"avx512_fp16", &CpuidAnswers::leaf7_edx, 23, zmm_state},
+    {"amx_tile", &CpuidAnswers::leaf7_edx, 24, tile_state},
+    {"amx_bf16", &CpuidAnswers::leaf7_edx, 22, tile_state},
 };
 static_assert(sizeof extensions / sizeof extensions[0] == static_cast<std::size_t>(InstructionSet::count));
 
@@ -118,7 +120,7 @@ void require_instruction_sets(InstructionSets needed, const char* program) {
   const int length =
       std::snprintf(line, sizeof line,
                     "%s: error: the processor of %s lacks %s, for which this program was compiled: build "
-                    "it on the oldest of the hosts, or with -DBABELRING_NATIVE=OFF\n",
+                    "it on the oldest of the hosts, or without -DBABELRING_NATIVE=ON\n",
                     program, host, write_names(missing, names, sizeof names));
   if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(1);
   _exit(1);

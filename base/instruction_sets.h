@@ -5,8 +5,8 @@
 
 namespace babelring {
 
-/// x86-64 extensions that a compiler may use without intrinsics if -march allows them. The enumerator is the bit number
-/// in InstructionSets.
+/// x86-64 extensions that a compiler may use without intrinsics if -march allows them, and the matrix tiles. The
+/// enumerator is the bit number in InstructionSets.
 enum class InstructionSet {
   sse3,
   ssse3,
@@ -38,6 +38,8 @@ enum class InstructionSet {
   avx512_vpopcntdq,
   avx512_bf16,
   avx512_fp16,
+  amx_tile,
+  amx_bf16,
   count
 };
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/atomic_file.h"
+#include "base/compiled_instruction_sets.h"
 #include "base/failure.h"
 #include "base/help.h"
 #include "base/log.h"
@@ -18,14 +19,13 @@
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
 #include "cli/translate.h"
-#include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/train/config.h"
 
 namespace {
 
-/// Runs before all other constructors. Sources with kernels may be compiled for instructions that this processor lacks.
+/// Runs before all other constructors, which may use instructions that this processor lacks.
 [[gnu::constructor(101)]] void check_processor() {
-  babelring::require_instruction_sets(babelring::kernel_instruction_sets, "nmt");
+  babelring::require_instruction_sets(babelring::compiled_instruction_sets, "nmt");
 }
 
 constexpr int failed = 1;

@@ -13,7 +13,7 @@ option(BABELRING_TESTS "Build the tests" ON)
 option(BABELRING_BENCHMARKS "Build the benchmarks" ON)
 option(BABELRING_WERROR "Treat warnings as errors" OFF)
 set(BABELRING_KERNEL_OPTIONS "" CACHE STRING "Further compiler options of nmt/ops, where the rest is optimised less")
-option(BABELRING_NATIVE "Compile nmt/ops/cpu for this machine's processor" ON)
+option(BABELRING_NATIVE "Compile everything but the kernels for this machine's processor" OFF)
 set(BABELRING_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize=: address,undefined or thread")
 set(BABELRING_SANITIZE_WITHOUT "" CACHE STRING "Checks to leave out of these, as in -fno-sanitize=")
 
@@ -31,6 +31,10 @@ target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall
 if(CMAKE_UNITY_BUILD)
   # In a unity build g++ takes sources for headers, in which it warns of coroutine frames with types of anonymous namespaces.
   target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+if(BABELRING_NATIVE)
+  target_compile_options(babelring_flags INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:BABELRING_KERNEL_SET>>>>:-march=native>)
 endif()
 target_compile_definitions(babelring_flags INTERFACE OMPI_SKIP_MPICXX)
 target_include_directories(babelring_flags INTERFACE "${CMAKE_SOURCE_DIR}")

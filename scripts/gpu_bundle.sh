@@ -5,7 +5,7 @@
 #   scripts/gpu_bundle.sh [--text FOLDER] [--out FOLDER] [--bin FOLDER]
 #
 # Builds build/gpu first, for any x86-64 processor and for GPUs of CUDA_ARCHITECTURES (90-real), unless --bin names a folder
-# of programs, which must be of a build with BABELRING_NATIVE=OFF to run on other processors. FOLDER of --text has
+# of programs, of a build without BABELRING_NATIVE if they are to run on other processors. FOLDER of --text has
 # multi30k, tatoeba and wmt16-train with NAME.en.gz and NAME.de.gz; absent ones are left out, with the parts that need them.
 # Leaves --out (build/gpu-bundle) and beside it the same as .tar.xz, at most 50 MiB. What Debian has of what it needs is
 # installed first (scripts/setup.sh --bundle); the CUDA toolkit is not (docs/gpu.md).
@@ -40,7 +40,7 @@ if [ "$bin" = "$ROOT/build/gpu/bin" ]; then
   mkdir -p "$ROOT/build/gpu"
   : >"$log"
   targets=$(python3 -c "import sys; sys.path.insert(0, '$ROOT/scripts/gpu'); import bundle; print(*bundle.PROGRAMS)")
-  (cd "$ROOT" && quietly "$log" "configuring" cmake --preset dev -B build/gpu -DBABELRING_NATIVE=OFF -DBABELRING_CUDA=ON \
+  (cd "$ROOT" && quietly "$log" "configuring" cmake --preset dev -B build/gpu -DBABELRING_CUDA=ON \
     "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90-real}")
   # shellcheck disable=SC2086  # names, one word each
   quietly "$log" "the build" cmake --build "$ROOT/build/gpu" -j "$(build_jobs)" --target babelring_cuda $targets

@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/compiled_instruction_sets.h"
 #include "base/help.h"
 #include "base/log.h"
 #include "base/usage.h"
@@ -20,7 +21,6 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/train/divergence.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
@@ -33,9 +33,9 @@ namespace {
 
 using namespace babelring;
 
-/// Runs before all other constructors. Sources with kernels may be compiled for instructions that this processor lacks.
+/// Runs before all other constructors, which may use instructions that this processor lacks.
 [[gnu::constructor(101)]] void check_processor() {
-  require_instruction_sets(kernel_instruction_sets, "worker");
+  require_instruction_sets(compiled_instruction_sets, "worker");
 }
 
 // State of the signal thread.

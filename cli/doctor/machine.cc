@@ -37,7 +37,7 @@ Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels)
   const std::string model = info.model.empty() ? "unknown processor" : info.model;
   Diagnosis finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
   if (has("amx_bf16") && has("amx_tile")) {
-    if (kernels.find("AMX") != std::string::npos) return finding;
+    if (kernels.find("amx kernels") != std::string::npos) return finding;
     finding.verdict = Verdict::warn;
     finding.advice =
         "the processor has AMX, but it is not enabled: check BABELRING_CPU_ISA, or use Linux 5.16 or newer";

@@ -80,15 +80,16 @@ Result<HostRoute> fake_route(const std::string& host) {
 
 TEST_F(DoctorTest, ProcessorFeaturesDetermineTheAdvice) {
   write_machine("avx2 avx512_bf16 amx_tile amx_bf16");
-  EXPECT_THAT(machine_findings(files(), "cpu (bf16 in AMX tiles, oneDNN)", 8)[0],
-              says(Verdict::ok, "Test CPU: cpu (bf16 in AMX tiles, oneDNN)"));
-  const Diagnosis withheld = machine_findings(files(), "cpu (oneDNN)", 8)[0];
+  EXPECT_THAT(machine_findings(files(), "cpu (amx kernels, oneDNN)", 8)[0],
+              says(Verdict::ok, "Test CPU: cpu (amx kernels, oneDNN)"));
+  const Diagnosis withheld = machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0];
   EXPECT_THAT(withheld, says(Verdict::warn, "Test CPU"));
   EXPECT_THAT(withheld.advice, HasSubstr("BABELRING_CPU_ISA"));
   write_machine("avx2 avx512_bf16");
-  EXPECT_EQ(machine_findings(files(), "cpu (oneDNN)", 8)[0].verdict, Verdict::ok);
+  EXPECT_EQ(machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0].verdict, Verdict::ok);
   write_machine("avx2");
-  EXPECT_THAT(machine_findings(files(), "cpu (oneDNN)", 8)[0].advice, HasSubstr("training.precision=f32"));
+  EXPECT_THAT(machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0].advice,
+              HasSubstr("training.precision=f32"));
 }
 
 TEST_F(DoctorTest, ControlGroupLimitsAreRespected) {

@@ -9,9 +9,8 @@
 
 #include "base/failure.h"
 #include "nmt/core/processors.h"
-#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/kernel_sets.h"
 #include "nmt/ops/cpu/kernels.h"
-#include "nmt/ops/cpu/linear.h"
 #include "nmt/ops/cpu_kernels.h"
 
 namespace babelring {
@@ -30,7 +29,7 @@ std::unique_ptr<Backend> make_cpu_backend(int threads) {
 }
 
 std::string cpu_kernels() {
-  return (cpu::amx_available() ? "bf16 in AMX tiles, " : "") + cpu::products_description();
+  return fmt::format("{} kernels, {}", cpu::name_of(cpu::kernel_set()), cpu::products_description());
 }
 
 namespace cpu {
@@ -39,7 +38,9 @@ CpuBackend::CpuBackend(int threads) : workspace_(threads), waiting_(threads) {}
 
 std::unique_ptr<const PackedWeight> CpuBackend::pack(ConstTensor weight) {
   if (!weight.contiguous()) fail("pack: {} has a row stride of {}", weight.shape.text(), weight.row_stride);
-  return cpu::pack(weight, workspace_);
+  Buffer elements = kernels_of(workspace_.kernel_set()).pack(weight, workspace_);
+  if (elements.bytes() == 0) return nullptr;
+  return std::make_unique<PackedWeight>(PackedWeight{weight.shape, weight.dtype, std::move(elements)});
 }
 
 void CpuBackend::upload(const void* host, Tensor to) {
@@ -57,19 +58,12 @@ std::string CpuBackend::description() const {
                      workspace_.threads() == 1 ? "" : "s");
 }
 
-Products& CpuBackend::products() {
-  waiting_.look();
-  if (omp_get_max_threads() != workspace_.threads()) omp_set_num_threads(workspace_.threads());
-  return products_;
-}
-
 template <class Op>
 void CpuBackend::launch(const Op& op) {
-  if constexpr (requires { cpu::run(op, products(), workspace_); }) {
-    cpu::run(op, products(), workspace_);
-  } else {
-    cpu::run(op, workspace_);
-  }
+  waiting_.look();
+  // oneDNN asks OpenMP for the calling thread's number of threads.
+  if (omp_get_max_threads() != workspace_.threads()) omp_set_num_threads(workspace_.threads());
+  cpu::run(op, workspace_);
 }
 
 }  // namespace cpu

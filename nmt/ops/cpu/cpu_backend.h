@@ -3,7 +3,6 @@
 #include <string>
 
 #include "nmt/ops/cpu/cpu_context.h"
-#include "nmt/ops/cpu/products.h"
 #include "nmt/ops/cpu/team_waiting.h"
 #include "nmt/ops/every_op.h"
 
@@ -24,11 +23,7 @@ class CpuBackend final : public EveryOp<CpuBackend> {
   void launch(const Op& op);
 
  private:
-  /// For the next product. oneDNN asks OpenMP for the calling thread's number of threads.
-  Products& products();
-
   CpuContext workspace_;
-  Products products_;
   TeamWaiting waiting_;
 };
 

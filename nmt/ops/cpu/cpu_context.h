@@ -5,14 +5,23 @@
 #include <cstdint>
 
 #include "nmt/core/buffer.h"
+#include "nmt/ops/cpu/kernel_sets.h"
 #include "nmt/ops/cpu/position_table.h"
+#include "nmt/ops/cpu/products.h"
 
 namespace babelring::cpu {
 
-/// What kernels borrow from the backend: how many threads to use, and scratch memory that is kept between ops.
+/// The backend's resources that kernels use: the instruction set, the number of threads, oneDNN's matmuls, and scratch
+/// memory that is kept between ops.
 class CpuContext {
  public:
-  explicit CpuContext(int threads) : threads_(threads) {}
+  /// `set` must be available here.
+  explicit CpuContext(int threads, KernelSet set = cpu::kernel_set()) : threads_(threads), set_(set) {}
+
+  KernelSet kernel_set() const { return set_; }
+  /// Whether bf16 is multiplied in the processor's matrix tiles.
+  bool tiles() const { return set_ == KernelSet::amx; }
+  Products& products() { return products_; }
 
   int threads() const { return threads_; }
   /// 1 where `elements` of simple work, 2 to 3 us of one thread, are not worth waking the other threads.
@@ -46,6 +55,8 @@ class CpuContext {
 
  private:
   int threads_;
+  KernelSet set_;
+  Products products_;
   Buffer buffer_;
   PositionTable position_table_;
 };

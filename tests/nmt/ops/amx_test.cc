@@ -1,20 +1,19 @@
-#include "nmt/ops/cpu/amx.h"
+#if defined(__x86_64__)
+#define BABELRING_KERNEL_SET avx512_bf16
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
-#include "base/failure.h"
 #include "nmt/core/dtype.h"
+#include "nmt/ops/cpu/kernel_sets.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::avx512_bf16 {
 namespace {
 
 TEST(Amx, TilesMultiplyPairsOfBFloat16) {
-  if (!amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
+  if (kernel_set() != KernelSet::amx) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
   std::vector<BFloat16> a(16 * 32), b(16 * 32);
   std::vector<float> c(16 * 20, -1);
   for (int i = 0; i < 16; ++i) {
@@ -41,32 +40,6 @@ TEST(Amx, TilesMultiplyPairsOfBFloat16) {
   }
 }
 
-TEST(Amx, EnvironmentLowersTheInstructionSet) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a fresh process, where nothing has asked yet
-  EXPECT_EXIT(
-      {
-        setenv("BABELRING_CPU_ISA", "avx512", 1);
-        std::exit(instruction_set() <= InstructionSet::avx512 && !amx_available() ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(
-      {
-        setenv("BABELRING_CPU_ISA", "avx2", 1);
-        std::exit(instruction_set() == InstructionSet::basic ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(
-      {
-        setenv("BABELRING_CPU_ISA", "sse", 1);
-        try {
-          instruction_set();
-        } catch (const Failure& failure) {
-          std::fputs(failure.what(), stderr);
-          std::exit(2);
-        }
-      },
-      testing::ExitedWithCode(2), "BABELRING_CPU_ISA is sse, avx2, avx512 or amx is needed");
-}
-
 }  // namespace
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::avx512_bf16
+#endif

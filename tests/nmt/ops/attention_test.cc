@@ -1,7 +1,6 @@
 #include "nmt/ops/attention.h"
 
-#include "nmt/ops/cpu/amx.h"
-#include "nmt/ops/cpu/kernels/attention_kernels.h"
+#include "nmt/ops/cpu/kernels.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {
@@ -110,18 +109,17 @@ TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
 class AttentionTilesTest : public AttentionTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTilesTest, testing::Values(Precision{DType::bf16, 1e-2}), precision_name);
 
-/// Both ways to run attention in bf16, of which run() takes one.
+/// Attention in bf16 with matrix tiles and without.
 TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
-  if (!cpu::amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
-  cpu::CpuContext workspace(2);
+  if (cpu::kernel_set() != cpu::KernelSet::amx) GTEST_SKIP() << "no AMX here, or BABELRING_CPU_ISA forbids it";
+  cpu::CpuContext with_tiles(2), without(2, cpu::KernelSet::avx512_bf16);
   for (const Layout& layout : layouts) {
     const AttentionForward tiles = forward(layout);
-    if (!cpu::fits_tiles(tiles)) continue;
     AttentionForward vectors = tiles;
     vectors.out = tensors.zeros(tiles.out.shape, type());
     vectors.log_sum_exp = tensors.zeros(tiles.log_sum_exp.shape, DType::f32);
-    cpu::run_tiles(tiles, workspace);
-    cpu::run_vectors(vectors, workspace);
+    cpu::run(tiles, with_tiles);
+    cpu::run(vectors, without);
     EXPECT_LE(relative_error(tiles.out, vectors.out), GetParam().tolerance);
     EXPECT_LE(relative_error(tiles.log_sum_exp, vectors.log_sum_exp), f32_tolerance());
     const AttentionBackward gradient = gradient_of(tiles, tensors);
@@ -129,8 +127,8 @@ TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
     for (Tensor AttentionBackward::*result : gradients) {
       by_vectors.*result = tensors.zeros((gradient.*result).shape, type());
     }
-    cpu::run_tiles(gradient, workspace);
-    cpu::run_vectors(by_vectors, workspace);
+    cpu::run(gradient, with_tiles);
+    cpu::run(by_vectors, without);
     for (Tensor AttentionBackward::*result : gradients) {
       EXPECT_LE(relative_error(gradient.*result, by_vectors.*result), 2 * GetParam().tolerance);
     }

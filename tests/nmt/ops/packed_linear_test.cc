@@ -17,12 +17,12 @@ INSTANTIATE_TEST_SUITE_P(Cpu, PackedLinearTest, precisions, precision_name);
 
 /// Every number of rows in a block, outputs and inputs on both sides of a panel's, and more than one pass over inputs.
 TEST_P(PackedLinearTest, EqualsReference) {
-  struct Extents {
+  struct Sizes {
     std::int64_t rows, in, out;
   };
   for (const auto& [rows, in, out] :
-       {Extents{1, 1, 1}, Extents{2, 3, 5}, Extents{3, 16, 16}, Extents{4, 31, 63}, Extents{5, 64, 64},
-        Extents{7, 33, 67}, Extents{63, 64, 17}, Extents{131, 67, 257}, Extents{50, 2085, 99}, Extents{0, 8, 8}}) {
+       {Sizes{1, 1, 1}, Sizes{2, 3, 5}, Sizes{3, 16, 16}, Sizes{4, 31, 63}, Sizes{5, 64, 64}, Sizes{7, 33, 67},
+        Sizes{63, 64, 17}, Sizes{131, 67, 257}, Sizes{50, 2085, 99}, Sizes{0, 8, 8}}) {
     const Tensor weight = tensors.normal({out, in}, type());
     const auto packed = tested->pack(weight);
     LinearForward op{.x = tensors.normal({rows, in}, type()),

@@ -2,12 +2,11 @@
 
 #include <cmath>
 
-#include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/dropout_mask.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -78,11 +77,10 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
 }  // namespace
 
 void run(const AttentionForward& op, CpuContext& workspace) {
-  if (fits_tiles(op)) {
-    run_tiles(op, workspace);
-  } else {
-    run_vectors(op, workspace);
-  }
+#if defined(__AVX512BF16__)
+  if (fits_tiles(op, workspace)) return run_tiles(op, workspace);
+#endif
+  run_vectors(op, workspace);
 }
 
 void run_vectors(const AttentionForward& op, CpuContext& workspace) {
@@ -98,4 +96,4 @@ void run_vectors(const AttentionForward& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

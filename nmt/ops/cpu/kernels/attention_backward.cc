@@ -1,10 +1,9 @@
 #include "nmt/ops/attention.h"
-#include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/kernels/attention_kernels.h"
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/dropout_mask.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -119,11 +118,10 @@ void backward(const AttentionBackward& op, const Task& task) {
 }  // namespace
 
 void run(const AttentionBackward& op, CpuContext& workspace) {
-  if (fits_tiles(op)) {
-    run_tiles(op, workspace);
-  } else {
-    run_vectors(op, workspace);
-  }
+#if defined(__AVX512BF16__)
+  if (fits_tiles(op, workspace)) return run_tiles(op, workspace);
+#endif
+  run_vectors(op, workspace);
 }
 
 void run_vectors(const AttentionBackward& op, CpuContext& workspace) {
@@ -139,4 +137,4 @@ void run_vectors(const AttentionBackward& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

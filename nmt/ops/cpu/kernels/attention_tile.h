@@ -7,7 +7,7 @@
 #include "nmt/ops/cpu/kernels/small_product.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Rows [first, first + count) and one head's columns of a packed tensor.
 template <class View>
@@ -70,4 +70,4 @@ inline std::int64_t run_of_tasks(std::int64_t tasks, int heads, int threads) {
   return std::clamp<std::int64_t>(tasks / (8 * threads), 1, heads);
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

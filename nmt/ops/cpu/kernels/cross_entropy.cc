@@ -4,11 +4,12 @@
 #include <cmath>
 #include <numbers>
 
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
+#include "nmt/ops/cpu/indices.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -188,4 +189,4 @@ void run(const LogSoftmaxTopK& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

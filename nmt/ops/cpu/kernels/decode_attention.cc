@@ -3,11 +3,11 @@
 #include <type_traits>
 
 #include "nmt/ops/attention.h"
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -181,4 +181,4 @@ void run(const DecodeAttention& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

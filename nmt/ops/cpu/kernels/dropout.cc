@@ -1,10 +1,10 @@
 #include "nmt/ops/dropout.h"
 
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 void run(const Dropout& op, CpuContext& workspace) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
@@ -42,4 +42,4 @@ void run(const ResidualDropout& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

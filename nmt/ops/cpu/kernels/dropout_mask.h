@@ -1,6 +1,8 @@
 #pragma once
 
+#if defined(__AVX512F__)
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -8,7 +10,7 @@
 
 #include "nmt/core/random.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Which elements of one row dropout keeps, as masks: bit i of keep(first) is set where column first + i is kept. What
 /// is kept is to be multiplied by scale(). Two neighbouring columns share one hash, whose halves are compared with the
@@ -25,23 +27,8 @@ class DropoutRow {
   float scale() const { return scale_; }
 
   /// Columns [first, first + 32), whether the row has them or not; `first` is even.
-  std::uint32_t keep(std::int64_t first) const {
 #if defined(__AVX512F__) && defined(__AVX512BW__)
-    return keep_avx512(first);
-#else
-    return keep_basic(first);
-#endif
-  }
-
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw")
-  // All lanes by mask: g++ 12 warns of the unmasked intrinsic (GCC bug 105593).
-  template <int bits>
-  static __m512i shifted_right(__m512i x) {
-    return _mm512_maskz_srli_epi32(0xffff, x, bits);
-  }
-  /// keep() in about ten instructions, for kernels chosen at run time.
-  std::uint32_t keep_avx512(std::int64_t first) const {
+  std::uint32_t keep(std::int64_t first) const {  // in about ten instructions
     const __m512i column_keys =
         _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
                            _mm512_set1_epi32(static_cast<int>(DropoutKey::pair_factor)));  // a constant
@@ -54,10 +41,8 @@ class DropoutRow {
     x = _mm512_xor_si512(x, shifted_right<16>(x));
     return _mm512_cmpge_epu16_mask(x, _mm512_set1_epi16(static_cast<std::int16_t>(threshold_)));
   }
-#pragma GCC pop_options
-
-  /// keep() on any processor.
-  std::uint32_t keep_basic(std::int64_t first) const {
+#else
+  std::uint32_t keep(std::int64_t first) const {
     std::array<std::uint32_t, 16> hashes;
 #pragma omp simd
     for (std::uint32_t pair = 0; pair < 16; ++pair) {
@@ -70,8 +55,16 @@ class DropoutRow {
     }
     return mask;
   }
+#endif
 
  private:
+#if defined(__AVX512F__)
+  // All lanes by mask: g++ 12 warns of the unmasked intrinsic (GCC bug 105593).
+  template <int bits>
+  static __m512i shifted_right(__m512i x) {
+    return _mm512_maskz_srli_epi32(0xffff, x, bits);
+  }
+#endif
   static std::uint32_t first_key(std::int64_t first) {
     return static_cast<std::uint32_t>(first >> 1) * DropoutKey::pair_factor;
   }
@@ -100,4 +93,4 @@ inline void for_dropout_runs(const DropoutKey& key, std::int64_t row, std::int64
   }
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

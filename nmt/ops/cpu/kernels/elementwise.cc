@@ -1,19 +1,9 @@
 #include "nmt/ops/elementwise.h"
 
-#include "base/failure.h"
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
-
-void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound,
-                   std::int32_t absent) {
-  const auto* values = indices.as<std::int32_t>();
-  for (std::int64_t i = 0; i < indices.shape.elements(); ++i) {
-    if ((values[i] >= 0 && values[i] < bound) || values[i] == absent) continue;
-    fail("{}: {}[{}] is {}, 0 to {} is needed", op, field, i, values[i], bound - 1);
-  }
-}
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 void run(const Cast& op, CpuContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
@@ -49,4 +39,4 @@ void run(const Add& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -1,32 +1,16 @@
 #include "nmt/ops/embedding.h"
 
-#include <algorithm>
-
-#include "base/failure.h"
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
+#include "nmt/ops/cpu/indices.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
-
-namespace {
-
-std::int64_t largest_position(const EmbeddingForward& op) {
-  const auto* positions = op.positions.as<std::int32_t>();
-  std::int32_t largest = 0;
-  for (std::int64_t row = 0; row < op.ids.shape[0]; ++row) {
-    if (positions[row] < 0) fail("{}: positions[{}] is {}, at least 0 is needed", op.name, row, positions[row]);
-    largest = std::max(largest, positions[row]);
-  }
-  return largest;
-}
-
-}  // namespace
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 void run(const EmbeddingForward& op, CpuContext& workspace) {
   check_indices(op.name, "ids", op.ids, op.table.shape[0]);
   const std::int64_t rows = op.ids.shape[0], width = op.table.shape[1];
-  const float* sinusoids = workspace.sinusoids(largest_position(op) + 1, width);
+  const float* sinusoids = workspace.sinusoids(max_index(op.name, "positions", op.positions) + 1, width);
   const auto *ids = op.ids.as<std::int32_t>(), *positions = op.positions.as<std::int32_t>();
   with_float_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -67,4 +51,4 @@ void run(const EmbeddingBackward& op, CpuContext& workspace) {
   });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

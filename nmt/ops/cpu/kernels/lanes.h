@@ -13,7 +13,7 @@
 /// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same
 /// functions: load_lanes, store_lanes (BFloat16 is widened on loading, rounded on storing), + - * /, multiply_add,
 /// maximum, square_root, kept, only, sum_of_lanes, largest_lane.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Calls body(first, lanes) for each 16 of `count` elements; `lanes` is AllLanes, and FirstLanes for what is left over.
 template <class Body>
@@ -57,4 +57,4 @@ inline Vec16f power_of_two(Vec16f t) {
   return scaled_by_power(p, t);
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

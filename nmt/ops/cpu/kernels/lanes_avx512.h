@@ -8,7 +8,7 @@
 #include "nmt/core/dtype.h"
 
 /// lanes.h on processors with AVX-512.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t lane_count = 16;
 
@@ -133,4 +133,4 @@ inline float largest_lane(Vec16f x) {
   return _mm512_reduce_max_ps(x.values);
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

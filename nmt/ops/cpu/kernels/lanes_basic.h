@@ -10,7 +10,7 @@
 #include "nmt/core/dtype.h"
 
 /// lanes.h on processors without AVX-512: plain loops of sixteen, which g++ turns into what vectors there are.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t lane_count = 16;
 
@@ -113,4 +113,4 @@ inline float largest_lane(const Vec16f& x) {
   return *std::max_element(x.values.begin(), x.values.end());
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 
-#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -229,4 +229,4 @@ void run(const LayerNormBackward& op, CpuContext& workspace) {
   add_blocks(partial + width, blocks, 2 * width, op.dbias, op.accumulate_parameters);
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -1,13 +1,14 @@
-#include "nmt/ops/cpu/linear.h"
+#include "nmt/ops/linear.h"
 
 #include <algorithm>
 
-#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/packed_product.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
+#include "nmt/ops/cpu/products.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -52,7 +53,7 @@ void add_column_sums(const ConstTensor& dy, float* dbias, int threads) {
 }
 
 /// The product of LinearBackwardWeight by oneDNN.
-void multiply_weight(const LinearBackwardWeight& op, Products& products) {
+void multiply_weight(const LinearBackwardWeight& op, CpuContext& workspace) {
   ProductShape shape;
   shape.m = op.dweight.shape[0], shape.n = op.dweight.shape[1];
   shape.a_row = 1, shape.a_column = op.dy.row_stride;
@@ -60,13 +61,19 @@ void multiply_weight(const LinearBackwardWeight& op, Products& products) {
   shape.c_row = shape.n;
   shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = op.accumulate;
   shape.k = op.dy.shape[0], shape.varying = ProductShape::Varying::k;
-  products.run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
+  workspace.products().run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
 }
 
 constexpr std::int64_t streamed_bytes = 16 << 20;  // results that no cache would keep until they are read
 
-bool on_tiles(DType operands) {
-  return operands == DType::bf16 && amx_available();
+#if defined(__AVX512BF16__)
+constexpr bool has_packed_products = true;
+#else
+constexpr bool has_packed_products = false;
+#endif
+
+bool on_tiles(DType operands, const CpuContext& context) {
+  return operands == DType::bf16 && context.tiles();
 }
 
 AmxProduct product_to(const Tensor& result, std::int64_t k) {
@@ -98,17 +105,16 @@ void apply_gate(const LinearBackwardData& op, int threads) {
 
 }  // namespace
 
-std::unique_ptr<const PackedWeight> pack(const ConstTensor& weight, const CpuContext& workspace) {
-  if (instruction_set() == InstructionSet::basic) return nullptr;
-  auto packed = std::make_unique<PackedWeight>();
-  packed->shape = weight.shape, packed->dtype = weight.dtype;
-  packed->elements = on_tiles(weight.dtype) ? pack_transposed_b(weight, workspace.threads())
-                                            : pack_panels(weight, workspace.threads());
-  return packed;
+Buffer pack(const ConstTensor& weight, const CpuContext& context) {
+  if constexpr (has_packed_products) {
+    return on_tiles(weight.dtype, context) ? pack_transposed_b(weight, context.threads())
+                                           : pack_panels(weight, context.threads());
+  }
+  return {};
 }
 
-void run(const LinearForward& op, Products& products, CpuContext& workspace) {
-  if (on_tiles(op.x.dtype)) {
+void run(const LinearForward& op, CpuContext& workspace) {
+  if (has_packed_products && on_tiles(op.x.dtype, workspace)) {
     AmxProduct product = product_to(op.y, op.x.shape[1]);
     set_a(product, op.x);
     set_b(product, op.weight, true);
@@ -117,7 +123,7 @@ void run(const LinearForward& op, Products& products, CpuContext& workspace) {
     product.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
     return multiply(product, workspace);
   }
-  if (op.packed != nullptr) return multiply_by_panels(op, workspace);
+  if (has_packed_products && op.packed != nullptr) return multiply_by_panels(op, workspace);
   ProductShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
   shape.a_row = op.x.row_stride, shape.a_column = 1;
@@ -126,12 +132,12 @@ void run(const LinearForward& op, Products& products, CpuContext& workspace) {
   shape.operands = op.x.dtype, shape.result = op.y.dtype;
   shape.bias = static_cast<bool>(op.bias), shape.relu = op.activation == Activation::relu;
   for_row_ranges(op.x.shape[0], shape, [&](std::int64_t first) {
-    products.run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
+    workspace.products().run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
   });
 }
 
-void run(const LinearBackwardData& op, Products& products, CpuContext& workspace) {
-  if (on_tiles(op.dy.dtype) && (!op.gate || op.gate.dtype == DType::bf16)) {
+void run(const LinearBackwardData& op, CpuContext& workspace) {
+  if (has_packed_products && on_tiles(op.dy.dtype, workspace) && (!op.gate || op.gate.dtype == DType::bf16)) {
     AmxProduct product = product_to(op.dx, op.weight.shape[0]);
     set_a(product, op.dy);
     set_b(product, op.weight, false);
@@ -146,28 +152,28 @@ void run(const LinearBackwardData& op, Products& products, CpuContext& workspace
   shape.c_row = op.dx.row_stride;
   shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
   for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
-    products.run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
+    workspace.products().run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
   });
   if (!op.gate) return;
   const int threads = workspace.threads_for(op.dx.shape.elements());
   with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
 }
 
-void run(const LinearBackwardWeight& op, Products& products, CpuContext& workspace) {
+void run(const LinearBackwardWeight& op, CpuContext& workspace) {
   if (!op.accumulate && op.dy.shape[0] == 0) std::fill_n(op.dweight.as<float>(), op.dweight.shape.elements(), 0.0f);
   if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
-  if (on_tiles(op.dy.dtype)) {
+  if (has_packed_products && on_tiles(op.dy.dtype, workspace)) {
     AmxProduct product = product_to(op.dweight, op.dy.shape[0]);
     set_a(product, op.dy);
     set_b(product, op.x, false);
     product.accumulate = op.accumulate, product.stream = !op.accumulate;
     multiply_transposed(product, workspace);
   } else {
-    multiply_weight(op, products);
+    multiply_weight(op, workspace);
   }
   if (!op.dbias) return;
   const int threads = workspace.threads_for(op.dy.shape.elements());
   with_float_type(op.dy.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(op.dy, op.dbias.as<float>(), threads); });
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

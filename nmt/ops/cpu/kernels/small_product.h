@@ -5,7 +5,7 @@
 
 /// Products of tiles that fit the caches: C = A B or C += A B in f32, with B's and C's rows padded to whole vectors.
 /// Written with gcc's vector extension: one AVX-512 register, or as many narrower ones as the processor needs.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t lanes = 16;
 using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
@@ -121,4 +121,4 @@ inline void small_product(std::int64_t rows, std::int64_t columns, std::int64_t 
   if (j < width) product_stripe<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

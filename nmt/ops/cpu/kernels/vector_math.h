@@ -6,7 +6,7 @@
 #include "nmt/core/dtype.h"
 
 /// Scalars that gcc turns into vectors: every function here is branch-free and inlined into the loops of the kernels.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline float load(float value) {
   return value;
@@ -56,4 +56,4 @@ inline void with_float_type(DType type, Function&& function) {
   }
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 PanelOfA packed_panel(const char* at) {
   return {at, 64, step_bytes, tile_bytes};
@@ -58,4 +58,4 @@ void BlockMultiplier::complete() {
   _mm_sfence();  // after stores past the caches
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -4,7 +4,7 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_finish.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t block_bytes = 4096;     // 32 x 32 sums
 inline constexpr std::int64_t block_row_bytes = 128;  // one of its rows
@@ -65,4 +65,4 @@ class BlockMultiplier {
   std::int64_t blocks_, turn_ = 0;
 };
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -7,10 +7,7 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -168,6 +165,4 @@ void Finisher::general_rows(std::int64_t count) {
   }
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -5,7 +5,7 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Takes the sums of blocks of 32 x 32 to a product's result, a few rows at a time, while later blocks are multiplied.
 /// A block waits for two others first: its sums leave the tiles long after the instructions that store them.
@@ -49,4 +49,4 @@ class Finisher {
   std::int64_t c_row_bytes_;
 };
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -119,6 +116,4 @@ void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_
   }
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -9,8 +9,8 @@
 /// its last 16. A's tiles hold rows of 32 elements, B's pairs of k (amx.h). Each function here writes one step: `count`
 /// rows (columns) and `depth` elements of k, 32 or fewer; the rest is written as 0. So that memory is read along its
 /// rows, callers go over the panels of a step first where rows of memory lie across panels, over the steps of a panel
-/// elsewhere. All need instruction_set() of avx512 at least.
-namespace babelring::cpu {
+/// elsewhere.
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t panel_width = 32, tile_bytes = 1024, step_bytes = 2 * tile_bytes;
 
@@ -32,4 +32,4 @@ void pack_columns(const BFloat16* b, std::int64_t stride, std::int64_t count, st
 void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth,
                              char* step);
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

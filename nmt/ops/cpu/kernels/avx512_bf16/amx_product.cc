@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_block.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -135,4 +135,4 @@ void multiply(const AmxProduct& product, CpuContext& workspace) {
   Run(product, workspace)();
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -6,7 +6,7 @@
 #include "nmt/core/tensor.h"
 #include "nmt/ops/cpu/cpu_context.h"
 
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// C = A B or C += A B on the matrix tiles: bf16 operands, f32 sums in an order that depends on k alone, f32 or bf16
 /// result. On the way to it: v = sum + bias, relu(v), and with `gate` v times `factor` where gate is positive, else 0.
@@ -34,11 +34,11 @@ struct AmxProduct {
 /// All panels of the transpose of a contiguous bf16 [n, k], each over the whole of k (amx_pack.h), one after another.
 Buffer pack_transposed_b(const ConstTensor& b, int threads);
 
-/// Needs amx_available(). The result does not depend on the number of threads.
+/// Needs context.tiles(). The result does not depend on the number of threads.
 void multiply(const AmxProduct& product, CpuContext& workspace);
 
 /// The same with A transposed, B not, and an f32 result without bias, ReLU or gate: weight gradients, where k counts
 /// rows of a batch.
 void multiply_transposed(const AmxProduct& product, CpuContext& workspace);
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

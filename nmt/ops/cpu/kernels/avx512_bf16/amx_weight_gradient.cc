@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
-#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_block.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -158,6 +155,4 @@ void multiply_transposed(const AmxProduct& product, CpuContext& workspace) {
   Run(product, workspace)();
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

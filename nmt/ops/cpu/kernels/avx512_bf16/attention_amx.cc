@@ -2,10 +2,7 @@
 
 #include <limits>
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -178,6 +175,4 @@ void run_tiles(const AttentionForward& op, CpuContext& workspace) {
   for_tasks<Task>(op, at, workspace, prefetch, attend);
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -13,11 +13,8 @@
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/attention_pack.h"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
-
 /// What attention forward and backward in matrix tiles share.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 static_assert(largest_row == 2 * widest_tiled_head);
 
@@ -280,6 +277,4 @@ void for_tasks(const Op& op, const Scratch& at, CpuContext& workspace, void (*pr
   }
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

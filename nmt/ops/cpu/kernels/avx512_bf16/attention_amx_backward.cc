@@ -2,10 +2,7 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/attention_amx.h"
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -235,6 +232,4 @@ void run_tiles(const AttentionBackward& op, CpuContext& workspace) {
   for_tasks<Task>(op, at, workspace, prefetch, backward);
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -7,14 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "nmt/ops/cpu/amx.h"
-
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 
 /// Products of small matrices in tiles, and how to lay their factors out. A tile of bf16 is 1024 bytes: 16 rows of 32
 /// numbers, or of 16 pairs.
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t tile_rows = 16, tile_bytes = 1024, tile_depth = 32;
 
@@ -172,6 +169,4 @@ inline void pack_rows(const Rows& rows, std::int64_t padded_rows, std::int64_t r
   }
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

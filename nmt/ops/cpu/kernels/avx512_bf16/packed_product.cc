@@ -6,10 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
-
-namespace babelring::cpu {
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 namespace {
 
@@ -192,6 +189,4 @@ void multiply_by_panels(const LinearForward& op, const CpuContext& workspace) {
                             : multiply_all<F32Words>(product, rows, threads);
 }
 
-}  // namespace babelring::cpu
-
-#pragma GCC pop_options
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET

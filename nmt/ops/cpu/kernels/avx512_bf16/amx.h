@@ -1,30 +1,32 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 /// The processor's matrix tiles (Intel AMX): eight registers of 16 rows of 64 bytes, and
 /// C[16 x 16 f32] += A[16 x 32 bf16] B[32 x 16 bf16]. B lies in pairs of rows: its row r holds, for each column n, the
-/// elements (2 r, n) and (2 r + 1, n). bf16 numbers below 2^-126 count as 0. Linux on x86-64 only.
-namespace babelring::cpu {
+/// elements (2 r, n) and (2 r + 1, n). bf16 numbers below 2^-126 count as 0.
+namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// What kernels chosen at run time may use.
-enum class InstructionSet { basic, avx512, amx };
+/// The operand of ldtilecfg: palette 1, then each tile's bytes per row and rows. All eight tiles have 16 rows of 64
+/// bytes.
+struct TileShapes {
+  std::uint8_t palette = 1, start_row = 0;
+  std::array<std::uint8_t, 14> reserved{};
+  std::array<std::uint16_t, 16> row_bytes{64, 64, 64, 64, 64, 64, 64, 64};
+  std::array<std::uint8_t, 16> rows{16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileShapes) == 64);
 
-/// The best that processor and system allow: avx512 means F, BW, DQ, VL and BF16; amx is that with tiles and their bf16
-/// products, and Linux has granted this process the tiles. Environment BABELRING_CPU_ISA (avx2, avx512 or amx) lowers
-/// it, read at the first call. Throws Failure if it says anything else.
-InstructionSet instruction_set();
-
-inline bool amx_available() {
-  return instruction_set() == InstructionSet::amx;
-}
-
-/// All eight tiles with 16 rows of 64 bytes on the calling thread, zeroed, for the life of the object. Libraries set
-/// and release tiles for themselves, so one is made at the start of each parallel region. Needs amx_available().
+/// Configures and zeroes all tiles of the calling thread for the life of the object. Libraries configure and release
+/// tiles for themselves, so each parallel region begins with one. Needs KernelSet::amx.
 class TileConfiguration {
  public:
-  TileConfiguration();
-  ~TileConfiguration();
+  TileConfiguration() {
+    const TileShapes shapes;
+    asm volatile("ldtilecfg %0" : : "m"(shapes));
+  }
+  ~TileConfiguration() { asm volatile("tilerelease"); }
   TileConfiguration(const TileConfiguration&) = delete;
   TileConfiguration& operator=(const TileConfiguration&) = delete;
 };
@@ -57,4 +59,4 @@ inline void tile_multiply() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
 }
 
-}  // namespace babelring::cpu
+}  // namespace babelring::cpu::BABELRING_KERNEL_SET
