@@ -41,12 +41,12 @@ class Compute {
       : values_(compute ? compute.as<BFloat16>() : nullptr),
         aligned_(reinterpret_cast<std::uintptr_t>(values_) % (lane_count * sizeof(BFloat16)) == 0) {}
   template <class Which>
-  void store(std::int64_t i, Vec16f master, Which lanes) const {
+  void store(std::int64_t i, Vec16f master, Which mask) const {
     if (values_ == nullptr) return;
     if constexpr (std::is_same_v<Which, AllLanes>) {
       if (aligned_) return stream_lanes(values_ + i, master);
     }
-    store_lanes(values_ + i, master, lanes);
+    store_lanes(values_ + i, master, mask);
   }
 
  private:
@@ -80,7 +80,7 @@ float clip_factor(const AdamUpdate& op) {
   return AdamUpdate::clip_factor(SquaredNorm::norm(sums), op.clip_norm);
 }
 
-/// Sums of squares of the blocks of `count` values that value(i, lanes) gives, each asked for once.
+/// Sums of squares of the blocks of `count` values that value(i, mask) gives, each asked for once.
 template <class Value>
 void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, Value&& value) {
   constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
@@ -88,8 +88,8 @@ void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, 
     double sum = 0;
     for (std::int64_t first = 0; first < elements; first += run_elements) {
       Vec16f squares = broadcast(0);
-      for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto lanes) {
-        const Vec16f some = value(begin + first + i, lanes);
+      for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto mask) {
+        const Vec16f some = value(begin + first + i, mask);
         squares = multiply_add(some, some, squares);
       });
       sum += static_cast<double>(sum_of_lanes(squares));
@@ -110,17 +110,17 @@ void run(const AdamUpdate& op, CpuContext& workspace) {
   const auto update = [&](std::int64_t begin, std::int64_t count, std::int32_t treatment) {
     if (treatment == AdamUpdate::frozen) return;
     const Vec16f keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);
-    for_lanes(count, [&](std::int64_t place, auto lanes) {
+    for_lanes(count, [&](std::int64_t place, auto mask) {
       const std::int64_t i = begin + place;
-      const Vec16f g = load_lanes(gradient + i, lanes) * step.scale;
-      const Vec16f m = multiply_add(load_lanes(first + i, lanes), step.beta1, g * step.rest1);
-      const Vec16f v = multiply_add(load_lanes(second + i, lanes), step.beta2, g * g * step.rest2);
-      store_lanes(first + i, m, lanes);
-      store_lanes(second + i, v, lanes);
+      const Vec16f g = load_lanes(gradient + i, mask) * step.scale;
+      const Vec16f m = multiply_add(load_lanes(first + i, mask), step.beta1, g * step.rest1);
+      const Vec16f v = multiply_add(load_lanes(second + i, mask), step.beta2, g * g * step.rest2);
+      store_lanes(first + i, m, mask);
+      store_lanes(second + i, v, mask);
       const Vec16f direction = m / (square_root(v * step.v_correction) + step.eps);
-      const Vec16f master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * keep);
-      store_lanes(masters + i, master, lanes);
-      compute.store(i, master, lanes);
+      const Vec16f master = multiply_add(direction, step.rate, load_lanes(masters + i, mask) * keep);
+      store_lanes(masters + i, master, mask);
+      compute.store(i, master, mask);
     });
   };
   for_blocks(op.master.shape.elements(), workspace,
@@ -130,17 +130,17 @@ void run(const AdamUpdate& op, CpuContext& workspace) {
 void run(const SquaredNorm& op, CpuContext& workspace) {
   const auto* x = op.x.as<float>();
   find_norms(op.x.shape.elements(), workspace, op.sums,
-             [x](std::int64_t i, auto lanes) { return load_lanes(x + i, lanes); });
+             [x](std::int64_t i, auto mask) { return load_lanes(x + i, mask); });
 }
 
 void run(const SumWithNorm& op, CpuContext& workspace) {
   std::vector<const float*> parts;
   for (const ConstTensor& part : op.parts) parts.push_back(part.as<float>());
   auto* sums = op.sum.as<float>();
-  find_norms(op.sum.shape.elements(), workspace, op.norms, [&parts, sums](std::int64_t i, auto lanes) {
-    Vec16f sum = load_lanes(parts[0] + i, lanes);
-    for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + load_lanes(parts[part] + i, lanes);
-    store_lanes(sums + i, sum, lanes);
+  find_norms(op.sum.shape.elements(), workspace, op.norms, [&parts, sums](std::int64_t i, auto mask) {
+    Vec16f sum = load_lanes(parts[0] + i, mask);
+    for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + load_lanes(parts[part] + i, mask);
+    store_lanes(sums + i, sum, mask);
     return sum;
   });
 }

@@ -61,15 +61,17 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
   key.key = derive_seed(op.key.key, static_cast<std::uint64_t>(head));
   for (std::int64_t first = 0; first < queries; first += query_block) {
     const std::int64_t count = std::min(query_block, queries - first), row = q_at[0] + first;
-    const std::int64_t reach = op.causal ? std::min(keys, first + count) : keys;  // keys any query of the block sees
+    const std::int64_t visible_end =
+        op.causal ? std::min(keys, first + count) : keys;  // keys any query of the block sees
     load_tile<T>({op.q, row, count, head, width}, query_tile);
-    small_product(count, reach, width, {query_tile, stride, 1}, transposed, key_stride, scores, key_stride, false);
+    small_product(count, visible_end, width, {query_tile, stride, 1}, transposed, key_stride, scores, key_stride,
+                  false);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t visible = op.causal ? std::min(keys, first + i + 1) : keys;
       op.log_sum_exp.as<float>()[(row + i) * op.heads + head] =
-          visible == 0 ? -INFINITY : softmax_row(scores + i * key_stride, visible, reach, op.scale, key, row + i);
+          visible == 0 ? -INFINITY : softmax_row(scores + i * key_stride, visible, visible_end, op.scale, key, row + i);
     }
-    small_product(count, width, reach, {scores, key_stride, 1}, values, stride, out, stride, false);
+    small_product(count, width, visible_end, {scores, key_stride, 1}, values, stride, out, stride, false);
     store_tile<T>(out, 1, {op.out, row, count, head, width});
   }
 }

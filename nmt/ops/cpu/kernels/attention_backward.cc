@@ -53,7 +53,7 @@ struct Task {
 
 /// One query's probabilities p from its scores, their dropped-out form, and ds = p * (dp * mask - dot(dout, out)).
 void differentiate_row(const AttentionBackward& op, const Task& task, std::int64_t i, std::int64_t row,
-                       std::int64_t visible, std::int64_t reach) {
+                       std::int64_t visible, std::int64_t visible_end) {
   const Scratch& at = task.at;
   float* __restrict scores = task.memory + at.scores + i * task.key_stride;
   float* __restrict dropped = task.memory + at.dropped + i * task.key_stride;
@@ -71,8 +71,8 @@ void differentiate_row(const AttentionBackward& op, const Task& task, std::int64
       dscores[first + j] = p * (dscores[first + j] * factors[j] - dot);
     }
   });
-  std::fill(dropped + visible, dropped + reach, 0.0f);
-  std::fill(dscores + visible, dscores + reach, 0.0f);
+  std::fill(dropped + visible, dropped + visible_end, 0.0f);
+  std::fill(dscores + visible, dscores + visible_end, 0.0f);
 }
 
 template <class T>
@@ -81,22 +81,22 @@ void query_block_backward(const AttentionBackward& op, const Task& task, std::in
   float* memory = task.memory;
   const std::int64_t stride = task.stride, key_stride = task.key_stride, width = task.width;
   const std::int64_t count = std::min(query_block, task.queries - first), row = task.first_query + first;
-  const std::int64_t reach = op.causal ? std::min(task.keys, first + count) : task.keys;
+  const std::int64_t visible_end = op.causal ? std::min(task.keys, first + count) : task.keys;
   float *queries = memory + at.queries, *dout = memory + at.dout, *scores = memory + at.scores;
   float *dscores = memory + at.dscores, *dropped = memory + at.dropped, *dq = memory + at.dq;
   load_tile<T>({op.q, row, count, task.head, width}, queries);
   load_tile<T>({op.dout, row, count, task.head, width}, dout);
   load_tile<T>({op.out, row, count, task.head, width}, memory + at.out);
-  small_product(count, reach, width, {queries, stride, 1}, memory + at.keys_transposed, key_stride, scores, key_stride,
-                false);
-  small_product(count, reach, width, {dout, stride, 1}, memory + at.values_transposed, key_stride, dscores, key_stride,
-                false);
+  small_product(count, visible_end, width, {queries, stride, 1}, memory + at.keys_transposed, key_stride, scores,
+                key_stride, false);
+  small_product(count, visible_end, width, {dout, stride, 1}, memory + at.values_transposed, key_stride, dscores,
+                key_stride, false);
   for (std::int64_t i = 0; i < count; ++i) {
-    differentiate_row(op, task, i, row + i, op.causal ? std::min(task.keys, first + i + 1) : task.keys, reach);
+    differentiate_row(op, task, i, row + i, op.causal ? std::min(task.keys, first + i + 1) : task.keys, visible_end);
   }
-  small_product(reach, width, count, {dropped, 1, key_stride}, dout, stride, memory + at.dv, stride, true);
-  small_product(reach, width, count, {dscores, 1, key_stride}, queries, stride, memory + at.dk, stride, true);
-  small_product(count, width, reach, {dscores, key_stride, 1}, memory + at.keys, stride, dq, stride, false);
+  small_product(visible_end, width, count, {dropped, 1, key_stride}, dout, stride, memory + at.dv, stride, true);
+  small_product(visible_end, width, count, {dscores, 1, key_stride}, queries, stride, memory + at.dk, stride, true);
+  small_product(count, width, visible_end, {dscores, key_stride, 1}, memory + at.keys, stride, dq, stride, false);
   store_tile<T>(dq, op.scale, {op.dq, row, count, task.head, width});
 }
 

@@ -39,8 +39,8 @@ double sum_of_exponentials(const T* x, std::int64_t width, float largest) {
   double sum = 0;
   for_blocks(width, [&](std::int64_t first, std::int64_t end) {
     Vec16f total = broadcast(0);
-    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
-      total = total + only(lanes, exponent.power(load_lanes(x + first + i, lanes)));
+    for_lanes(end - first, [&](std::int64_t i, auto mask) {
+      total = total + select(mask, exponent.power(load_lanes(x + first + i, mask)));
     });
     sum += static_cast<double>(sum_of_lanes(total));
   });
@@ -55,9 +55,9 @@ RowSums sums_of_row(const T* x, std::int64_t width) {
   Vec16f largest = nothing;
   for_blocks(width, [&](std::int64_t first, std::int64_t end) {
     Vec16f total = broadcast(0);
-    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
-      const Vec16f value = load_lanes(x + first + i, lanes);
-      largest = maximum(only(lanes, value, nothing), largest);
+    for_lanes(end - first, [&](std::int64_t i, auto mask) {
+      const Vec16f value = load_lanes(x + first + i, mask);
+      largest = maximum(select(mask, value, nothing), largest);
       total = total + value;
     });
     sums.elements += static_cast<double>(sum_of_lanes(total));
@@ -72,10 +72,10 @@ template <class T>
 void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, float to_p, float share) {
   const Exponent exponent(largest);
   const Vec16f factor = broadcast(to_p), less = broadcast(-share);
-  for_lanes(width, [&](std::int64_t i, auto lanes) {
+  for_lanes(width, [&](std::int64_t i, auto mask) {
     __builtin_prefetch(x + width + i, 1, 2);  // the next row
-    const Vec16f power = exponent.power(load_lanes(x + i, lanes));
-    store_lanes(gradient + i, multiply_add(power, factor, less), lanes);
+    const Vec16f power = exponent.power(load_lanes(x + i, mask));
+    store_lanes(gradient + i, multiply_add(power, factor, less), mask);
   });
 }
 
@@ -159,8 +159,8 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
   for (std::int64_t first = 0; first < width; first += block) {
     const std::int64_t end = std::min(width, first + block);
     Vec16f largest = nothing;
-    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
-      largest = maximum(only(lanes, load_lanes(x + first + i, lanes), nothing), largest);
+    for_lanes(end - first, [&](std::int64_t i, auto mask) {
+      largest = maximum(select(mask, load_lanes(x + first + i, mask), nothing), largest);
     });
     if (best.full() && !(largest_lane(largest) > best.least())) continue;
     for (std::int64_t i = first; i < end; ++i) best.offer(load(x[i]), i);

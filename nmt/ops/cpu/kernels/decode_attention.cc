@@ -120,14 +120,14 @@ float exponentiate(float* p, std::int64_t count, float scale) {
   constexpr float log2_e = 1.44269504f;
   const Vec16f to_powers = broadcast(scale * log2_e);
   Vec16f largest = broadcast(-INFINITY), total = broadcast(0);
-  for_lanes(count, [&](std::int64_t j, auto lanes) {
-    largest = maximum(largest, only(lanes, load_lanes(p + j, lanes) * to_powers, broadcast(-INFINITY)));
+  for_lanes(count, [&](std::int64_t j, auto mask) {
+    largest = maximum(largest, select(mask, load_lanes(p + j, mask) * to_powers, broadcast(-INFINITY)));
   });
   largest = broadcast(largest_lane(largest));
-  for_lanes(count, [&](std::int64_t j, auto lanes) {
-    const Vec16f power = power_of_two(load_lanes(p + j, lanes) * to_powers - largest);
-    total = total + only(lanes, power);
-    store_lanes(p + j, power, lanes);
+  for_lanes(count, [&](std::int64_t j, auto mask) {
+    const Vec16f power = power_of_two(load_lanes(p + j, mask) * to_powers - largest);
+    total = total + select(mask, power);
+    store_lanes(p + j, power, mask);
   });
   return sum_of_lanes(total);
 }

@@ -14,10 +14,10 @@ void run(const Dropout& op, CpuContext& workspace) {
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* x = op.x.as<T>() + row * op.x.row_stride;
       T* y = op.y.as<T>() + row * op.y.row_stride;
-      const DropoutRow mask(op.key, row);
-      const Vec16f scale = broadcast(mask.scale());
-      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        store_lanes(y + i, kept(keep, load_lanes(x + i, lanes) * scale), lanes);
+      const DropoutRow dropout(op.key, row);
+      const Vec16f scale = broadcast(dropout.scale());
+      for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
+        store_lanes(y + i, select(keep, load_lanes(x + i, mask) * scale), mask);
       });
     }
   });
@@ -32,11 +32,11 @@ void run(const ResidualDropout& op, CpuContext& workspace) {
       const T* residual = op.residual.as<T>() + row * width;
       const T* branch = op.branch.as<T>() + row * width;
       T* y = op.y.as<T>() + row * width;
-      const DropoutRow mask(op.key, row);
-      const Vec16f scale = broadcast(mask.scale());
-      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Vec16f added = kept(keep, load_lanes(branch + i, lanes));
-        store_lanes(y + i, multiply_add(added, scale, load_lanes(residual + i, lanes)), lanes);
+      const DropoutRow dropout(op.key, row);
+      const Vec16f scale = broadcast(dropout.scale());
+      for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
+        const Vec16f added = select(keep, load_lanes(branch + i, mask));
+        store_lanes(y + i, multiply_add(added, scale, load_lanes(residual + i, mask)), mask);
       });
     }
   });

@@ -79,15 +79,15 @@ template <class Body>
 inline void for_dropout_runs(const DropoutKey& key, std::int64_t row, std::int64_t columns, Body&& body) {
   constexpr std::int64_t run_columns = 256;
   std::array<float, run_columns> factors;
-  const DropoutRow mask(key, row);
+  const DropoutRow dropout(key, row);
   factors.fill(1.0f);
   for (std::int64_t first = 0; first < columns; first += run_columns) {
     const std::int64_t count = std::min(run_columns, columns - first);
-    for (std::int64_t part = 0; mask.drops() && part < count; part += DropoutRow::mask_columns) {
-      const std::uint32_t keep = mask.keep(first + part);
+    for (std::int64_t part = 0; dropout.drops() && part < count; part += DropoutRow::mask_columns) {
+      const std::uint32_t keep = dropout.keep(first + part);
       float* to = factors.data() + part;
 #pragma omp simd
-      for (std::uint32_t i = 0; i < 32; ++i) to[i] = (keep >> i & 1U) != 0 ? mask.scale() : 0.0f;
+      for (std::uint32_t i = 0; i < 32; ++i) to[i] = (keep >> i & 1U) != 0 ? dropout.scale() : 0.0f;
     }
     body(first, count, factors.data());
   }

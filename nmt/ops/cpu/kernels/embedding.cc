@@ -19,11 +19,11 @@ void run(const EmbeddingForward& op, CpuContext& workspace) {
       const T* entry = op.table.as<T>() + ids[row] * width;
       const float* sinusoid = sinusoids + positions[row] * width;
       T* y = op.y.as<T>() + row * width;
-      const DropoutRow mask(op.key, row);
-      const Vec16f scale = broadcast(op.scale), factor = broadcast(mask.scale());
-      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Vec16f sum = multiply_add(load_lanes(entry + i, lanes), scale, load_lanes(sinusoid + i, lanes));
-        store_lanes(y + i, kept(keep, sum * factor), lanes);
+      const DropoutRow dropout(op.key, row);
+      const Vec16f scale = broadcast(op.scale), factor = broadcast(dropout.scale());
+      for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
+        const Vec16f sum = multiply_add(load_lanes(entry + i, mask), scale, load_lanes(sinusoid + i, mask));
+        store_lanes(y + i, select(keep, sum * factor), mask);
       });
     }
   });
@@ -41,11 +41,11 @@ void run(const EmbeddingBackward& op, CpuContext& workspace) {
       if (ids[row] % omp_get_num_threads() != omp_get_thread_num()) continue;
       const T* dy = op.dy.as<T>() + row * width;
       float* entry = op.dtable.as<float>() + ids[row] * width;
-      const DropoutRow mask(op.key, row);
-      const Vec16f factor = broadcast(op.scale * mask.scale());
-      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
-        const Vec16f d = kept(keep, load_lanes(dy + i, lanes));
-        store_lanes(entry + i, multiply_add(d, factor, load_lanes(entry + i, lanes)), lanes);
+      const DropoutRow dropout(op.key, row);
+      const Vec16f factor = broadcast(op.scale * dropout.scale());
+      for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
+        const Vec16f d = select(keep, load_lanes(dy + i, mask));
+        store_lanes(entry + i, multiply_add(d, factor, load_lanes(entry + i, mask)), mask);
       });
     }
   });

@@ -12,10 +12,10 @@
 /// Sixteen floats at a time, for kernels that go along rows: `Vec16f` is one AVX-512 register where the room is
 /// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same
 /// functions: load_lanes, store_lanes (BFloat16 is widened on loading, rounded on storing), + - * /, multiply_add,
-/// maximum, square_root, kept, only, sum_of_lanes, largest_lane.
+/// maximum, square_root, select, sum_of_lanes, largest_lane.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// Calls body(first, lanes) for each 16 of `count` elements; `lanes` is AllLanes, and FirstLanes for what is left over.
+/// Calls body(first, lanes) for each 16 of `count` elements; `mask` is AllLanes, and FirstLanes for what is left over.
 template <class Body>
 [[gnu::always_inline]] inline void for_lanes(std::int64_t count, Body&& body) {
   std::int64_t first = 0;
@@ -28,7 +28,7 @@ template <class Body>
 [[gnu::always_inline]] inline void for_dropped_lanes(const DropoutRow& row, std::int64_t count, Body&& body) {
   constexpr std::uint32_t all = 0xffffU;
   if (!row.drops()) {
-    for_lanes(count, [&](std::int64_t first, auto lanes) { body(first, lanes, all); });
+    for_lanes(count, [&](std::int64_t first, auto mask) { body(first, mask, all); });
     return;
   }
   std::int64_t first = 0;
@@ -39,8 +39,8 @@ template <class Body>
   }
   if (first == count) return;
   std::uint32_t keep = row.keep(first);
-  for_lanes(count - first, [&](std::int64_t part, auto lanes) {
-    body(first + part, lanes, keep & all);
+  for_lanes(count - first, [&](std::int64_t part, auto mask) {
+    body(first + part, mask, keep & all);
     keep >>= lane_count;
   });
 }

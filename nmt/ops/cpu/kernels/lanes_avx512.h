@@ -19,8 +19,8 @@ struct Vec16f {
 /// Which lanes are loaded or stored: all, or the first few; the others are loaded as 0.
 struct AllLanes {};
 struct FirstLanes {
-  explicit FirstLanes(std::int64_t count) : mask(static_cast<__mmask16>((1U << count) - 1)) {}
-  __mmask16 mask;
+  explicit FirstLanes(std::int64_t count) : bits(static_cast<__mmask16>((1U << count) - 1)) {}
+  __mmask16 bits;
 };
 
 inline Vec16f broadcast(float value) {
@@ -30,8 +30,8 @@ inline Vec16f broadcast(float value) {
 inline Vec16f load_lanes(const float* from, AllLanes) {
   return {_mm512_loadu_ps(from)};
 }
-inline Vec16f load_lanes(const float* from, FirstLanes lanes) {
-  return {_mm512_maskz_loadu_ps(lanes.mask, from)};
+inline Vec16f load_lanes(const float* from, FirstLanes mask) {
+  return {_mm512_maskz_loadu_ps(mask.bits, from)};
 }
 inline Vec16f widened(__m256i bits) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
@@ -39,8 +39,8 @@ inline Vec16f widened(__m256i bits) {
 inline Vec16f load_lanes(const BFloat16* from, AllLanes) {
   return widened(_mm256_loadu_si256(static_cast<const __m256i_u*>(static_cast<const void*>(from))));
 }
-inline Vec16f load_lanes(const BFloat16* from, FirstLanes lanes) {
-  return widened(_mm256_maskz_loadu_epi16(lanes.mask, from));
+inline Vec16f load_lanes(const BFloat16* from, FirstLanes mask) {
+  return widened(_mm256_maskz_loadu_epi16(mask.bits, from));
 }
 
 /// To nearest, ties to even; NaN stays NaN.
@@ -68,14 +68,14 @@ inline Vec16f as_stored(Vec16f x) {
 inline void store_lanes(float* to, Vec16f x, AllLanes) {
   _mm512_storeu_ps(to, x.values);
 }
-inline void store_lanes(float* to, Vec16f x, FirstLanes lanes) {
-  _mm512_mask_storeu_ps(to, lanes.mask, x.values);
+inline void store_lanes(float* to, Vec16f x, FirstLanes mask) {
+  _mm512_mask_storeu_ps(to, mask.bits, x.values);
 }
 inline void store_lanes(BFloat16* to, Vec16f x, AllLanes) {
   _mm256_storeu_si256(static_cast<__m256i_u*>(static_cast<void*>(to)), narrowed(x));
 }
-inline void store_lanes(BFloat16* to, Vec16f x, FirstLanes lanes) {
-  _mm256_mask_storeu_epi16(to, lanes.mask, narrowed(x));
+inline void store_lanes(BFloat16* to, Vec16f x, FirstLanes mask) {
+  _mm256_mask_storeu_epi16(to, mask.bits, narrowed(x));
 }
 
 /// A full store past the caches, for what is not read again soon; `to` is aligned to its 16 elements.
@@ -108,15 +108,15 @@ inline Vec16f square_root(Vec16f x) {
   return {_mm512_maskz_sqrt_ps(0xffff, x.values)};
 }
 /// x in the lanes whose bit of the lower 16 is set, 0 in the others.
-inline Vec16f kept(std::uint32_t lanes, Vec16f x) {
-  return {_mm512_maskz_mov_ps(static_cast<__mmask16>(lanes), x.values)};
+inline Vec16f select(std::uint32_t mask, Vec16f x) {
+  return {_mm512_maskz_mov_ps(static_cast<__mmask16>(mask), x.values)};
 }
 /// x in the lanes that are loaded, `otherwise` in the others.
-inline Vec16f only(AllLanes, Vec16f x, Vec16f = broadcast(0)) {
+inline Vec16f select(AllLanes, Vec16f x, Vec16f = broadcast(0)) {
   return x;
 }
-inline Vec16f only(FirstLanes lanes, Vec16f x, Vec16f otherwise = broadcast(0)) {
-  return {_mm512_mask_mov_ps(otherwise.values, lanes.mask, x.values)};
+inline Vec16f select(FirstLanes mask, Vec16f x, Vec16f otherwise = broadcast(0)) {
+  return {_mm512_mask_mov_ps(otherwise.values, mask.bits, x.values)};
 }
 /// t - floor(t); 0 for an infinite t.
 inline Vec16f above_floor(Vec16f t) {

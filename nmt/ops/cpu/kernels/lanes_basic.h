@@ -23,7 +23,7 @@ struct AllLanes {
   static constexpr std::size_t count = 16;
 };
 struct FirstLanes {
-  explicit FirstLanes(std::int64_t lanes) : count(static_cast<std::size_t>(lanes)) {}
+  explicit FirstLanes(std::int64_t first_lanes) : count(static_cast<std::size_t>(first_lanes)) {}
   std::size_t count;
 };
 
@@ -39,9 +39,9 @@ inline Vec16f broadcast(float value) {
 }
 
 template <class T, class Which>
-inline Vec16f load_lanes(const T* from, Which lanes) {
+inline Vec16f load_lanes(const T* from, Which mask) {
   Vec16f result{};
-  for (std::size_t i = 0; i < lanes.count; ++i) result.values[i] = static_cast<float>(from[i]);
+  for (std::size_t i = 0; i < mask.count; ++i) result.values[i] = static_cast<float>(from[i]);
   return result;
 }
 /// What a store as T leaves of x.
@@ -51,8 +51,8 @@ inline Vec16f as_stored(const Vec16f& x) {
 }
 /// BFloat16: to nearest, ties to even; NaN stays NaN.
 template <class T, class Which>
-inline void store_lanes(T* to, const Vec16f& x, Which lanes) {
-  for (std::size_t i = 0; i < lanes.count; ++i) to[i] = T(x.values[i]);
+inline void store_lanes(T* to, const Vec16f& x, Which mask) {
+  for (std::size_t i = 0; i < mask.count; ++i) to[i] = T(x.values[i]);
 }
 
 /// A full store of what is not read again soon; `to` is aligned to its 16 elements.
@@ -84,13 +84,13 @@ inline Vec16f square_root(const Vec16f& x) {
   return each_lane([&](std::size_t i) { return std::sqrt(x.values[i]); });
 }
 /// x in the lanes whose bit of the lower 16 is set, 0 in the others.
-inline Vec16f kept(std::uint32_t lanes, const Vec16f& x) {
-  return each_lane([&](std::size_t i) { return (lanes >> i & 1U) != 0 ? x.values[i] : 0.0f; });
+inline Vec16f select(std::uint32_t mask, const Vec16f& x) {
+  return each_lane([&](std::size_t i) { return (mask >> i & 1U) != 0 ? x.values[i] : 0.0f; });
 }
 /// x in the lanes that are loaded, `otherwise` in the others.
 template <class Which>
-inline Vec16f only(Which lanes, const Vec16f& x, const Vec16f& otherwise = {}) {
-  return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : otherwise.values[i]; });
+inline Vec16f select(Which mask, const Vec16f& x, const Vec16f& otherwise = {}) {
+  return each_lane([&](std::size_t i) { return i < mask.count ? x.values[i] : otherwise.values[i]; });
 }
 /// t - floor(t); 0 for an infinite t.
 inline Vec16f above_floor(const Vec16f& t) {

@@ -43,19 +43,19 @@ void normalize(const Op& op, const Group& group) {
     means[r] = group.sums[r] / static_cast<float>(width);
     const Vec16f mean = broadcast(means[r]);
     Vec16f squares = broadcast(0);
-    for_lanes(width, [&](std::int64_t i, auto lanes) {
-      const Vec16f apart = only(lanes, load_lanes(group.x + r * width + i, lanes) - mean);
-      squares = multiply_add(apart, apart, squares);
+    for_lanes(width, [&](std::int64_t i, auto mask) {
+      const Vec16f deviation = select(mask, load_lanes(group.x + r * width + i, mask) - mean);
+      squares = multiply_add(deviation, deviation, squares);
     });
     rstds[r] = 1 / std::sqrt(sum_of_lanes(squares) / static_cast<float>(width) + op.eps);
   }
   for (std::int64_t r = 0; r < group.count; ++r) {
     const Vec16f mean = broadcast(means[r]), rstd = broadcast(rstds[r]);
     T* y = op.y.template as<T>() + (group.row + r) * width;
-    for_lanes(width, [&](std::int64_t i, auto lanes) {
+    for_lanes(width, [&](std::int64_t i, auto mask) {
       prefetch_next_group(y + i, width);
-      const Vec16f n = (load_lanes(group.x + r * width + i, lanes) - mean) * rstd;
-      store_lanes(y + i, multiply_add(n, load_lanes(gain + i, lanes), load_lanes(bias + i, lanes)), lanes);
+      const Vec16f n = (load_lanes(group.x + r * width + i, mask) - mean) * rstd;
+      store_lanes(y + i, multiply_add(n, load_lanes(gain + i, mask), load_lanes(bias + i, mask)), mask);
     });
   }
 }
@@ -93,19 +93,19 @@ void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& 
     mean[r] = broadcast(op.mean.as<float>()[row + r]), rstd[r] = broadcast(op.rstd.as<float>()[row + r]);
     sums[r] = projections[r] = broadcast(0);
   }
-  for_lanes(width, [&](std::int64_t i, auto lanes) {
-    const Vec16f factor = load_lanes(gain + i, lanes);
-    Vec16f gain_sum = load_lanes(dgain + i, lanes), bias_sum = load_lanes(dbias + i, lanes);
+  for_lanes(width, [&](std::int64_t i, auto mask) {
+    const Vec16f factor = load_lanes(gain + i, mask);
+    Vec16f gain_sum = load_lanes(dgain + i, mask), bias_sum = load_lanes(dbias + i, mask);
     for (std::int64_t r = 0; r < count; ++r) {
-      const Vec16f d = load_lanes(group.dy + r * width + i, lanes), g = d * factor;
-      const Vec16f n = (load_lanes(group.x + r * width + i, lanes) - mean[r]) * rstd[r];
+      const Vec16f d = load_lanes(group.dy + r * width + i, mask), g = d * factor;
+      const Vec16f n = (load_lanes(group.x + r * width + i, mask) - mean[r]) * rstd[r];
       sums[r] = sums[r] + g;
       projections[r] = multiply_add(g, n, projections[r]);
       gain_sum = multiply_add(d, n, gain_sum);
       bias_sum = bias_sum + d;
     }
-    store_lanes(dgain + i, gain_sum, lanes);
-    store_lanes(dbias + i, bias_sum, lanes);
+    store_lanes(dgain + i, gain_sum, mask);
+    store_lanes(dbias + i, bias_sum, mask);
   });
   for (std::int64_t r = 0; r < count; ++r) {
     group.mean_g[r] = sum_of_lanes(sums[r]) / static_cast<float>(width);
@@ -120,26 +120,26 @@ void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGrou
   const float* gain = op.gain.as<float>();
   const Vec16f mean = broadcast(op.mean.as<float>()[row]), rstd = broadcast(op.rstd.as<float>()[row]);
   const Vec16f mean_g = broadcast(group.mean_g[r]), slope = broadcast(-group.mean_gn[r] * op.rstd.as<float>()[row]);
-  const auto dx_lanes = [&](std::int64_t i, auto lanes) {
+  const auto dx_lanes = [&](std::int64_t i, auto mask) {
     prefetch_next_group(group.dy + at + i, width);
     prefetch_next_group(group.x + at + i, width);
-    const Vec16f g = load_lanes(group.dy + at + i, lanes) * load_lanes(gain + i, lanes);
-    const Vec16f apart = load_lanes(group.x + at + i, lanes) - mean;
-    const Vec16f d = multiply_add(apart, slope, g - mean_g) * rstd;
-    const Vec16f sum = op.accumulate ? d + load_lanes(group.dx + at + i, lanes) : d;
-    store_lanes(group.dx + at + i, sum, lanes);
+    const Vec16f g = load_lanes(group.dy + at + i, mask) * load_lanes(gain + i, mask);
+    const Vec16f deviation = load_lanes(group.x + at + i, mask) - mean;
+    const Vec16f d = multiply_add(deviation, slope, g - mean_g) * rstd;
+    const Vec16f sum = op.accumulate ? d + load_lanes(group.dx + at + i, mask) : d;
+    store_lanes(group.dx + at + i, sum, mask);
     return sum;
   };
   if (group.dbranch == nullptr) {
-    for_lanes(width, [&](std::int64_t i, auto lanes) { dx_lanes(i, lanes); });
+    for_lanes(width, [&](std::int64_t i, auto mask) { dx_lanes(i, mask); });
     return;
   }
-  const DropoutRow mask(op.key, row);
-  const Vec16f factor = broadcast(mask.scale());
-  for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+  const DropoutRow dropout(op.key, row);
+  const Vec16f factor = broadcast(dropout.scale());
+  for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
     prefetch_next_group(group.dbranch + at + i, width);
-    const Vec16f dx = as_stored<T>(dx_lanes(i, lanes));
-    store_lanes(group.dbranch + at + i, kept(keep, dx * factor), lanes);
+    const Vec16f dx = as_stored<T>(dx_lanes(i, mask));
+    store_lanes(group.dbranch + at + i, select(keep, dx * factor), mask);
   });
 }
 
@@ -158,10 +158,10 @@ void backward_group(const LayerNormBackward& op, std::int64_t row, float* dgain,
 /// sum = or += `blocks` partial sums, `stride` apart, in their order.
 void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum, bool accumulate) {
   float* to = sum.as<float>();
-  for_lanes(sum.columns(), [&](std::int64_t i, auto lanes) {
-    Vec16f total = accumulate ? load_lanes(to + i, lanes) : broadcast(0);
-    for (std::int64_t b = 0; b < blocks; ++b) total = total + load_lanes(partial + b * stride + i, lanes);
-    store_lanes(to + i, total, lanes);
+  for_lanes(sum.columns(), [&](std::int64_t i, auto mask) {
+    Vec16f total = accumulate ? load_lanes(to + i, mask) : broadcast(0);
+    for (std::int64_t b = 0; b < blocks; ++b) total = total + load_lanes(partial + b * stride + i, mask);
+    store_lanes(to + i, total, mask);
   });
 }
 
@@ -174,10 +174,10 @@ void run(const LayerNormForward& op, CpuContext& workspace) {
     normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
       const T* x = op.x.as<T>() + row * width;
       Vec16f total = broadcast(0);
-      for_lanes(width, [&](std::int64_t i, auto lanes) {
+      for_lanes(width, [&](std::int64_t i, auto mask) {
         prefetch_next_group(x + i, width);
-        const Vec16f value = load_lanes(x + i, lanes);
-        store_lanes(to + i, value, lanes);
+        const Vec16f value = load_lanes(x + i, mask);
+        store_lanes(to + i, value, mask);
         total = total + value;
       });
       return sum_of_lanes(total);
@@ -192,17 +192,17 @@ void run(const ResidualNormForward& op, CpuContext& workspace) {
     normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
       const T *residual = op.residual.as<T>() + row * width, *branch = op.branch.as<T>() + row * width;
       T* sum = op.sum.as<T>() + row * width;
-      const DropoutRow mask(op.key, row);
-      const Vec16f scale = broadcast(mask.scale());
+      const DropoutRow dropout(op.key, row);
+      const Vec16f scale = broadcast(dropout.scale());
       Vec16f total = broadcast(0);
-      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+      for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
         prefetch_next_group(residual + i, width);
         prefetch_next_group(branch + i, width);
         prefetch_next_group(sum + i, width);
-        const Vec16f added = kept(keep, load_lanes(branch + i, lanes));
-        const Vec16f value = multiply_add(added, scale, load_lanes(residual + i, lanes)), stored = as_stored<T>(value);
-        store_lanes(sum + i, value, lanes);
-        store_lanes(to + i, stored, lanes);
+        const Vec16f added = select(keep, load_lanes(branch + i, mask));
+        const Vec16f value = multiply_add(added, scale, load_lanes(residual + i, mask)), stored = as_stored<T>(value);
+        store_lanes(sum + i, value, mask);
+        store_lanes(to + i, stored, mask);
         total = total + stored;
       });
       return sum_of_lanes(total);

@@ -59,19 +59,19 @@ struct QueryBlock {
   QueryBlock(std::int64_t first_query, std::int64_t queries, std::int64_t keys, bool is_causal)
       : first(first_query),
         count(std::min(block_queries, queries - first_query)),
-        reach(is_causal ? std::min(keys, first + count) : keys),
-        clear(is_causal ? std::min(keys, first + 1) : keys),
+        visible_end(is_causal ? std::min(keys, first + count) : keys),
+        unmasked_end(is_causal ? std::min(keys, first + 1) : keys),
         causal(is_causal) {}
 
   std::int64_t first, count;
-  std::int64_t reach;  // keys seen by any query
-  std::int64_t clear;  // keys seen by every query
+  std::int64_t visible_end;   // keys seen by any query
+  std::int64_t unmasked_end;  // keys seen by every query
   bool causal;
 
-  /// Which of queries first + 16 strip ... see a key.
-  __mmask16 seeing(std::int64_t key, std::int64_t strip) const {
-    if (key >= reach) return 0;
-    const std::int64_t hidden = causal ? std::clamp<std::int64_t>(key - first - 16 * strip, 0, 16) : 0;
+  /// Which of queries first + 16 row_tile ... see a key.
+  __mmask16 seeing(std::int64_t key, std::int64_t row_tile) const {
+    if (key >= visible_end) return 0;
+    const std::int64_t hidden = causal ? std::clamp<std::int64_t>(key - first - 16 * row_tile, 0, 16) : 0;
     return static_cast<__mmask16>(0xffffU << hidden);
   }
 };
@@ -102,17 +102,17 @@ struct DropoutLanes {
 };
 
 /// A pair of keys' values of 32 queries, as words in the order of block_row.
-inline void store_pair(__m512i even, __m512i odd, std::int64_t pair, std::byte* words) {
-  std::byte* to = words + pair / 16 * 2 * tile_bytes + pair % 16 * 64;
+inline void store_pair(__m512i even, __m512i odd, std::int64_t pair, std::byte* packed_pairs) {
+  std::byte* to = packed_pairs + pair / 16 * 2 * tile_bytes + pair % 16 * 64;
   _mm512_store_si512(to, _mm512_unpacklo_epi16(even, odd));
   _mm512_store_si512(to + tile_bytes, _mm512_unpackhi_epi16(even, odd));
 }
 
 /// Makes of what store_pair wrote of `chunks` x 32 keys the left factor of a product over the keys: 32 rows of queries;
 /// tile (half, chunk) at (2 chunk + half) tiles.
-inline void transpose_pairs(std::byte* words, std::int64_t chunks) {
-  for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, words += tile_bytes) {
-    transpose_words(pointers({words, 64, 16}, 0), 0, words);
+inline void transpose_pairs(std::byte* packed_pairs, std::int64_t chunks) {
+  for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, packed_pairs += tile_bytes) {
+    transpose_words(pointers({packed_pairs, 64, 16}, 0), 0, packed_pairs);
   }
 }
 
@@ -122,13 +122,13 @@ inline __m512i to_bf16(__m512 low, __m512 high) {
 
 /// Asks for the rows of the next task a few at a time while this one is computed: the caches serve a core's requests
 /// one after another, so all at once they would stand in the way of this task's own.
-class Prefetch {
+class Prefetcher {
  public:
   /// At most 8 ranges; `bytes` of each row.
   void add(const Rows& rows, std::int64_t bytes, bool for_writing) {
     if (rows.count > 0) ranges_[filled_++] = {rows, bytes, for_writing};
   }
-  void some(std::int64_t rows) {
+  void advance(std::int64_t rows) {
     if (current_ == filled_) return;
     Range& range = ranges_[current_];
     const std::int64_t now = std::min(rows, range.rows.count);
@@ -187,9 +187,9 @@ struct OutRows {
 };
 
 /// A B to bf16 rows; extents in tiles, `columns` even. `by_block_row`: A's 32 rows are in the order of block_row.
-/// `staging`: [32, 32] f32. `ahead` is moved on meanwhile.
+/// `staging`: [32, 32] f32. `prefetcher` is moved on meanwhile.
 inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const TileMatrix& a, TileMatrix b,
-                             bool by_block_row, float* staging, Prefetch& ahead, const OutRows& out,
+                             bool by_block_row, float* staging, Prefetcher& prefetcher, const OutRows& out,
                              std::int64_t first_row = 0) {
   auto* corner = reinterpret_cast<std::byte*>(staging);
   const bool two_rows = by_block_row || out.count - first_row > 16;
@@ -199,7 +199,7 @@ inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const Til
     } else {
       multiply_tiles<1, 2>(depth, a, b, corner, 128);
     }
-    ahead.some(8);
+    prefetcher.advance(8);
     out.store(staging, by_block_row, first_row, j * 16);
   }
 }
@@ -207,8 +207,12 @@ inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const Til
 /// One sentence and head of an op, and the thread's scratch.
 struct HeadTask {
   template <class Op>
-  HeadTask(const Op& op, std::int64_t index, std::byte* thread_memory, Prefetch& next_task)
-      : memory(thread_memory), ahead(next_task), head(index % op.heads), width(op.q.shape[1] / op.heads), key(op.key) {
+  HeadTask(const Op& op, std::int64_t index, std::byte* thread_memory, Prefetcher& next_task)
+      : memory(thread_memory),
+        prefetcher(next_task),
+        head(index % op.heads),
+        width(op.q.shape[1] / op.heads),
+        key(op.key) {
     const auto* q_at = op.q_offsets.template as<std::int32_t>() + index / op.heads;
     const auto* k_at = op.k_offsets.template as<std::int32_t>() + index / op.heads;
     first_query = q_at[0], queries = q_at[1] - q_at[0], first_key = k_at[0], keys = k_at[1] - k_at[0];
@@ -237,7 +241,7 @@ struct HeadTask {
   }
 
   std::byte* memory;
-  Prefetch& ahead;
+  Prefetcher& prefetcher;
   std::int64_t head, width, row_bytes, first_query, queries, first_key, keys;
   DropoutKey key;  // of this head
 };
@@ -270,9 +274,9 @@ void for_tasks(const Op& op, const Scratch& at, CpuContext& workspace, void (*pr
     auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());
 #pragma omp for schedule(dynamic, run)
     for (std::int64_t task = 0; task < tasks; ++task) {
-      Prefetch ahead;
-      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, ahead));
-      compute(Task(op, task, memory, at, ahead));
+      Prefetcher prefetcher;
+      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, prefetcher));
+      compute(Task(op, task, memory, at, prefetcher));
     }
   }
 }
