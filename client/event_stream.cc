@@ -16,21 +16,21 @@ void EventStream::follow(const Handlers& handlers) {
   milliseconds pause = options_.first_retry;
   bool reported = false;
   for (;;) {
-    std::string why;
     connected_ = false;
-    if (follow_once(handlers, why) == Outcome::ended) return;
+    const Status ended = follow_once(handlers);
+    if (ended) return;
     if (connected_) {
       pause = reader_.retry().value_or(options_.first_retry);
       reported = false;
     }
-    if (!std::exchange(reported, true) && handlers.on_lost) handlers.on_lost(why);
+    if (!std::exchange(reported, true) && handlers.on_lost) handlers.on_lost(ended.error());
     pause = std::min(pause, options_.max_backoff);
     if (!wait(pause)) return;
     pause = 2 * pause;
   }
 }
 
-EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::string& why) {
+Status EventStream::follow_once(const Handlers& handlers) {
   HttpRequest request{.target = target_, .headers = {{"Accept", "text/event-stream"}}};
   if (!reader_.last_id().empty()) request.headers.emplace_back("Last-Event-ID", reader_.last_id());
   reader_.restart();
@@ -40,17 +40,12 @@ EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::str
     wanted = reader_.feed(piece, handlers.on_event);
     return wanted;
   });
-  if (!wanted || client_.cancelled()) return Outcome::ended;
-  if (!answer.ok()) {
-    why = answer.error();
-  } else if (answer->success()) {
-    why = "the stream ended";
-  } else {
-    const Problem problem = read_problem(*answer);
-    if (is_final(answer->status)) throw ServerRefusal(problem);
-    why = describe(problem);
-  }
-  return Outcome::lost;
+  if (!wanted || client_.cancelled()) return {};
+  if (!answer.ok()) return Error{answer.error()};
+  if (answer->success()) return Error{"the stream ended"};
+  const Problem problem = read_problem(*answer);
+  if (is_final(answer->status)) throw ServerRefusal(problem);
+  return Error{describe(problem)};
 }
 
 bool EventStream::wait(milliseconds time) {

@@ -37,8 +37,8 @@ class EventStream {
   void end();
 
  private:
-  enum class Outcome { ended, lost };
-  Outcome follow_once(const Handlers& handlers, std::string& why);
+  /// Follows one connection. Success if the stream was ended by on_event or end(); the Error says how it was lost.
+  Status follow_once(const Handlers& handlers);
   /// Returns false if end() was called meanwhile.
   bool wait(std::chrono::milliseconds time);
 

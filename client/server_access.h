@@ -9,8 +9,8 @@ namespace babelring {
 
 /// A server's address and the credentials for it.
 struct ServerAccess {
-  std::string address;              // http://host:port
-  std::string token;                // empty: none
+  std::string address;              // http://host:port; empty: no server
+  std::string token{};              // empty: none
   std::filesystem::path ca_file{};  // PEM file of trusted certificate authorities; empty: the system's
 };
 

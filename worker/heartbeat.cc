@@ -36,8 +36,7 @@ json::object gpu_of(const GpuReading& reading) {
 Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatCommands orders)
     : options_(std::move(options)),
       orders_(std::move(orders)),
-      client_(options_.server,
-              {.timeout = options_.request_timeout, .token = options_.token, .ca_file = options_.ca_file}),
+      client_(options_.server.address, client_options(options_.server, options_.request_timeout)),
       updated_at_(SteadyClock::now().time_since_epoch().count()),
       thread_([this] { loop(); }) {}
 
@@ -77,9 +76,9 @@ void Heartbeat::loop() {
 json::object Heartbeat::body() const {
   const HostState host = read_host_state(options_.folder);
   const SteadyClock::time_point updated{SteadyClock::duration(updated_at_.load(std::memory_order_relaxed))};
-  json::object heartbeat = {{"attempt", options_.attempt},
-                            {"rank", options_.rank},
-                            {"host", options_.host},
+  json::object heartbeat = {{"attempt", options_.identity.attempt},
+                            {"rank", options_.identity.rank},
+                            {"host", options_.identity.host},
                             {"pid", getpid()},
                             {"update", update_.load(std::memory_order_relaxed)},
                             {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
@@ -98,7 +97,7 @@ json::object Heartbeat::body() const {
 }
 
 bool Heartbeat::beat() {
-  const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.run);
+  const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.identity.run);
   const Result<HttpResponse> answer = client_.post(target, to_text(body()));
   requested_pause_ = std::chrono::milliseconds(0);
   if (!answer.ok()) return false;

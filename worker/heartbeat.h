@@ -13,22 +13,18 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "client/http_client.h"
+#include "client/server_access.h"
 #include "nmt/metering/nvml.h"
 #include "nmt/train/checkpoint_request.h"
 #include "nmt/train/stop_request.h"
+#include "worker/rank_identity.h"
 
 namespace babelring {
 
 struct HeartbeatOptions {
-  std::string server;             // http://host:port
-  std::string token;              // empty: none
-  std::filesystem::path ca_file;  // PEM file of trusted certificate authorities; empty: the system's
-  std::string run;                // r_…
-  std::int64_t attempt = 1;
-  std::int64_t rank = 0;
-  std::string host;
-  std::filesystem::path folder;  // a path on the file system whose free space is reported
+  ServerAccess server;
+  RankIdentity identity;
+  std::filesystem::path folder = {};  // a path on the file system whose free space is reported
   /// Returns the newest GPU reading. Called on the heartbeat's thread. Empty without a GPU.
   std::function<GpuReading()> gpu = {};
   std::chrono::milliseconds between{1000};

@@ -46,19 +46,19 @@ std::string run_in_spool(const std::filesystem::path& attempt) {
   return "?";
 }
 
-/// Describes a host whose run differs from `wanted` or from another host's; otherwise "".
-std::string other_run(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts,
-                      const std::string& wanted) {
+/// Checks that no host has a run that differs from `wanted` or from another host's.
+Status check_runs(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts,
+                  const std::string& wanted) {
   std::size_t known = folders.size();
   for (std::size_t rank = 0; rank < folders.size(); ++rank) {
     if (!folders[rank].run_file) continue;
     if (!wanted.empty() && folders[rank].run != wanted) {
-      return fmt::format("{} has run {}, expected {}", hosts[rank], folders[rank].run, wanted);
+      return Error{fmt::format("{} has run {}, expected {}", hosts[rank], folders[rank].run, wanted)};
     }
     if (known == folders.size()) known = rank;
     if (folders[rank].run != folders[known].run) {
-      return fmt::format("{} has run {}, {} has run {}: give all hosts the folder of one run", hosts[known],
-                         folders[known].run, hosts[rank], folders[rank].run);
+      return Error{fmt::format("{} has run {}, {} has run {}: give all hosts the folder of one run", hosts[known],
+                               folders[known].run, hosts[rank], folders[rank].run)};
     }
   }
   const std::string run = !wanted.empty() ? wanted : known < folders.size() ? folders[known].run : "";
@@ -66,41 +66,41 @@ std::string other_run(const std::vector<HostFolder>& folders, const std::vector<
     const HostFolder& folder = folders[rank];
     // A worker of version 0.1 wrote run.json on the first host only.
     if (folder.run_file || folder.run.empty() || folder.run == run) continue;
-    return fmt::format(
+    return Error{fmt::format(
         "{} has a spool of run {}, attempt {}, but no run.json: put rank 0 on the host that has it, or move the folder "
         "away to start a new run",
-        hosts[rank], folder.run, folder.attempt);
+        hosts[rank], folder.run, folder.attempt)};
   }
-  return "";
+  return {};
 }
 
-/// Describes a host that has files which rank 0's host needs to continue; otherwise "".
-std::string other_first_host(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts) {
+/// Checks that no host has files which rank 0's host lacks and needs to continue.
+Status check_first_host(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts) {
   const HostFolder& first = folders[0];
   const auto newest = std::max_element(folders.begin(), folders.end(), [](const HostFolder& a, const HostFolder& b) {
     return a.newest_checkpoint < b.newest_checkpoint;
   });
   if (newest->newest_checkpoint > first.newest_checkpoint) {
     const std::string& host = hosts[static_cast<std::size_t>(newest - folders.begin())];
-    return fmt::format(
+    return Error{fmt::format(
         "the newest checkpoint of run {}, update {}, is on {}, not on {}: put rank 0 there (first in -H), or copy "
         "run.json and checkpoints",
-        newest->run, newest->newest_checkpoint, host, hosts[0]);
+        newest->run, newest->newest_checkpoint, host, hosts[0])};
   }
   if (first.run_file && !first.checkpoints && !first.first_host.empty() && first.first_host != hosts[0]) {
-    return fmt::format(
+    return Error{fmt::format(
         "run {} has its checkpoints on {}, where rank 0 was, not on {}: put rank 0 there (first in -H), or copy "
         "run.json and checkpoints",
-        first.run, first.first_host, hosts[0]);
+        first.run, first.first_host, hosts[0])};
   }
   const auto other =
       std::find_if(folders.begin(), folders.end(), [](const HostFolder& folder) { return folder.run_file; });
   if (!first.run_file && other != folders.end()) {
-    return fmt::format("{} has run {}, but {} has no run.json: put rank 0 where run {} began{}",
-                       hosts[static_cast<std::size_t>(other - folders.begin())], other->run, hosts[0], other->run,
-                       other->first_host.empty() ? "" : ", on " + other->first_host);
+    return Error{fmt::format("{} has run {}, but {} has no run.json: put rank 0 where run {} began{}",
+                             hosts[static_cast<std::size_t>(other - folders.begin())], other->run, hosts[0], other->run,
+                             other->first_host.empty() ? "" : ", on " + other->first_host)};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -122,32 +122,30 @@ HostFolder inspect_run_folder(const std::filesystem::path& folder) {
   return found;
 }
 
-std::string to_text(const HostFolder& folder) {
-  return to_text(json::object{{"run", folder.run},
-                              {"attempt", folder.attempt},
-                              {"first_host", folder.first_host},
-                              {"run_file", folder.run_file},
-                              {"checkpoints", folder.checkpoints},
-                              {"newest_checkpoint", folder.newest_checkpoint}});
+json::value to_json(const HostFolder& folder) {
+  return {{"run", folder.run},
+          {"attempt", folder.attempt},
+          {"first_host", folder.first_host},
+          {"run_file", folder.run_file},
+          {"checkpoints", folder.checkpoints},
+          {"newest_checkpoint", folder.newest_checkpoint}};
 }
 
-HostFolder host_folder_from_text(const std::string& text) {
-  const Result<json::value> value = parse_json(text);
-  if (!value.ok() || !value->is_object()) fail("state of a rank's run folder: expected an object, found {}", text);
-  const json::object& object = value->get_object();
-  return {.run = std::string(object.at("run").as_string()),
-          .attempt = object.at("attempt").as_int64(),
-          .first_host = std::string(object.at("first_host").as_string()),
-          .run_file = object.at("run_file").as_bool(),
-          .checkpoints = object.at("checkpoints").as_bool(),
-          .newest_checkpoint = object.at("newest_checkpoint").as_int64()};
+HostFolder host_folder_from_json(const json::value& value) {
+  return {.run = std::string(value.at("run").as_string()),
+          .attempt = value.at("attempt").as_int64(),
+          .first_host = std::string(value.at("first_host").as_string()),
+          .run_file = value.at("run_file").as_bool(),
+          .checkpoints = value.at("checkpoints").as_bool(),
+          .newest_checkpoint = value.at("newest_checkpoint").as_int64()};
 }
 
-std::string check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
-                               const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint) {
-  std::string why = other_run(folders, hosts, wanted);
-  if (why.empty() && !from_checkpoint) why = other_first_host(folders, hosts);
-  return why.empty() ? "" : fmt::format("run folder {}: {}", folder.string(), why);
+Status check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
+                          const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint) {
+  Status status = check_runs(folders, hosts, wanted);
+  if (status && !from_checkpoint) status = check_first_host(folders, hosts);
+  if (!status) return Error{fmt::format("run folder {}: {}", folder.string(), status.error())};
+  return {};
 }
 
 }  // namespace babelring

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+#include "base/result.h"
+
 namespace babelring {
 
 /// The state of a run's folder on one host. With a shared file system it is the same on all hosts.
@@ -22,15 +25,15 @@ struct HostFolder {
 /// Inspects a run's folder on this host. Throws Failure if run.json exists but cannot be read.
 HostFolder inspect_run_folder(const std::filesystem::path& folder);
 
-/// Serialization, to send it to other ranks. host_folder_from_text() throws Failure.
-std::string to_text(const HostFolder& folder);
-HostFolder host_folder_from_text(const std::string& text);
+/// For sending it to other ranks. host_folder_from_json() throws if a member is missing.
+json::value to_json(const HostFolder& folder);
+HostFolder host_folder_from_json(const json::value& value);
 
-/// Checks that a run can continue in its folder on all hosts. Returns "" if it can, otherwise one line that names the
-/// hosts: a host has another run, lacks run.json, or has checkpoints that the host of rank 0 lacks.
+/// Checks that a run can continue in its folder on all hosts. The Error names the hosts: a host has another run, lacks
+/// run.json, or has checkpoints that the host of rank 0 lacks.
 /// `folders` and `hosts` are those of all ranks, in rank order. `wanted`: the expected run id, or empty.
 /// `from_checkpoint`: the user chose the checkpoint, so the location of the newest one does not matter.
-std::string check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
-                               const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint);
+Status check_host_folders(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
+                          const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint);
 
 }  // namespace babelring

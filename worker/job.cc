@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "client/server_access.h"
 #include "client/server_address.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
@@ -65,64 +66,43 @@ class RecordFanout : public RecordSink {
   std::optional<TensorBoard> board_;
 };
 
-/// The run and attempt, chosen on rank 0.
-struct RunIdentity {
-  std::string run;
-  std::int64_t attempt = 1;
-};
-
-/// Calls `read` on rank 0, which may be the only rank that sees the user's files, and broadcasts the result. If it
-/// throws Failure, all ranks throw UsageFailure.
-std::string broadcast_from_first_rank(Communicator& communicator, const std::function<std::string()>& read) {
-  std::string text;
-  if (communicator.rank() == 0) {
-    try {
-      text = "+" + read();
-    } catch (const Failure& failure) {
-      text = std::string("-") + failure.what();
-    }
-  }
-  text = communicator.all_gather(text)[0];
-  if (text[0] == '-') throw UsageFailure(text.substr(1));
-  return text.substr(1);
-}
-
-/// Locks the run's folder on rank 0, checks that the folders of all hosts are consistent, and begins an attempt. Sets
-/// `opened` on rank 0 and writes run.json on every host. If the folder is in use or the hosts are inconsistent, all
-/// ranks throw the same UsageFailure.
-RunIdentity share_identity(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
-                           std::optional<RunFolder>& opened) {
+/// Locks the run's folder on rank 0 and checks that the folders of all hosts are consistent. Sets `opened` on rank 0
+/// and returns the number of the newest attempt in these folders. If the folder is in use or the hosts are
+/// inconsistent, all ranks throw the same UsageFailure.
+std::int64_t lock_folders(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                          std::optional<RunFolder>& opened) {
   const bool by_server = !options.run.empty();
   const FolderLock::Options lock{.take_over = options.take_over || by_server,  // a server has fenced the older attempt
                                  .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
-  std::string why;
-  if (communicator.rank() == 0) {
-    try {
-      opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
-    } catch (const UsageFailure& in_use) {
-      why = in_use.what();
-    }
-  }
-  why = communicator.all_gather(why)[0];
-  if (!why.empty()) throw UsageFailure(why);
+  run_on_rank_0(communicator, [&] {
+    opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
+  });
   std::vector<HostFolder> folders;
-  std::int64_t earlier_attempts = 0;
+  std::int64_t newest_attempt = 0;
   const HostFolder own = communicator.local_rank() == 0 ? inspect_run_folder(folder) : HostFolder();
-  for (const std::string& text : communicator.all_gather(to_text(own))) {
-    folders.push_back(host_folder_from_text(text));
-    earlier_attempts = std::max(earlier_attempts, folders.back().attempt);
+  for (const Result<json::value>& theirs : gather_results(communicator, to_json(own))) {
+    folders.push_back(host_folder_from_json(*theirs));
+    newest_attempt = std::max(newest_attempt, folders.back().attempt);
   }
-  why = check_host_folders(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
-  if (!why.empty()) throw UsageFailure(why);
-  std::string text;
-  if (opened) {
+  const Status consistent =
+      check_host_folders(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
+  if (!consistent) throw UsageFailure(consistent.error());
+  return newest_attempt;
+}
+
+/// Begins an attempt: opens the run's folder on rank 0 and writes run.json on every host. Throws like lock_folders().
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                           std::optional<RunFolder>& opened) {
+  const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
+  const json::value shared = value_of_rank_0(communicator, [&]() -> json::value {
     std::filesystem::create_directories(folder / "checkpoints");
     opened->open(earlier_attempts, communicator.hosts()[0]);
-    text = fmt::format("{} {}", opened->run(), opened->attempt());
-  }
-  text = communicator.all_gather(text)[0];
-  const std::size_t space = text.find(' ');
-  const RunIdentity identity{.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
+    return {{"run", opened->run()}, {"attempt", opened->attempt()}};
+  });
+  const RankIdentity identity{.run = std::string(shared.at("run").as_string()),
+                              .attempt = shared.at("attempt").as_int64(),
+                              .rank = communicator.rank(),
+                              .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
   if (communicator.local_rank() == 0) {
     write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
   }
@@ -137,34 +117,14 @@ void end_fenced(const std::string& why) {
 
 /// Null without a server.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
-                                           const RunIdentity& identity, const Communicator& communicator,
-                                           const GpuMeter* gpu_meter, HeartbeatCommands orders) {
-  if (options.server == "none") return nullptr;
+                                           const RankIdentity& identity, const GpuMeter* gpu_meter,
+                                           HeartbeatCommands orders) {
+  if (options.server.address.empty()) return nullptr;
   std::function<GpuReading()> gpu;
   if (gpu_meter != nullptr) gpu = [gpu_meter] { return gpu_meter->newest(); };
   return std::make_unique<Heartbeat>(
-      HeartbeatOptions{.server = options.server,
-                       .token = options.token,
-                       .ca_file = options.ca_file,
-                       .run = identity.run,
-                       .attempt = identity.attempt,
-                       .rank = communicator.rank(),
-                       .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())],
-                       .folder = folder,
-                       .gpu = std::move(gpu)},
+      HeartbeatOptions{.server = options.server, .identity = identity, .folder = folder, .gpu = std::move(gpu)},
       std::move(orders));
-}
-
-ReporterOptions reporter_options(const JobOptions& options, const std::filesystem::path& folder,
-                                 const RunIdentity& identity, const Communicator& communicator) {
-  return {.server = options.server,
-          .token = options.token,
-          .ca_file = options.ca_file,
-          .spool_folder = folder / "spool",
-          .run = identity.run,
-          .attempt = identity.attempt,
-          .rank = communicator.rank(),
-          .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
 }
 
 /// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
@@ -210,11 +170,9 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
           {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
 
-void log_ranks(const RunIdentity& identity, const Communicator& communicator, const std::string& why_cpu,
-               const std::string& transport) {
+void log_ranks(const RankIdentity& identity, const Communicator& communicator, const std::string& transport) {
   spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
-  if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
   if (!transport.empty()) spdlog::info("gradients: {}", transport);
 }
 
@@ -287,62 +245,72 @@ std::filesystem::path board_folder(const JobOptions& options, const TrainConfig&
   return asked ? run_folder / "tensorboard" : options.event_folder;
 }
 
+/// Throws UsageFailure if the file cannot be read.
+std::string read_user_file(const std::string& file) {
+  if (const std::string error = existing_file(file); !error.empty()) throw UsageFailure("--config: " + error);
+  try {
+    return read_file(file);
+  } catch (const Failure& failure) {
+    throw UsageFailure(failure.what());
+  }
+}
+
 }  // namespace
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
-  const std::string text = broadcast_from_first_rank(communicator, [&options] {
-    if (const std::string error = existing_file(options.config_file); !error.empty()) {
-      throw UsageFailure("--config: " + error);
-    }
-    return config_yaml(read_config(read_file(options.config_file), options.config_file, options.overrides));
+  const json::value yaml = value_of_rank_0(communicator, [&options]() -> json::value {
+    const std::string text = read_user_file(options.config_file);
+    return json::string(config_yaml(read_config(text, options.config_file, options.overrides)));
   });
-  return read_config(text, "configuration of rank 0", {});
+  return read_config(std::string(yaml.as_string()), "configuration of rank 0", {});
 }
 
 std::string shared_token(const JobOptions& options, Communicator& communicator) {
-  return broadcast_from_first_rank(communicator, [&options] {
-    if (options.server == "none") return std::string();
-    static_cast<void>(parse_server_address(options.server));  // validate before anything is created
-    return find_token(options.token_file);
+  if (options.server.address.empty()) return "";
+  const json::value token = value_of_rank_0(communicator, [&options]() -> json::value {
+    static_cast<void>(parse_server_address(options.server.address));  // validate before anything is created
+    return json::string(find_token(options.token_file));
   });
+  return std::string(token.as_string());
 }
 
 void check_server_access(const JobOptions& options, Communicator& communicator) {
-  std::string error;
-  if (options.server != "none") {
+  Result<json::value> own = json::value();
+  if (!options.server.address.empty()) {
     try {
-      const HttpClient client(options.server, {.token = options.token, .ca_file = options.ca_file});
+      const HttpClient client(options.server.address, client_options(options.server));
     } catch (const Failure& failure) {
-      error = failure.what();
+      own = Error{failure.what()};
     }
   }
-  for (std::size_t rank = 0; const std::string& theirs : communicator.all_gather(error)) {
-    if (!theirs.empty() && communicator.size() == 1) throw UsageFailure(theirs);
-    if (!theirs.empty()) throw UsageFailure(fmt::format("rank {} on {}: {}", rank, communicator.hosts()[rank], theirs));
-    ++rank;
-  }
+  if (communicator.size() == 1 && !own) throw UsageFailure(own.error());
+  const Status status = first_error(communicator, gather_results(communicator, own));
+  if (!status) throw UsageFailure(status.error());
 }
 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
   const int threads = choose_threads(config.training.threads, communicator);
-  const auto [backend, why_cpu, gpu] = open_device(config, threads, communicator);
+  const auto [backend, gpu] = open_device(config, threads, communicator);
   const auto [vocabulary, corpus] = open_data(config.data);
   const GradientComm transport = transport_for(config, vocabulary, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
-  const RunIdentity identity = share_identity(options, folder, communicator, opened);
+  const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);
   CheckpointRequest checkpoint_request;
-  const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
+  const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
   const std::unique_ptr<Heartbeat> heartbeat =
-      start_heartbeat(options, folder, identity, communicator, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
-  if (first_rank) log_ranks(identity, communicator, why_cpu, transport.line);
+      start_heartbeat(options, folder, identity, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
+  if (first_rank) log_ranks(identity, communicator, transport.line);
+  if (first_rank && !gpu && config.training.device == DeviceChoice::automatic) {
+    spdlog::info("no GPU is used: {}", gpu.error());
+  }
 
-  Reporter reporter(reporter_options(options, folder, identity, communicator));
+  Reporter reporter({.server = options.server, .identity = identity, .spool_folder = folder / "spool"});
   const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));

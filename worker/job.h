@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/server_access.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/train/config.h"
 #include "nmt/train/stop_request.h"
@@ -15,11 +16,9 @@ namespace babelring {
 struct JobOptions {
   std::string config_file;             // read on rank 0 and sent to the other ranks
   std::vector<std::string> overrides;  // key=value
-  std::string server = "none";         // http://host:port, or none
+  ServerAccess server;                 // its token is set after shared_token(); no address: no server
   std::filesystem::path token_file;    // read on rank 0; empty: the defaults of find_token()
-  std::string token;                   // for the server; empty: none
   std::filesystem::path run_folder;    // empty: runs/NAME
-  std::filesystem::path ca_file;       // PEM file of trusted certificate authorities; empty: the system's
   std::string run;                     // r_…, set by a server that starts runs; empty: from run_folder, or a new id
   std::int64_t attempt = 0;            // set together with `run`
   bool take_over = false;              // take the run folder from a worker that trains there

@@ -5,7 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+
+#include "nmt/comm/rank_results.h"
 
 namespace babelring {
 namespace {
@@ -30,13 +31,11 @@ LocalPeers::LocalPeers(Communicator& communicator) {
   const std::string own_namespace = pid_namespace();
   const std::vector<std::string>& hosts = communicator.hosts();
   const std::string& own_host = hosts[static_cast<std::size_t>(communicator.rank())];
-  const auto all = communicator.all_gather(fmt::format("{} {}", getpid(), own_namespace));
+  const auto all = gather_results(communicator, json::value{{"pid", getpid()}, {"namespace", own_namespace}});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    std::istringstream words(all[rank]);
-    std::int64_t pid = 0;
-    std::string name;
-    if (static_cast<int>(rank) == communicator.rank() || hosts[rank] != own_host || !(words >> pid >> name)) continue;
-    if (name == own_namespace) peers_.push_back({static_cast<int>(rank), hosts[rank], pid});
+    if (static_cast<int>(rank) == communicator.rank() || hosts[rank] != own_host) continue;
+    if (all[rank]->at("namespace").as_string() != own_namespace || own_namespace.empty()) continue;
+    peers_.push_back({static_cast<int>(rank), hosts[rank], all[rank]->at("pid").as_int64()});
   }
 }
 

@@ -125,8 +125,12 @@ void declare(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", std::string("worker ") + version, "print the version and exit");
   app.add_option("--config", line.job.config_file, "YAML file, read on rank 0 and sent to the other ranks")->required();
   app.add_option("overrides", line.job.overrides, "key=value, overrides the file: training.max_minutes=10");
-  app.add_option("--server", line.job.server, "address of a Babelring server, http://host:port, or none")
-      ->capture_default_str();
+  const auto set_server = [&line](const std::string& address) {
+    line.job.server.address = address == "none" ? "" : address;
+  };
+  app.add_option_function<std::string>("--server", set_server,
+                                       "address of a Babelring server, http://host:port, or none")
+      ->default_str("none");
   app.add_option("--token-file", line.job.token_file,
                  "file with the server token, read on rank 0 and sent to the other ranks; default: BABELRING_TOKEN");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run, for checkpoints and spool; default runs/NAME");
@@ -195,7 +199,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     const TrainConfig config = shared_config(line.job, *communicator);
     deadline = config.communication.options().deadline;
     JobOptions job = line.job;
-    job.token = shared_token(line.job, *communicator);
+    job.server.token = shared_token(line.job, *communicator);
     check_server_access(job, *communicator);
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
@@ -261,7 +265,7 @@ int main(int argc, char** argv) {
   if (line.check_config) {
     return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
   }
-  if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.ca_file = file;
+  if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.server.ca_file = file;
   start_signal_thread();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }

@@ -3,23 +3,24 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <boost/json/array.hpp>
 #include <numeric>
 #include <set>
-#include <sstream>
+
+#include "nmt/comm/rank_results.h"
 
 namespace babelring {
 namespace {
 
-/// "1.5 0 1 2 3": quota, then processor numbers.
-std::string text_of(const Processors& processors) {
-  return fmt::format("{} {}", processors.quota, fmt::join(processors.allowed, " "));
+json::value to_json(const Processors& processors) {
+  return {{"quota", processors.quota}, {"allowed", json::array(processors.allowed.begin(), processors.allowed.end())}};
 }
 
-Processors processors_from(const std::string& text) {
-  Processors processors;
-  std::istringstream in(text);
-  in >> processors.quota;
-  for (int number = 0; in >> number;) processors.allowed.push_back(number);
+Processors processors_from_json(const json::value& value) {
+  Processors processors{.allowed = {}, .quota = value.at("quota").to_number<double>()};
+  for (const json::value& number : value.at("allowed").as_array()) {
+    processors.allowed.push_back(number.to_number<int>());
+  }
   return processors;
 }
 
@@ -51,11 +52,11 @@ HostThreads divide_processors(const std::vector<Processors>& ranks, int wanted, 
 }
 
 int choose_threads(int wanted, Communicator& communicator) {
-  const std::vector<std::string> texts = communicator.all_gather(text_of(own_processors()));
+  const auto all = gather_results(communicator, to_json(own_processors()));
   const std::string& host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
   std::vector<Processors> ranks;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    if (communicator.hosts()[rank] == host) ranks.push_back(processors_from(texts[rank]));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (communicator.hosts()[rank] == host) ranks.push_back(processors_from_json(*all[rank]));
   }
   const HostThreads threads = divide_processors(ranks, wanted, host);
   if (!threads.warning.empty() && communicator.local_rank() == 0) spdlog::warn("{}", threads.warning);

@@ -24,11 +24,11 @@ constexpr std::size_t max_refusals_logged = 10;     // with different reasons
 }  // namespace
 
 Reporter::Reporter(ReporterOptions options)
-    : options_(std::move(options)), writer_(spool_path(options_.spool_folder, options_.attempt, options_.rank)) {
-  if (options_.server == "none") return;
-  client_ = std::make_unique<HttpClient>(
-      options_.server,
-      HttpClientOptions{.timeout = options_.request_timeout, .token = options_.token, .ca_file = options_.ca_file});
+    : options_(std::move(options)),
+      writer_(spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank)) {
+  if (options_.server.address.empty()) return;
+  client_ =
+      std::make_unique<HttpClient>(options_.server.address, client_options(options_.server, options_.request_timeout));
   thread_ = std::thread([this] { send_loop(); });
 }
 
@@ -39,9 +39,10 @@ Reporter::~Reporter() {
 void Reporter::write(RecordBody body) {
   const bool is_log = std::holds_alternative<LogRecord>(body);
   std::unique_lock lock(mutex_);
-  RecordHeader header{.run = options_.run, .attempt = options_.attempt, .sequence = writer_.next_sequence()};
-  header.rank = options_.rank;
-  header.host = options_.host;
+  RecordHeader header{
+      .run = options_.identity.run, .attempt = options_.identity.attempt, .sequence = writer_.next_sequence()};
+  header.rank = options_.identity.rank;
+  header.host = options_.identity.host;
   header.time_ms = wall_time_ms();
   writer_.append({std::move(header), std::move(body)});
   ++written_;
@@ -53,7 +54,7 @@ void Reporter::write(RecordBody body) {
 }
 
 std::string Reporter::spool_notice() {
-  const fs::path file = spool_path(options_.spool_folder, options_.attempt, options_.rank);
+  const fs::path file = spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank);
   const std::int64_t dropped = writer_.dropped() - drops_logged_;
   if (!writer_.write_error().empty() && !std::exchange(spool_fails_, true)) {
     return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
@@ -66,9 +67,9 @@ std::string Reporter::spool_notice() {
     return "";
   }
   drops_logged_ += dropped;
-  return fmt::format("spool {}: {}{}", file.string(),
-                     spool_fails_ ? "records kept in memory were sent" : "can be written again",
-                     dropped == 0 ? "" : fmt::format("; {} records of rank {} were dropped", dropped, options_.rank));
+  return fmt::format(
+      "spool {}: {}{}", file.string(), spool_fails_ ? "records kept in memory were sent" : "can be written again",
+      dropped == 0 ? "" : fmt::format("; {} records of rank {} were dropped", dropped, options_.identity.rank));
 }
 
 void Reporter::close_spool() {
@@ -80,8 +81,9 @@ void Reporter::close_spool() {
   lock.unlock();
   if (lost == 0) return;
   spdlog::error("spool {}: {}; {} records of rank {} are lost",
-                spool_path(options_.spool_folder, options_.attempt, options_.rank).string(),
-                why.empty() ? "could not be written for a while" : "cannot be written: " + why, lost, options_.rank);
+                spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank).string(),
+                why.empty() ? "could not be written for a while" : "cannot be written: " + why, lost,
+                options_.identity.rank);
 }
 
 std::int64_t Reporter::close(milliseconds timeout) {
@@ -103,20 +105,20 @@ std::int64_t Reporter::close(milliseconds timeout) {
   // Count before logging the warnings, which may become records.
   for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (skipped_ > 0) {
-    spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_, options_.rank,
-                 options_.server, options_.spool_folder.string());
+    spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_,
+                 options_.identity.rank, options_.server.address, options_.spool_folder.string());
   }
   if (remaining_ > 0) {
     spdlog::warn(
         "{} records of rank {} were not confirmed by {}; they stay in {}, and the run's next attempt sends them",
-        remaining_, options_.rank, options_.server, options_.spool_folder.string());
+        remaining_, options_.identity.rank, options_.server.address, options_.spool_folder.string());
   }
   return remaining_;
 }
 
 void Reporter::send_loop() try {
   spools_ = older_spools();
-  spools_.emplace_back(spool_path(options_.spool_folder, options_.attempt, options_.rank));
+  spools_.emplace_back(spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank));
   for (SpoolReader& spool : spools_) {
     send_spool(spool, &spool == &spools_.back());
     spool.save_acknowledged();
@@ -125,8 +127,8 @@ void Reporter::send_loop() try {
   finished_ = true;
   changed_.notify_all();
 } catch (const std::exception& error) {
-  spdlog::error("reporting to {} stopped; records stay in {}: {}", options_.server, options_.spool_folder.string(),
-                error.what());
+  spdlog::error("reporting to {} stopped; records stay in {}: {}", options_.server.address,
+                options_.spool_folder.string(), error.what());
   const std::lock_guard lock(mutex_);
   finished_ = true;
   changed_.notify_all();
@@ -134,10 +136,10 @@ void Reporter::send_loop() try {
 
 std::vector<SpoolReader> Reporter::older_spools() const {
   std::vector<SpoolReader> spools;
-  for (std::int64_t attempt = 1; attempt < options_.attempt; ++attempt) {
-    const fs::path own = spool_path(options_.spool_folder, attempt, options_.rank);
+  for (std::int64_t attempt = 1; attempt < options_.identity.attempt; ++attempt) {
+    const fs::path own = spool_path(options_.spool_folder, attempt, options_.identity.rank);
     std::vector<fs::path> files;
-    if (options_.rank == 0 && fs::is_directory(own.parent_path())) {
+    if (options_.identity.rank == 0 && fs::is_directory(own.parent_path())) {
       for (const auto& entry : fs::directory_iterator(own.parent_path())) {
         if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
       }
@@ -238,7 +240,8 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
     }
     return {delivery, "answered " + explain(*answer) + advice(answer->status)};
   }
-  if (std::exchange(outage_, false)) spdlog::info("{} responds again; sending the kept records", options_.server);
+  if (std::exchange(outage_, false))
+    spdlog::info("{} responds again; sending the kept records", options_.server.address);
   retry_ = milliseconds(0);
   return {delivery, delivery == Delivery::stored ? "" : explain(*answer)};
 }
@@ -248,12 +251,12 @@ void Reporter::skip(const Record& record, const std::string& why) {
   if (refusals_.size() == max_refusals_logged || !refusals_.insert(why).second) return;
   spdlog::error(
       "{} permanently refused record {} of rank {}, attempt {}; skipping it and others refused for this reason: {}",
-      options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
+      options_.server.address, record.header.sequence, record.header.rank, record.header.attempt, why);
 }
 
 void Reporter::report_outage(const std::string& why) {
   if (std::exchange(outage_, true)) return;
-  spdlog::warn("{}: {}; training continues, records are kept and sent later", options_.server, why);
+  spdlog::warn("{}: {}; training continues, records are kept and sent later", options_.server.address, why);
 }
 
 void Reporter::wait_for_turn() {

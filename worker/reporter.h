@@ -15,21 +15,17 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "client/http_client.h"
+#include "client/server_access.h"
 #include "worker/delivery.h"
+#include "worker/rank_identity.h"
 #include "worker/spool.h"
 
 namespace babelring {
 
 struct ReporterOptions {
-  std::string server = "none";         // http://host:port; none: records stay in the spool
-  std::string token;                   // empty: none
-  std::filesystem::path ca_file;       // PEM file of trusted certificate authorities; empty: the system's
-  std::filesystem::path spool_folder;  // contains attempt-1/rank-0.jsonl
-  std::string run;                     // r_…
-  std::int64_t attempt = 1;
-  std::int64_t rank = 0;
-  std::string host;
+  ServerAccess server;  // without an address, records stay in the spool
+  RankIdentity identity;
+  std::filesystem::path spool_folder = {};  // contains attempt-1/rank-0.jsonl
   std::chrono::milliseconds post_interval{250};
   std::chrono::milliseconds first_retry{30}, max_backoff{5000};  // exponential backoff with jitter
   std::chrono::milliseconds request_timeout{10000};

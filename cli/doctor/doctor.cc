@@ -35,9 +35,9 @@ struct DoctorArguments {
 Diagnosis mpi_finding() {
   const MpiReport report = probe_mpi(std::chrono::seconds(60));
   Diagnosis finding{.area = "mpi", .text = fmt::format("{}, thread-safe calls (MPI_THREAD_MULTIPLE)", report.library)};
-  if (!report.why.empty()) {
+  if (!report.thread_safe) {
     finding.verdict = Verdict::fail;
-    finding.text = fmt::format("{}: {}", report.library, report.why);
+    finding.text = fmt::format("{}: {}", report.library, report.thread_safe.error());
     finding.advice = "needed for more than one rank; scripts/setup.sh installs Open MPI";
   }
   return finding;

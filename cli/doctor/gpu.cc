@@ -25,17 +25,17 @@ int count_nvidia_cards(const KernelFiles& files) {
   return cards;
 }
 
-LibraryReport report_cudnn() {
+Result<std::string> cudnn_version() {
   constexpr const char* file = "libcudnn.so.9";
   void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = ::dlerror();
-    return {.version = {}, .why = error != nullptr ? error : fmt::format("cannot open {}", file)};
+    return Error{error != nullptr ? error : fmt::format("cannot open {}", file)};
   }
   const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(library, "cudnnGetVersion"));
-  if (version == nullptr) return {.version = {}, .why = fmt::format("{} has no cudnnGetVersion", file)};
+  if (version == nullptr) return Error{fmt::format("{} has no cudnnGetVersion", file)};
   const std::size_t number = version();  // 91900 is 9.19.0
-  return {.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100), .why = {}};
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
 Diagnosis device_finding(const GpuReport& report) {
@@ -48,10 +48,10 @@ Diagnosis device_finding(const GpuReport& report) {
   return finding;
 }
 
-Diagnosis library_finding(const char* name, const LibraryReport& library, const GpuReport& report, const char* cost) {
-  Diagnosis finding{.area = "gpu", .text = fmt::format("{} {}", name, library.version)};
-  if (!library.version.empty()) return finding;
-  finding.text = fmt::format("no {}: {}", name, library.why);
+Diagnosis library_finding(const char* name, const Result<std::string>& version, const GpuReport& report,
+                          const char* cost) {
+  if (version) return {.area = "gpu", .text = fmt::format("{} {}", name, *version)};
+  Diagnosis finding{.area = "gpu", .text = fmt::format("no {}: {}", name, version.error())};
   if (report.devices.empty()) return finding;
   finding.verdict = Verdict::warn;
   finding.advice = fmt::format("{}; install it, or add its folder to LD_LIBRARY_PATH", cost);
@@ -73,8 +73,9 @@ GpuReport report_gpus(const KernelFiles& files) {
       report.why = failure.what();
     }
   }
-  report.nccl = {.version = find_nccl().version == 0 ? "" : find_nccl().version_text(), .why = find_nccl().why};
-  report.cudnn = report_cudnn();
+  const Result<NcclLibrary>& nccl = find_nccl();
+  report.nccl = nccl ? Result<std::string>(nccl->version_text()) : Error{nccl.error()};
+  report.cudnn = cudnn_version();
   return report;
 }
 

@@ -1,14 +1,9 @@
 #pragma once
 
+#include "base/result.h"
 #include "cli/doctor/finding.h"
 
 namespace babelring {
-
-/// The version of a shared library, or the reason why it cannot be loaded.
-struct LibraryReport {
-  std::string version;  // "9.19.0"; empty: not usable
-  std::string why;      // the reason, if not usable
-};
 
 /// The GPUs and NVIDIA libraries found by Babelring's programs.
 struct GpuReport {
@@ -16,7 +11,8 @@ struct GpuReport {
   std::string driver;                // version line of the kernel driver; empty: not loaded
   std::vector<std::string> devices;  // descriptions from the GPU backend
   std::string why;                   // the reason, if there are no devices
-  LibraryReport nccl, cudnn;
+  /// Versions of the libraries ("9.19.0"), or why they cannot be loaded.
+  Result<std::string> nccl = Error{}, cudnn = Error{};
 };
 
 /// Probes the GPUs: loads the GPU module, if a driver is loaded, opens each device, and loads the libraries by name.

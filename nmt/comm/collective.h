@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
+
 namespace babelring {
 
-/// One collective in progress, driven only by the communication thread. No function may block except give_up(). All may
-/// throw CommError except give_up().
+/// One collective in progress, driven only by the communication thread. No function may block except abort(). All may
+/// throw CommError except abort().
 class Collective {
  public:
   enum class Progress { none, some, done };
@@ -26,12 +28,12 @@ class Collective {
   /// True if peers ring this rank's bell when they make progress. Otherwise the communication thread must poll.
   virtual bool rings() const { return false; }
 
-  /// The transport's error message; empty if there is no error. A collective with an error fails with this message,
-  /// after the peers have been queried to find a lost one.
-  virtual std::string trouble() const { return {}; }
+  /// The transport's error. A collective with an error fails with its message, after the peers have been queried to
+  /// find a lost one.
+  virtual Status status() const { return {}; }
   /// Aborts the operation, including work that may hang outside this process. Called when the collective has been
   /// abandoned.
-  virtual void give_up() noexcept {}
+  virtual void abort() noexcept {}
 
   /// Keeps `memory` alive as long as this object. If the call that started a collective ends by an exception, MPI may
   /// still read or write its memory.

@@ -3,12 +3,16 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "nmt/comm/mpi_handles.h"
 
 namespace babelring {
+
+/// "1 (host b)", "1" if its host is unknown, "any" for -1.
+std::string rank_name(int rank, const std::vector<std::string>& hosts);
 
 /// Distinguishes a stopped or lost peer from one that is only late. While a collective waits, a rank queries every
 /// peer. The peer's communication thread replies, even if its main thread is busy, with the number of collectives that
@@ -22,13 +26,18 @@ class PeerMonitor {
   /// Sends a query to every peer except those that still owe a reply.
   void ask();
 
+  /// Names the peers that have owed a reply for `silence`: "no answer from rank 1 (host b): stopped or lost"; empty if
+  /// there are none.
+  std::string silent(Nanoseconds silence, const std::vector<std::string>& hosts) const;
+  /// Names the peer that has entered the fewest collectives, if it has not entered collective `sequence`; otherwise
+  /// empty.
+  std::string behind(std::int64_t sequence, const std::vector<std::string>& hosts) const;
+
+ private:
   struct Peer {
     std::optional<SteadyClock::time_point> unanswered_since;
     std::optional<std::int64_t> entered;  // number of collectives, from its last reply
   };
-  const std::vector<Peer>& peers() const { return peers_; }
-
- private:
   struct Outgoing {
     std::int64_t entered;
     MpiRequest request;

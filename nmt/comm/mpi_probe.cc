@@ -65,9 +65,9 @@ void reap_child(pid_t child, std::chrono::milliseconds timeout) {
 }  // namespace
 
 MpiReport probe_mpi(std::chrono::milliseconds deadline) {
-  MpiReport report{.library = library_name(), .why = {}};
+  MpiReport report{.library = library_name(), .thread_safe = {}};
   std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {report.library, "pipe failed"};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {report.library, Error{"pipe failed"}};
   const pid_t child = ::fork();
   if (child == 0) init_and_report(pipe[1]);
   ::close(pipe[1]);
@@ -83,12 +83,12 @@ MpiReport probe_mpi(std::chrono::milliseconds deadline) {
   ::close(pipe[0]);
   if (child > 0) reap_child(child, reported ? std::chrono::milliseconds(5000) : std::chrono::milliseconds(0));
   if (child < 0) {
-    report.why = "fork failed";
+    report.thread_safe = Error{"fork failed"};
   } else if (!reported) {
-    report.why = ready == 0 ? fmt::format("MPI_Init did not return within {} s", deadline.count() / 1000)
-                            : "MPI_Init failed (run mpirun -np 1 true to see why)";
+    report.thread_safe = Error{ready == 0 ? fmt::format("MPI_Init did not return within {} s", deadline.count() / 1000)
+                                          : "MPI_Init failed (run mpirun -np 1 true to see why)"};
   } else if (digit != '1') {
-    report.why = "MPI_Init does not grant MPI_THREAD_MULTIPLE, which workers need";
+    report.thread_safe = Error{"MPI_Init does not grant MPI_THREAD_MULTIPLE, which workers need"};
   }
   return report;
 }

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <string>
 
+#include "base/result.h"
+
 namespace babelring {
 
 /// The MPI library installed on this machine.
 struct MpiReport {
   std::string library;  // "Open MPI v4.1.4"
-  std::string why;      // why it lacks MPI_THREAD_MULTIPLE; empty if it has it
+  Status thread_safe;   // the Error says why MPI_THREAD_MULTIPLE is unavailable
 };
 
 /// Initialises MPI in a child process, because a failing MPI_Init ends its process. Must be called before any thread is

@@ -29,7 +29,7 @@ double seconds_of(Nanoseconds time) {
 }  // namespace
 
 MpiProgress::World::World(int own_rank, int all_ranks, std::int64_t segment_bytes)
-    : rank(own_rank), ranks(all_ranks), roll_call(questions, own_rank, all_ranks), pool(segment_bytes) {}
+    : rank(own_rank), ranks(all_ranks), peers(questions, own_rank, all_ranks), pool(segment_bytes) {}
 
 MpiProgress::MpiProgress(const CommOptions& options, int rank, int ranks)
     : options_(options), rank_(rank), ranks_(ranks) {
@@ -53,7 +53,7 @@ void MpiProgress::run() {
   } catch (const std::exception& error) {
     finish(State::parked, error.what());
   }
-  for (Active& active : active_) active.collective->give_up();
+  for (Active& active : active_) active.collective->abort();
   while (true) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
@@ -143,7 +143,7 @@ void MpiProgress::check_peers() {
     const std::lock_guard lock(mutex_);
     entered = submitted_;
   }
-  world_->roll_call.serve(entered);
+  world_->peers.serve(entered);
   if (active_.empty()) return;
   Active& oldest = active_.front();
   if (since_check > seconds(1)) oldest.moved = now;  // this process was stopped; do not count the gap as waiting
@@ -153,8 +153,8 @@ void MpiProgress::check_peers() {
 /// Queries the peers once the oldest collective has made no progress for a while. Throws CommError if its deadline has
 /// expired, its transport has failed, or a peer is silent after fail_fast().
 void MpiProgress::check_oldest(Active& oldest, Time now) {
-  const std::string transport_error = oldest.collective->trouble();
-  if (transport_error.empty()) {
+  const Status transport = oldest.collective->status();
+  if (transport) {
     error_since_.reset();
   } else if (!error_since_) {
     error_since_ = now;
@@ -164,55 +164,25 @@ void MpiProgress::check_oldest(Active& oldest, Time now) {
   const milliseconds patience = fast ? silence / 4 : std::min(milliseconds(1000), options_.deadline / 4);
   const Nanoseconds waited = now - oldest.moved;
   if (waited < patience) return;
-  world_->roll_call.ask();
+  world_->peers.ask();
   const bool expired = waited >= options_.deadline || (error_since_ && now - *error_since_ >= 3 * silence);
-  std::string culprit = fast || expired ? unresponsive_peers(expired ? patience : silence) : "";
+  const std::vector<std::string> hosts = [this] {
+    const std::lock_guard lock(mutex_);
+    return hosts_;
+  }();
+  std::string culprit = fast || expired ? world_->peers.silent(expired ? patience : silence, hosts) : "";
   if (culprit.empty() && !expired) return;
-  if (culprit.empty() && !error_since_) culprit = slowest_peer();
+  if (culprit.empty() && !error_since_) culprit = world_->peers.behind(oldest.sequence, hosts);
   if (culprit.empty()) {
-    culprit = error_since_
-                  ? "all peers answer"
-                  : fmt::format("all peers answer; it waits for rank {}", peer_name(oldest.collective->waiting_for()));
+    culprit = error_since_ ? "all peers answer"
+                           : fmt::format("all peers answer; it waits for rank {}",
+                                         rank_name(oldest.collective->waiting_for(), hosts));
   }
   const std::string what =
-      error_since_ ? fmt::format("failed on rank {}: {}", peer_name(rank_), transport_error)
-                   : fmt::format("made no progress for {:.1f} s on rank {}", seconds_of(waited), peer_name(rank_));
+      error_since_
+          ? fmt::format("failed on rank {}: {}", rank_name(rank_, hosts), transport.error())
+          : fmt::format("made no progress for {:.1f} s on rank {}", seconds_of(waited), rank_name(rank_, hosts));
   throw CommError(fmt::format("{} (collective {}) {}: {}", oldest.collective->name(), oldest.sequence, what, culprit));
-}
-
-/// Names the peers that have owed a reply for `silence`; empty if there are none.
-std::string MpiProgress::unresponsive_peers(Nanoseconds silence) const {
-  const auto& peers = world_->roll_call.peers();
-  const auto now = SteadyClock::now();
-  std::string silent;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const auto& unanswered = peers[static_cast<std::size_t>(rank)].unanswered_since;
-    if (unanswered && now - *unanswered >= silence) silent += (silent.empty() ? "" : ", ") + peer_name(rank);
-  }
-  return silent.empty() ? "" : fmt::format("no answer from rank {}: stopped or lost", silent);
-}
-
-/// Names the peer that has entered the fewest collectives, if it has not entered the oldest one in flight; otherwise
-/// empty.
-std::string MpiProgress::slowest_peer() const {
-  const auto& peers = world_->roll_call.peers();
-  int last = -1;
-  std::int64_t fewest = active_.front().sequence + 1;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const auto& entered = peers[static_cast<std::size_t>(rank)].entered;
-    if (!entered || *entered >= fewest) continue;
-    last = rank;
-    fewest = *entered;
-  }
-  if (last < 0) return "";
-  return fmt::format("rank {} answers, but has entered only {} collectives", peer_name(last), fewest);
-}
-
-std::string MpiProgress::peer_name(int rank) const {
-  if (rank < 0) return "any";
-  const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(rank);
-  return index < hosts_.size() ? fmt::format("{} (host {})", rank, hosts_[index]) : fmt::format("{}", rank);
 }
 
 /// Waits until a poll may find progress. Yields the CPU sooner while the main thread computes.

@@ -30,7 +30,7 @@ class MpiProgress {
     World(int own_rank, int all_ranks, std::int64_t segment_bytes);
     int rank, ranks;
     MpiChannel ring, collectives, questions;
-    PeerMonitor roll_call;
+    PeerMonitor peers;
     SegmentPool pool;
   };
   using Make = std::function<std::unique_ptr<Collective>(World&, std::int64_t sequence)>;
@@ -75,9 +75,6 @@ class MpiProgress {
   void retire();
   void check_peers();
   void check_oldest(Active& oldest, Time now);
-  std::string unresponsive_peers(Nanoseconds silence) const;
-  std::string slowest_peer() const;
-  std::string peer_name(int rank) const;
   void pause(EventCount& bell, std::uint32_t rung, bool moved);
   void finish(State state, const std::string& error);
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-#include "base/failure.h"
+#include "base/result.h"
 #include "base/version.h"
 #include "nmt/ops/backend.h"
 
@@ -17,42 +17,37 @@ namespace {
 
 constexpr std::size_t text_size = 512;
 
-/// Asked first, for it costs nothing: the module brings 200 MB of NVIDIA's libraries into memory.
+/// Checked before the module is loaded, which brings 200 MB of NVIDIA's libraries into memory.
 bool has_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver != nullptr) ::dlclose(driver);
   return driver != nullptr;
 }
 
-/// The entry point's table; null, and `why` set, if there is none of this build.
-const CudaModule* load_module(const std::filesystem::path& file, std::string& why) {
+/// The module's function table. The Error says why there is none of this build.
+Result<const CudaModule*> load_module(const std::filesystem::path& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = ::dlerror();
-    why = error != nullptr ? error : fmt::format("{} cannot be opened", file.string());
-    return nullptr;
+    return Error{error != nullptr ? error : fmt::format("{} cannot be opened", file.string())};
   }
   using Entry = const CudaModule* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(library, "babelring_cuda_module"));
-  if (entry == nullptr) {
-    why = fmt::format("{} is not a module of Babelring", file.string());
-    return nullptr;
-  }
+  if (entry == nullptr) return Error{fmt::format("{} is not a module of Babelring", file.string())};
   const CudaModule* module = entry();
   if (std::string_view(module->version) == version && std::string_view(module->compiler) == cuda_module_compiler) {
     return module;
   }
-  why = fmt::format("{} is of version {} made by {}, this program of version {} by {}", file.string(), module->version,
-                    module->compiler, version, cuda_module_compiler);
-  return nullptr;
+  return Error{fmt::format("{} is of version {} made by {}, this program of version {} by {}", file.string(),
+                           module->version, module->compiler, version, cuda_module_compiler)};
 }
 
 }  // namespace
 
 CudaSupport open_cuda_module(const std::filesystem::path& file) {
-  CudaSupport support;
-  support.module = load_module(file, support.why);
-  if (support.module == nullptr) return support;
+  const Result<const CudaModule*> module = load_module(file);
+  if (!module) return {.why = module.error()};
+  CudaSupport support{.module = *module};
   std::array<char, text_size> why{};
   support.devices = support.module->count_devices(why.data(), why.size());
   if (support.devices == 0) support.why = why.data();

@@ -4,32 +4,32 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+#include "base/result.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
 
-/// The GPU that is available to one rank.
-struct DeviceReport {
+/// The GPU of one rank.
+struct RankGpu {
   int device = 0;        // CUDA device number: local rank modulo number of devices
-  std::string identity;  // UUID of the GPU; empty if none is usable
-  std::string why;       // reason why no GPU is usable
+  std::string identity;  // UUID
 };
 
 /// Finds the GPU for this process, which is rank `local_rank` of its host.
-DeviceReport report_device(int local_rank);
+Result<RankGpu> find_gpu(int local_rank);
 
-/// Checks that every rank has its own GPU. Returns one line with the reason and the rank otherwise; empty on success.
-/// `reports` and `hosts` (host names) are indexed by rank.
-std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::vector<std::string>& hosts);
+/// Checks that every rank has a GPU that no other rank has. `identities` are the UUIDs of the ranks' GPUs and `hosts`
+/// the host names, in rank order. The Error names the rank.
+Status check_gpus(const std::vector<Result<json::value>>& identities, const std::vector<std::string>& hosts);
 
 enum class DeviceChoice { automatic, cpu, cuda };
 
 /// The result of choose_backend().
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;
-  std::string why_cpu;  // reason why `auto` chose the CPU; empty otherwise
-  std::string gpu;      // UUID of the GPU; empty on the CPU
+  Result<std::string> gpu;  // UUID of the GPU, or why the CPU was chosen
 };
 
 /// Creates the backend for `device`. All ranks get the same kind: automatic chooses CUDA if every rank

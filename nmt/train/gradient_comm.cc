@@ -22,8 +22,9 @@ bool summed_everywhere(Backend& backend, Communicator& communicator, ConstTensor
 }
 
 /// Opens NCCL and tests it with an all-reduce of ones of bucket size.
-OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
-                        Communicator& communicator, const NcclLibrary& library) {
+Result<std::unique_ptr<Communicator>> open_and_try(const CommConfig& config, std::int64_t gradient_bytes,
+                                                   Backend& backend, Communicator& communicator,
+                                                   const Result<NcclLibrary>& library) {
   const std::int64_t bytes = config.bucket_bytes(gradient_bytes, communicator, true);
   const auto elements = std::max(std::int64_t{1}, bytes / std::int64_t{sizeof(float)});
   std::unique_ptr<DeviceStream> stream = backend.make_stream();
@@ -32,13 +33,13 @@ OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, B
   const Tensor trial = memory.view({elements}, DType::f32);
   backend.upload(ones.data(), trial);
   const CommOptions common = config.options();
-  OpenedNccl opened = open_nccl(library, communicator, std::move(stream),
-                                {.wire = common.wire,
-                                 .ring = config.all_reduce == GradientPath::nccl_ring,
-                                 .deadline = common.deadline,
-                                 .trial = trial});
-  if (opened.communicator != nullptr && !summed_everywhere(backend, communicator, trial)) {
-    opened = {.communicator = nullptr, .why = "a test all-reduce by NCCL gave a wrong sum"};
+  Result<std::unique_ptr<Communicator>> opened = open_nccl(library, communicator, std::move(stream),
+                                                           {.wire = common.wire,
+                                                            .ring = config.all_reduce == GradientPath::nccl_ring,
+                                                            .deadline = common.deadline,
+                                                            .trial = trial});
+  if (opened && !summed_everywhere(backend, communicator, trial)) {
+    return Error{"a test all-reduce by NCCL gave a wrong sum"};
   }
   return opened;
 }
@@ -46,7 +47,7 @@ OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, B
 }  // namespace
 
 GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
-                                  Communicator& communicator, const std::function<NcclLibrary()>& find) {
+                                  Communicator& communicator, const std::function<Result<NcclLibrary>()>& find) {
   if (communicator.size() == 1) return {};
   const bool required = config.all_reduce == GradientPath::nccl || config.all_reduce == GradientPath::nccl_ring;
   const auto refuse = [&](const std::string& why) {
@@ -61,13 +62,13 @@ GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradien
             .line = fmt::format("through host memory, as required by communication.all_reduce={}",
                                 config.all_reduce_word())};
   }
-  OpenedNccl opened = open_and_try(config, gradient_bytes, backend, communicator, find());
-  if (opened.communicator != nullptr) {
-    const std::string line = opened.communicator->description();
-    return {.nccl = std::move(opened.communicator), .line = line};
+  Result<std::unique_ptr<Communicator>> nccl = open_and_try(config, gradient_bytes, backend, communicator, find());
+  if (nccl) {
+    const std::string line = (*nccl)->description();
+    return {.nccl = std::move(nccl).value(), .line = line};
   }
-  if (required) refuse(opened.why);
-  return {.nccl = nullptr, .line = fmt::format("through host memory, NCCL is unavailable: {}", opened.why)};
+  if (required) refuse(nccl.error());
+  return {.nccl = nullptr, .line = fmt::format("through host memory, NCCL is unavailable: {}", nccl.error())};
 }
 
 }  // namespace babelring

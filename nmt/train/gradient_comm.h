@@ -24,6 +24,7 @@ struct GradientComm {
 /// the result. `find` opens the library; it is called only if gradients are on a GPU. Throws UsageFailure if the
 /// configuration requires NCCL and it is unavailable.
 GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
-                                  Communicator& communicator, const std::function<NcclLibrary()>& find = find_nccl);
+                                  Communicator& communicator,
+                                  const std::function<Result<NcclLibrary>()>& find = find_nccl);
 
 }  // namespace babelring

@@ -87,7 +87,6 @@ json::array run_algorithm(const std::string& algorithm, Backend& backend, Commun
   if (algorithm == "shared" && own.local_size() < own.size()) return {};
   const CommConfig& config = known_algorithms().at(algorithm);
   GradientComm transport;
-  // NCCL logs its choices only for the first communicator of a process.
   const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
   if (config.all_reduce == GradientPath::nccl) transport = choose_gradient_comm(config, bytes, backend, own);
   Communicator& communicator = transport.nccl != nullptr ? *transport.nccl : own;

@@ -102,8 +102,10 @@ std::unique_ptr<Reporter> make_reporter(const Options& options, const TrainConfi
   if (communicator.size() > 1) throw UsageFailure("--spool: is for one rank");
   RunFolder folder(options.spool, {});
   folder.open(0, communicator.hosts()[0]);
-  auto reporter = std::make_unique<Reporter>(ReporterOptions{
-      .server = options.server, .spool_folder = options.spool, .run = folder.run(), .host = communicator.hosts()[0]});
+  auto reporter =
+      std::make_unique<Reporter>(ReporterOptions{.server = {options.server == "none" ? "" : options.server},
+                                                 .identity = {.run = folder.run(), .host = communicator.hosts()[0]},
+                                                 .spool_folder = options.spool});
   reporter->write(LifecycleRecord{
       .event = "started", .name = config.name, .config = config_yaml(config), .version = version, .world_size = 1});
   return reporter;

@@ -88,7 +88,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       arenas_(*device_.backend),
       runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, arenas_),
       meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
-      gpu_meter_(options.gpu_meter ? make_gpu_meter(device_.gpu) : nullptr),
+      gpu_meter_(options.gpu_meter && device_.gpu ? make_gpu_meter(*device_.gpu) : nullptr),
       data_(make_data(options)) {
   if (config_.training.tune_products)
     device_.backend->tune_matmuls(communicator.rank() == 0 ? options.products_file : "");

@@ -183,7 +183,7 @@ TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
 }
 
 TEST_F(DoctorTest, UnusableGpusAreAnError) {
-  const GpuReport none{.why = "there is no NVIDIA driver", .nccl = {.why = "no libnccl.so.2"}};
+  const GpuReport none{.why = "there is no NVIDIA driver", .nccl = Error{"no libnccl.so.2"}};
   EXPECT_EQ(worst_of(gpu_findings(none)), Verdict::ok) << "a machine without GPUs is well";
   EXPECT_THAT(gpu_findings(none)[0], says(Verdict::ok, "no GPU is used: there is no NVIDIA driver"));
   GpuReport report = none;
@@ -192,7 +192,7 @@ TEST_F(DoctorTest, UnusableGpusAreAnError) {
   EXPECT_THAT(gpu_findings(report)[0].advice, HasSubstr("nvidia-smi"));
   report.devices = {"cuda (device 0: NVIDIA H200)"};
   report.driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module";
-  report.cudnn.version = "9.19.0";
+  report.cudnn = std::string("9.19.0");
   EXPECT_THAT(gpu_findings(report),
               ElementsAre(says(Verdict::ok, "NVRM"), says(Verdict::ok, "NVIDIA H200"),
                           says(Verdict::warn, "no NCCL: no libnccl.so.2"), says(Verdict::ok, "cuDNN 9.19.0")));
@@ -209,8 +209,8 @@ TEST_F(DoctorTest, CardsAreCountedOnTheBus) {
   const GpuReport report = report_gpus(files());
   EXPECT_EQ(report.cards, 1);
   EXPECT_EQ(report.driver, "NVRM version: 580");
-  EXPECT_TRUE(report.nccl.version.empty() != report.nccl.why.empty()) << "one of the two";
-  EXPECT_TRUE(report.cudnn.version.empty() != report.cudnn.why.empty());
+  EXPECT_TRUE(report.nccl ? !report.nccl->empty() : !report.nccl.error().empty());
+  EXPECT_TRUE(report.cudnn ? !report.cudnn->empty() : !report.cudnn.error().empty());
 }
 
 TEST_F(DoctorTest, FolderForRunsIsChecked) {

@@ -67,11 +67,9 @@ std::unique_ptr<babelring::Communicator> open_fake_gpus(babelring::Communicator&
   if (mode == "error") babelring::FakeNccl::plan() = {.rank = 1, .fails_at = 50};
   babelring::FakeNccl::plan().notices_death = mode == "reset";
   const babelring::Buffer memory = babelring::allocate_host(4096);
-  babelring::OpenedNccl opened =
-      open_nccl(babelring::FakeNccl::library(), control, std::make_unique<babelring::FakeDeviceStream>(),
-                {.trial = memory.view({1024}, babelring::DType::f32)});
-  if (opened.communicator == nullptr) babelring::fail("{}", opened.why);
-  return std::move(opened.communicator);
+  return open_nccl(babelring::FakeNccl::library(), control, std::make_unique<babelring::FakeDeviceStream>(),
+                   {.trial = memory.view({1024}, babelring::DType::f32)})
+      .value();
 }
 
 }  // namespace

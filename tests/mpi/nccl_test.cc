@@ -48,10 +48,9 @@ class NcclTest : public testing::TestWithParam<Setting> {
     trial_ = stream->allocate(bucket * sizeof(float));
     const Tensor trial = trial_.view({bucket}, DType::f32);
     backend_->upload(std::vector<float>(bucket, 1.0f).data(), trial);
-    OpenedNccl opened = open_nccl(GetParam().gpu ? find_nccl() : FakeNccl::library(), *control_, std::move(stream),
-                                  {.wire = GetParam().wire, .deadline = std::chrono::seconds(60), .trial = trial});
-    if (opened.communicator == nullptr) fail("{}", opened.why);
-    nccl_ = std::move(opened.communicator);
+    nccl_ = open_nccl(GetParam().gpu ? find_nccl() : FakeNccl::library(), *control_, std::move(stream),
+                      {.wire = GetParam().wire, .deadline = std::chrono::seconds(60), .trial = trial})
+                .value();
     if (control_->rank() == 0) std::cout << nccl_->description() << "\n";
     return true;
   }

@@ -23,8 +23,9 @@ json::object next_heartbeat(const TestServer& server) {
 TEST(Heartbeat, ReportsProcessHostAndGpu) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 404}; });
-  HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z", .attempt = 2, .rank = 3};
-  options.host = "hostA";
+  HeartbeatOptions options{
+      .server = {server.address()},
+      .identity = {.run = "r_01J0000000000000000000000Z", .attempt = 2, .rank = 3, .host = "hostA"}};
   options.folder = std::filesystem::temp_directory_path();
   options.between = std::chrono::milliseconds(5);
   std::atomic<bool> lost = false;
@@ -50,7 +51,7 @@ TEST(Heartbeat, ReportsProcessHostAndGpu) {
 TEST(Heartbeat, RespectsRetryAfter) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });
-  HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z"};
+  HeartbeatOptions options{.server = {server.address()}, .identity = {.run = "r_01J0000000000000000000000Z"}};
   options.folder = std::filesystem::temp_directory_path();
   options.between = options.max_backoff = std::chrono::milliseconds(1);
   StopRequest stop;

@@ -35,7 +35,8 @@ HostFolder other_host(const std::string& run) {
 std::string why_not(const std::vector<HostFolder>& folders, std::vector<std::string> hosts = {"hostA", "hostB"},
                     const std::string& wanted = "", bool from_checkpoint = false) {
   hosts.resize(folders.size());
-  return check_host_folders("runs/x", folders, hosts, wanted, from_checkpoint);
+  const Status status = check_host_folders("runs/x", folders, hosts, wanted, from_checkpoint);
+  return status ? "" : status.error();
 }
 
 TEST(HostFolders, ANewRunAndTheSameHostsAreAccepted) {
@@ -100,7 +101,7 @@ TEST_F(LookIntoTest, FindsRunFileAndCheckpoints) {
                                .run_file = true,
                                .checkpoints = true,
                                .newest_checkpoint = 100}));
-  EXPECT_EQ(host_folder_from_text(to_text(found)), found);
+  EXPECT_EQ(host_folder_from_json(to_json(found)), found);
 }
 
 TEST_F(LookIntoTest, FindsTheRunInASpool) {

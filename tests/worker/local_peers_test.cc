@@ -4,15 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/json/object.hpp>
 #include <csignal>
 
+#include "base/json.h"
 #include "tests/soon.h"
 
 namespace babelring {
 namespace {
 
-/// Rank 0 of three: rank 1 is on this host too, with the process given; rank 2 is on another, with an id that is not
-/// here.
+/// Rank 0 of three. Rank 1 is on the same host and has the given process id. Rank 2 is on another host and has an id
+/// that no process here has.
 class TwoHosts final : public Communicator {
  public:
   explicit TwoHosts(pid_t peer) : peer_(peer) {}
@@ -26,8 +28,12 @@ class TwoHosts final : public Communicator {
   void all_reduce_finish() override {}
   void sum(std::vector<double>&) override {}
   std::vector<std::string> all_gather(const std::string& text) override {
-    const std::string name = text.substr(text.find(' '));
-    return {text, std::to_string(peer_) + name, "999999999" + name};
+    const auto with_pid = [&text](std::int64_t pid) {
+      json::value result = parse_json(text).value();
+      result.at("value").as_object()["pid"] = pid;
+      return to_text(result);
+    };
+    return {text, with_pid(peer_), with_pid(999'999'999)};
   }
   void broadcast(void*, std::size_t, int) override {}
   void barrier() override {}

@@ -28,10 +28,10 @@ class ReporterTest : public testing::Test {
   ~ReporterTest() override { fs::remove_all(folder_); }
 
   ReporterOptions options(const std::string& server, std::int64_t attempt = 1, std::int64_t rank = 0) const {
-    ReporterOptions options{.server = server, .spool_folder = folder_, .run = "r_01J0000000000000000000000Z"};
-    options.attempt = attempt;
-    options.rank = rank;
-    options.host = "hostA";
+    ReporterOptions options{
+        .server = {server},
+        .identity = {.run = "r_01J0000000000000000000000Z", .attempt = attempt, .rank = rank, .host = "hostA"},
+        .spool_folder = folder_};
     options.post_interval = 1ms;
     options.first_retry = 1ms;
     options.max_backoff = 20ms;
@@ -63,7 +63,7 @@ TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
 }
 
 TEST_F(ReporterTest, NothingIsSentWithoutAServer) {
-  Reporter reporter(options("none"));
+  Reporter reporter(options(""));
   write_steps(reporter, 5);
   EXPECT_EQ(reporter.close(1s), 0);
   EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 5);

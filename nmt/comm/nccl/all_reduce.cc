@@ -12,9 +12,9 @@ void NcclTicket::queued(std::unique_ptr<DeviceEvent> begin, std::unique_ptr<Devi
   end_ = std::move(end);
 }
 
-void NcclTicket::failed(const std::string& why) {
+void NcclTicket::failed(const std::string& error) {
   const std::lock_guard lock(mutex_);
-  failure_ = why;
+  status_ = Error{error};
 }
 
 bool NcclTicket::done(double& ms) const {
@@ -24,16 +24,16 @@ bool NcclTicket::done(double& ms) const {
   return true;
 }
 
-std::string NcclTicket::failure() const {
+Status NcclTicket::status() const {
   const std::lock_guard lock(mutex_);
-  return failure_;
+  return status_;
 }
 
 Collective::Progress NcclAllReduce::advance() {
   // Only the oldest all-reduce queries the driver, which the main thread needs too.
   if (queue_->completed.load() != number_) return Progress::none;
   double ms = 0;
-  if (!ticket_->done(ms) || !trouble().empty())
+  if (!ticket_->done(ms) || !status())
     return Progress::none;  // a mark is also reached after NCCL ended its kernels with an error
   queue_->busy_ns += static_cast<std::int64_t>(ms * 1e6);
   ++queue_->completed;
@@ -44,10 +44,10 @@ std::string NcclAllReduce::name() const {
   return fmt::format("all-reduce of {:.1f} MB by NCCL", static_cast<double>(payload_bytes_) / 1e6);
 }
 
-std::string NcclAllReduce::trouble() const {
-  std::string why = ticket_->failure();
-  if (why.empty() && queue_->group.state(why) != NcclGroup::State::failed) why.clear();
-  return why;
+Status NcclAllReduce::status() const {
+  if (Status queuing = ticket_->status(); !queuing) return queuing;
+  const Result<NcclGroup::State> state = queue_->group.state();
+  return state ? Status() : Error{state.error()};
 }
 
 }  // namespace babelring

@@ -26,20 +26,21 @@ class NcclTicket {
   /// The all-reduce was queued on the device, between the two marks.
   void queued(std::unique_ptr<DeviceEvent> begin, std::unique_ptr<DeviceEvent> end);
   /// The all-reduce could not be queued.
-  void failed(const std::string& why);
+  void failed(const std::string& error);
 
   /// True if the device has finished it; sets `ms` to the device time.
   bool done(double& ms) const;
-  std::string failure() const;
+  /// The error passed to failed().
+  Status status() const;
 
  private:
   mutable std::mutex mutex_;  // guards the members below
   std::unique_ptr<DeviceEvent> begin_, end_;
-  std::string failure_;
+  Status status_;
 };
 
 /// An all-reduce on GPUs, tracked as a collective by the communication thread. Polls the device for completion and
-/// reports NCCL's errors. give_up() aborts NCCL.
+/// reports NCCL's errors. abort() aborts NCCL.
 class NcclAllReduce final : public Collective {
  public:
   /// `number` is the number of all-reduces queued before this one.
@@ -52,8 +53,8 @@ class NcclAllReduce final : public Collective {
   std::string name() const override;
   /// 0, because the host sends no data.
   std::int64_t bytes() const override { return 0; }
-  std::string trouble() const override;
-  void give_up() noexcept override { queue_->group.abort(); }
+  Status status() const override;
+  void abort() noexcept override { queue_->group.abort(); }
 
  private:
   std::shared_ptr<NcclQueue> queue_;

@@ -3,17 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <type_traits>
+
 namespace babelring {
 namespace {
 
 constexpr int oldest_nccl = 21400;  // 2.14 introduced nonblocking communicators
-
-/// Sets `function` to the symbol `name` of `library`. If it is missing, sets `why`, unless already set.
-template <class Function>
-void take_symbol(void* library, const std::string& file, const char* name, Function& function, std::string& why) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr && why.empty()) why = fmt::format("{} has no {}", file, name);
-}
 
 }  // namespace
 
@@ -21,16 +16,19 @@ std::string NcclLibrary::version_text() const {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-NcclLibrary open_nccl_library(const std::string& file) {
-  NcclLibrary found;
+Result<NcclLibrary> open_nccl_library(const std::string& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = ::dlerror();
-    found.why = error != nullptr ? error : fmt::format("{} cannot be opened", file);
-    return found;
+    return Error{error != nullptr ? error : fmt::format("{} cannot be opened", file)};
   }
+  NcclLibrary found;
+  std::string missing;
+  const auto take = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+    if (function == nullptr && missing.empty()) missing = name;
+  };
   NcclFunctions& functions = found.functions;
-  const auto take = [&](const char* name, auto& function) { take_symbol(library, file, name, function, found.why); };
   take("ncclGetVersion", functions.get_version);
   take("ncclGetUniqueId", functions.get_unique_id);
   take("ncclCommInitRankConfig", functions.init_rank);
@@ -41,19 +39,16 @@ NcclLibrary open_nccl_library(const std::string& file) {
   take("ncclCommAbort", functions.abort);
   take("ncclGetErrorString", functions.error_string);
   take("ncclGetLastError", functions.last_error);
-  if (!found.why.empty()) return found;
-  int version = 0;
-  const int result = functions.get_version(&version);
-  if (result != nccl_success || version < oldest_nccl) {
-    found.why = fmt::format("{} has version {}, expected {} or newer", file, version, oldest_nccl);
-    return found;
+  if (!missing.empty()) return Error{fmt::format("{} has no {}", file, missing)};
+  const int result = functions.get_version(&found.version);
+  if (result != nccl_success || found.version < oldest_nccl) {
+    return Error{fmt::format("{} has version {}, expected {} or newer", file, found.version, oldest_nccl)};
   }
-  found.version = version;
   return found;
 }
 
-const NcclLibrary& find_nccl() {
-  static const NcclLibrary library = open_nccl_library("libnccl.so.2");
+const Result<NcclLibrary>& find_nccl() {
+  static const Result<NcclLibrary> library = open_nccl_library("libnccl.so.2");
   return library;
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "base/result.h"
+
 /// NVIDIA's NCCL, loaded at run time: neither the build nor program start needs it. The parts of nccl.h in use are
 /// declared here; they have not changed since version 2.14. Where nccl.h is installed, a test compares them.
 namespace babelring {
@@ -45,19 +47,18 @@ struct NcclFunctions {
   const char* (*last_error)(NcclComm comm) = nullptr;
 };
 
-/// A loaded NCCL library, or the reason why it is unavailable.
+/// A loaded NCCL library.
 struct NcclLibrary {
   NcclFunctions functions;
-  int version = 0;  // 0 if unavailable
-  std::string why;  // the reason, if unavailable
+  int version = 0;
 
   /// "2.28.9".
   std::string version_text() const;
 };
 
-/// Loads a library by name or path. It stays loaded until the process ends.
-NcclLibrary open_nccl_library(const std::string& file);
+/// Loads a library by name or path. It stays loaded until the process ends. The Error says why it is unavailable.
+Result<NcclLibrary> open_nccl_library(const std::string& file);
 /// libnccl.so.2 from the system's library path. Loaded on the first call.
-const NcclLibrary& find_nccl();
+const Result<NcclLibrary>& find_nccl();
 
 }  // namespace babelring

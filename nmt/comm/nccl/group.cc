@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "base/clock.h"
@@ -31,7 +30,7 @@ void NcclGroup::note(int result, const char* call) {
   failure_ = fmt::format("{}: {}", call, describe(result));
 }
 
-NcclGroup::State NcclGroup::state(std::string& why) {
+Result<NcclGroup::State> NcclGroup::state() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return State::busy;
   int result = nccl_success;
@@ -39,27 +38,21 @@ NcclGroup::State NcclGroup::state(std::string& why) {
     note(functions_.async_error(comm_, &result), "ncclCommGetAsyncError");
     note(result, "NCCL");
   }
-  if (!failure_.empty()) {
-    why = failure_;
-    return State::failed;
-  }
+  if (!failure_.empty()) return Error{failure_};
   return result == nccl_in_progress ? State::busy : State::ready;
 }
 
-std::string NcclGroup::make_id(const NcclFunctions& functions, std::string& why) {
+Result<NcclUniqueId> NcclGroup::make_id(const NcclFunctions& functions) {
   NcclUniqueId id{};
   const int result = functions.get_unique_id(&id);
-  if (result == nccl_success) return {id.bytes, sizeof id.bytes};
-  why = fmt::format("ncclGetUniqueId: {}", nccl_in_one_line(functions.error_string(result)));
-  return "";
+  if (result == nccl_success) return id;
+  return Error{fmt::format("ncclGetUniqueId: {}", nccl_in_one_line(functions.error_string(result)))};
 }
 
-void NcclGroup::join(const std::string& id, int rank, int ranks) {
-  NcclUniqueId unique{};
-  std::memcpy(unique.bytes, id.data(), std::min(id.size(), sizeof unique.bytes));
+void NcclGroup::join(const NcclUniqueId& id, int rank, int ranks) {
   NcclConfig config;
   const std::lock_guard lock(mutex_);
-  note(functions_.init_rank(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
+  note(functions_.init_rank(&comm_, ranks, id, rank, &config), "ncclCommInitRankConfig");
 }
 
 void NcclGroup::all_reduce(void* data, std::size_t count, NcclType type, void* stream) {
@@ -82,11 +75,10 @@ void NcclGroup::close() {
     note(functions_.finalize(comm_), "ncclCommFinalize");
   }
   const Stopwatch watch;
-  std::string why;
-  while (state(why) == State::busy && watch.elapsed_ms() < 5000) {
+  for (Result<State> now = state(); !now || *now != State::ready; now = state()) {
+    if (!now || watch.elapsed_ms() > 5000) return abort();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (state(why) != State::ready) return abort();
   const std::lock_guard lock(mutex_);
   functions_.destroy(comm_);
   comm_ = nullptr;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/result.h"
 #include "nmt/comm/nccl/functions.h"
 
 namespace babelring {
@@ -17,18 +18,19 @@ class NcclGroup {
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  enum class State { busy, ready, failed };
-  /// State of the last operation. Also busy while another thread is inside NCCL. Sets `why` if failed.
-  State state(std::string& why);
+  enum class State { busy, ready };
+  /// State of the last operation, or the error of the first one that failed. Also busy while another thread is inside
+  /// NCCL.
+  Result<State> state();
 
-  /// Creates the id that all ranks of a new group pass to join(). On failure returns an empty string and sets `why`.
-  static std::string make_id(const NcclFunctions& functions, std::string& why);
+  /// Creates the id that all ranks of a new group pass to join().
+  static Result<NcclUniqueId> make_id(const NcclFunctions& functions);
   /// Starts joining the group `id` with the calling thread's current GPU. Complete when state() is ready.
-  void join(const std::string& id, int rank, int ranks);
+  void join(const NcclUniqueId& id, int rank, int ranks);
   /// Queues an in-place sum over ranks of f32 or bf16 elements on the device. Queued when state() is ready.
   void all_reduce(void* data, std::size_t count, NcclType type, void* stream);
 
-  /// Aborts operations on the device and leaves the group. The state is failed afterwards. May be called repeatedly.
+  /// Aborts operations on the device and leaves the group. state() is an error afterwards. May be called repeatedly.
   void abort() noexcept;
   /// Leaves the group cleanly. All ranks must call it, with nothing in flight. Aborts if it takes more than 5 s.
   void close();

@@ -12,22 +12,20 @@
 #include "base/clock.h"
 #include "nmt/comm/nccl/all_reduce.h"
 #include "nmt/comm/nccl/device_sum.h"
-#include "nmt/comm/nccl/log.h"
+#include "nmt/comm/rank_results.h"
 
 namespace babelring {
 namespace {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Communicator& control, std::shared_ptr<NcclQueue> queue, NcclDeviceSum sum,
-                   std::unique_ptr<NcclLog> log, std::string description)
+  NcclCommunicator(Communicator& control, std::shared_ptr<NcclQueue> queue, NcclDeviceSum sum, std::string description)
       : control_(control),
         queue_(std::move(queue)),
         sum_(std::move(sum)),
-        log_(std::move(log)),
         description_(std::move(description)),
         exceptions_at_start_(std::uncaught_exceptions()) {}
-  /// By an exception on its way up, it waits for nobody.
+  /// During an exception it does not wait for the other ranks.
   ~NcclCommunicator() override {
     if (std::uncaught_exceptions() == exceptions_at_start_) {
       queue_->group.close();
@@ -63,14 +61,14 @@ class NcclCommunicator final : public Communicator {
   Communicator& control_;
   std::shared_ptr<NcclQueue> queue_;  // with the communication thread, which may have to outlive this object
   NcclDeviceSum sum_;
-  std::unique_ptr<NcclLog> log_;
   std::string description_;
   int exceptions_at_start_;
   std::int64_t started_ = 0;
   std::atomic<std::int64_t> bytes_sent_{0};
 };
 
-/// Handed to the communication thread first, so that it already watches while this one connects, which may take long.
+/// The communication thread gets the all-reduce first, so that it watches while this thread connects, which may be
+/// slow.
 void NcclCommunicator::all_reduce_start(Tensor tensor) {
   if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
     fail("all_reduce_start: tensor is {} {}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text());
@@ -100,9 +98,7 @@ void NcclCommunicator::queue(Tensor tensor, NcclTicket& ticket) {
 /// Returns at once, except at the first use of a connection.
 void NcclCommunicator::wait_until_queued() {
   const Stopwatch watch;
-  std::string why;
-  for (auto state = queue_->group.state(why); state != NcclGroup::State::ready; state = queue_->group.state(why)) {
-    if (state == NcclGroup::State::failed) fail("{}", why);
+  while (queue_->group.state().value() == NcclGroup::State::busy) {
     if (watch.elapsed_ms() < 1) {
       sched_yield();
     } else {
@@ -113,127 +109,115 @@ void NcclCommunicator::wait_until_queued() {
 
 void NcclCommunicator::all_reduce_finish() {
   sum_.stream().before_backend();
-  log_->clear();
 }
 
-/// The first reason against NCCL in what the ranks say: "-why", or "+" and a text that must be the same on all.
-std::string first_objection(const Communicator& control, const std::vector<std::string>& said) {
-  const auto place = [&](std::size_t rank) { return fmt::format("rank {} on {}", rank, control.hosts()[rank]); };
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
-    if (said[rank][0] == '-') return fmt::format("{}: {}", place(rank), said[rank].substr(1));
-  }
-  for (std::size_t rank = 1; rank < said.size(); ++rank) {
-    if (said[rank] == said[0]) continue;
-    return fmt::format("{} has {}, {} {}", place(0), said[0].substr(1), place(rank), said[rank].substr(1));
-  }
-  return "";
-}
-
-/// Asks each rank's `state` until all are ready or one has failed: then why, alike on all ranks.
-std::string until_all_ready(Communicator& control, std::chrono::milliseconds deadline,
-                            const std::function<NcclGroup::State(std::string&)>& state) {
+/// Polls each rank's state until all are ready or one has failed. All ranks return the same Status.
+Status until_all_ready(Communicator& control, std::chrono::milliseconds deadline,
+                       const std::function<Result<NcclGroup::State>()>& state) {
   const Stopwatch watch;
   for (auto nap = std::chrono::milliseconds(1);; nap = std::min(2 * nap, std::chrono::milliseconds(20))) {
-    std::string why;
-    NcclGroup::State own = state(why);
-    if (own == NcclGroup::State::busy && watch.elapsed_ms() > static_cast<double>(deadline.count())) {
-      own = NcclGroup::State::failed;
-      why = fmt::format("NCCL has not met the other ranks within {:g} s", static_cast<double>(deadline.count()) / 1e3);
+    Result<NcclGroup::State> own = state();
+    if (own && *own == NcclGroup::State::busy && watch.elapsed_ms() > static_cast<double>(deadline.count())) {
+      own = Error{
+          fmt::format("NCCL has not met the other ranks within {:g} s", static_cast<double>(deadline.count()) / 1e3)};
     }
-    const std::string word = own == NcclGroup::State::failed ? "-" + why : own == NcclGroup::State::ready ? "+" : ".";
-    const std::vector<std::string> all = control.all_gather(word);
-    if (const auto busy = std::find(all.begin(), all.end(), ".");
-        busy == all.end() ||
-        std::any_of(all.begin(), all.end(), [](const std::string& one) { return one[0] == '-'; })) {
-      return first_objection(control, all);
-    }
+    const auto all =
+        gather_results(control, own ? Result<json::value>(*own == NcclGroup::State::ready) : Error{own.error()});
+    if (Status status = first_error(control, all); !status) return status;
+    if (std::all_of(all.begin(), all.end(), [](const auto& ready) { return ready->as_bool(); })) return {};
     std::this_thread::sleep_for(nap);
   }
 }
 
-/// Sets the environment as wished. Returns why this rank cannot use NCCL; empty: it can.
-std::string prepare_nccl(const NcclLibrary& library, bool ring) {
-  if (library.version == 0) return library.why;
-  if (!ring) return "";
+/// "NCCL 2.28.9". Sets NCCL_ALGO for `ring`.
+Result<json::value> prepare_nccl(const Result<NcclLibrary>& library, bool ring) {
+  if (!library) return Error{library.error()};
   const char* algorithm = std::getenv("NCCL_ALGO");
-  if (algorithm != nullptr && std::string(algorithm) != "Ring" && std::string(algorithm) != "ring") {
-    return fmt::format("NCCL_ALGO is {}, all_reduce nccl_ring wants Ring", algorithm);
+  if (ring && algorithm != nullptr && std::string(algorithm) != "Ring" && std::string(algorithm) != "ring") {
+    return Error{fmt::format("NCCL_ALGO is {}, all_reduce nccl_ring needs Ring", algorithm)};
   }
-  ::setenv("NCCL_ALGO", "Ring", 1);
-  return "";
+  if (ring) ::setenv("NCCL_ALGO", "Ring", 1);
+  return json::value("NCCL " + library->version_text());
 }
 
-/// Sums options.trial. Returns why that failed, the same on all ranks; empty: it did not.
-std::string try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum, const NcclOptions& options) {
-  std::string why;
-  const auto once = [&](const std::function<void()>& queue) {
+/// Checks that every rank can use NCCL, of one version. All ranks return the same Status.
+Status check_ranks(Communicator& control, const Result<json::value>& own) {
+  const auto versions = gather_results(control, own);
+  if (Status status = first_error(control, versions); !status) return status;
+  for (std::size_t rank = 1; rank < versions.size(); ++rank) {
+    if (*versions[rank] == *versions[0]) continue;
+    return Error{fmt::format("rank 0 on {} has {}, rank {} on {} {}", control.hosts()[0],
+                             std::string_view(versions[0]->as_string()), rank, control.hosts()[rank],
+                             std::string_view(versions[rank]->as_string()))};
+  }
+  return {};
+}
+
+/// Sums options.trial. All ranks return the same Status.
+Status try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum, const NcclOptions& options) {
+  Status queued;
+  const auto attempt = [&](const std::function<void()>& queue) {
     try {
       queue();
     } catch (const Failure& failure) {
-      why = failure.what();
+      queued = Error{failure.what()};
     }
   };
-  const auto group_state = [&](std::string& reason) {
-    reason = why;
-    return why.empty() ? group.state(reason) : NcclGroup::State::failed;
+  const auto group_state = [&]() -> Result<NcclGroup::State> {
+    if (!queued) return Error{queued.error()};
+    return group.state();
   };
-  once([&] { sum.begin(group, options.trial); });
-  if (auto objection = until_all_ready(control, options.deadline, group_state); !objection.empty()) {
-    return objection;
-  }
+  attempt([&] { sum.begin(group, options.trial); });
+  if (Status status = until_all_ready(control, options.deadline, group_state); !status) return status;
   std::unique_ptr<DeviceEvent> end;
-  once([&] { end = sum.end(options.trial); });
-  return until_all_ready(control, options.deadline, [&](std::string& reason) {
-    auto state = group_state(reason);
-    once([&] {
-      if (state == NcclGroup::State::ready && !end->reached()) state = NcclGroup::State::busy;
-    });
-    return state;
+  attempt([&] { end = sum.end(options.trial); });
+  return until_all_ready(control, options.deadline, [&]() -> Result<NcclGroup::State> {
+    Result<NcclGroup::State> state = group_state();
+    if (!state || *state == NcclGroup::State::busy) return state;
+    bool reached = false;
+    attempt([&] { reached = end->reached(); });
+    if (!queued) return Error{queued.error()};
+    return reached ? NcclGroup::State::ready : NcclGroup::State::busy;
   });
 }
 
+/// Joins the ranks' group. All ranks return the same Status.
+Status join_nccl(const NcclFunctions& functions, Communicator& control, NcclGroup& group,
+                 std::chrono::milliseconds deadline) {
+  Result<NcclUniqueId> id = control.rank() == 0 ? NcclGroup::make_id(functions) : NcclUniqueId();
+  const auto made = gather_results(control, id ? Result<json::value>(nullptr) : Error{id.error()});
+  if (!made[0]) return Error{made[0].error()};
+  control.broadcast(id->bytes, sizeof id->bytes, 0);
+  group.join(*id, control.rank(), control.size());
+  return until_all_ready(control, deadline, [&] { return group.state(); });
+}
+
 /// The line for the log.
-std::string describe_nccl(const NcclLibrary& library, Communicator& control, const NcclLog& log,
-                          const NcclOptions& options) {
-  std::string extracts;
-  for (const std::string& one : control.all_gather(nccl_log_extract(log.read()))) extracts += one;
-  const std::string choice = !extracts.empty() ? parse_nccl_log(extracts).text()
-                             : log.is_users()  ? "what it chose is in its own log (NCCL_DEBUG is set)"
-                                               : "which does not say what it chose";
+std::string describe_nccl(const NcclLibrary& library, int ranks, const NcclOptions& options) {
   const char* algorithm = std::getenv("NCCL_ALGO");
-  return fmt::format("NCCL {} over {} ranks, {} on the wire, {} for buckets of {:.1f} MB; NCCL_ALGO is {}",
-                     library.version_text(), control.size(), options.wire == GradientWire::bf16 ? "bf16" : "f32",
-                     choice, static_cast<double>(options.trial.bytes()) / 1e6,
-                     algorithm != nullptr ? algorithm : "not set");
+  return fmt::format("NCCL {} over {} ranks, {} on the wire, buckets of {:.1f} MB; NCCL_ALGO is {}",
+                     library.version_text(), ranks, options.wire == GradientWire::bf16 ? "bf16" : "f32",
+                     static_cast<double>(options.trial.bytes()) / 1e6, algorithm != nullptr ? algorithm : "not set");
 }
 
 }  // namespace
 
-OpenedNccl open_nccl(const NcclLibrary& library, Communicator& control, std::unique_ptr<DeviceStream> stream,
-                     const NcclOptions& options) {
-  std::string why = prepare_nccl(library, options.ring);
-  if (why.empty() && stream == nullptr) why = "the gradients are in the host's memory";
-  why = first_objection(control, control.all_gather(why.empty() ? "+NCCL " + library.version_text() : "-" + why));
-  if (!why.empty()) return {.communicator = nullptr, .why = why};
-
-  auto log = std::make_unique<NcclLog>();
-  const std::string id = control.rank() == 0 ? NcclGroup::make_id(library.functions, why) : "";
-  const std::string said = control.all_gather(why.empty() ? "+" + id : "-" + why)[0];
-  if (said[0] == '-') return {.communicator = nullptr, .why = said.substr(1)};
-
-  const auto queue = std::make_shared<NcclQueue>(library.functions);
+Result<std::unique_ptr<Communicator>> open_nccl(const Result<NcclLibrary>& library, Communicator& control,
+                                                std::unique_ptr<DeviceStream> stream, const NcclOptions& options) {
+  Result<json::value> own = prepare_nccl(library, options.ring);
+  if (own && stream == nullptr) own = Error{"the gradients are in host memory"};
+  if (Status status = check_ranks(control, own); !status) return Error{status.error()};
+  const auto queue = std::make_shared<NcclQueue>(library->functions);
   NcclDeviceSum sum(std::move(stream), options.wire);
-  sum.stream().handle();  // its device is the one to join with
-  queue->group.join(said.substr(1), control.rank(), control.size());
-  why = until_all_ready(control, options.deadline, [&](std::string& reason) { return queue->group.state(reason); });
-  if (why.empty()) why = try_nccl(control, queue->group, sum, options);
-  if (!why.empty()) {
+  sum.stream().handle();  // selects the device to join with
+  Status status = join_nccl(library->functions, control, queue->group, options.deadline);
+  if (status) status = try_nccl(control, queue->group, sum, options);
+  if (!status) {
     queue->group.abort();
-    return {.communicator = nullptr, .why = why};
+    return Error{status.error()};
   }
-  const std::string description = describe_nccl(library, control, *log, options);
-  log->clear();
-  return {std::make_unique<NcclCommunicator>(control, queue, std::move(sum), std::move(log), description), ""};
+  return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(
+      control, queue, std::move(sum), describe_nccl(*library, control.size(), options)));
 }
 
 }  // namespace babelring

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/failure.h"
-
 namespace babelring::cuda {
 
 namespace {
@@ -48,24 +46,19 @@ void CudnnLibrary::require(cudnnStatus_t status, std::string_view call) const {
   fail("cudnn: {}: {}{}{}", call, error_string(status), text.empty() ? "" : ": ", text);
 }
 
-std::unique_ptr<const CudnnLibrary> open_cudnn(const std::string& file, std::string& why) {
+Result<std::unique_ptr<const CudnnLibrary>> open_cudnn(const std::string& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = ::dlerror();
-    why = error != nullptr ? error : fmt::format("{} cannot be opened", file);
-    return nullptr;
+    return Error{error != nullptr ? error : fmt::format("{} cannot be opened", file)};
   }
   auto functions = std::make_unique<CudnnLibrary>();
-  if (!find_functions(library, *functions)) {
-    why = fmt::format("{} lacks functions of cuDNN 9", file);
-    return nullptr;
-  }
+  if (!find_functions(library, *functions)) return Error{fmt::format("{} lacks functions of cuDNN 9", file)};
   if (functions->get_version() < min_cudnn_version) {
-    why = fmt::format("{} is of version {}, {} or newer is needed", file, cudnn_version_text(functions->get_version()),
-                      cudnn_version_text(min_cudnn_version));
-    return nullptr;
+    return Error{fmt::format("{} is of version {}, {} or newer is needed", file,
+                             cudnn_version_text(functions->get_version()), cudnn_version_text(min_cudnn_version))};
   }
-  return functions;
+  return std::unique_ptr<const CudnnLibrary>(std::move(functions));
 }
 
 std::string cudnn_version_text(std::size_t version) {

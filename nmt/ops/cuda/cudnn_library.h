@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace babelring::cuda {
 
 /// The functions of cuDNN that are called, found at run time: without the library a host goes on without it.
@@ -27,8 +29,8 @@ struct CudnnLibrary {
   void require(cudnnStatus_t status, std::string_view call) const;
 };
 
-/// A library that stays open until the process ends; null, and `why` set, if it cannot be used.
-std::unique_ptr<const CudnnLibrary> open_cudnn(const std::string& file, std::string& why);
+/// Opens a library, which stays open until the process ends. The Error says why it cannot be used.
+Result<std::unique_ptr<const CudnnLibrary>> open_cudnn(const std::string& file);
 
 /// "9.19.0" of 91900.
 std::string cudnn_version_text(std::size_t version);

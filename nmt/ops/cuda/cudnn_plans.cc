@@ -161,7 +161,14 @@ KeptPlan CudnnPlans::Library::make(const CudnnShape& shape) {
 
 CudnnPlans::CudnnPlans(CudnnDevice device, const std::string& library) : library_(std::make_unique<Library>()) {
   library_->why_absent = why_device_is_refused(device.capability);
-  if (library_->why_absent.empty()) library_->functions = open_cudnn(library, library_->why_absent);
+  if (library_->why_absent.empty()) {
+    Result<std::unique_ptr<const CudnnLibrary>> opened = open_cudnn(library);
+    if (opened) {
+      library_->functions = std::move(opened).value();
+    } else {
+      library_->why_absent = opened.error();
+    }
+  }
   library_->device = std::move(device);
 }
 CudnnPlans::~CudnnPlans() = default;

@@ -7,7 +7,7 @@
 
 #include "base/run_fence.h"
 #include "nmt/checkpoint/finite.h"
-#include "nmt/comm/first_rank.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
 

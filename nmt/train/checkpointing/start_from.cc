@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/comm/first_rank.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
 

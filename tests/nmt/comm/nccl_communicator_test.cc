@@ -31,23 +31,20 @@ float nccl_value(int rank, std::int64_t i) {
 
 class NcclCommunicatorTest : public testing::Test {
  protected:
-  NcclCommunicatorTest() {
-    FakeNccl::reset();
-    ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
-  }
+  NcclCommunicatorTest() { FakeNccl::reset(); }
   ~NcclCommunicatorTest() override {
-    for (const char* name : {"NCCL_ALGO", "NCCL_DEBUG"}) ::unsetenv(name);
+    ::unsetenv("NCCL_ALGO");
     FakeNccl::reset();
   }
 
-  /// What a rank's body has: its own library, and what it gets.
+  /// What the body of a rank uses.
   struct Rank {
     int rank;
     Communicator& control;
     Buffer trial = allocate_host(4000);
-    NcclLibrary library = FakeNccl::library();
+    Result<NcclLibrary> library = FakeNccl::library();
     NcclOptions options{};
-    OpenedNccl open() {
+    Result<std::unique_ptr<Communicator>> open() {
       options.trial = trial.view({1000}, DType::f32);
       std::fill_n(options.trial.as<float>(), 1000, 1.0f);
       return open_nccl(library, control, std::make_unique<FakeDeviceStream>(), options);
@@ -67,14 +64,14 @@ class NcclCommunicatorTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  /// Why open_nccl() says that there is none, the same on all ranks.
+  /// The error of open_nccl(), which must be the same on all ranks.
   static std::string reason(const std::function<void(Rank&)>& change) {
     std::vector<std::string> reasons(nccl_ranks);
     on_ranks([&](Rank& own) {
       change(own);
-      const OpenedNccl opened = own.open();
-      EXPECT_EQ(opened.communicator, nullptr);
-      reasons[static_cast<std::size_t>(own.rank)] = opened.why;
+      const Result<std::unique_ptr<Communicator>> opened = own.open();
+      ASSERT_FALSE(opened.ok());
+      reasons[static_cast<std::size_t>(own.rank)] = opened.error();
     });
     EXPECT_THAT(reasons, Each(reasons[0]));
     return reasons[0];
@@ -132,11 +129,12 @@ TEST_F(NcclCommunicatorTest, SumsBucketsInPlaceInTheirOrder) {
   FakeNccl::plan().connect_polls = 3;
   std::vector<NcclUpdate> updates(nccl_ranks);
   on_ranks([&](Rank& own) {
-    const OpenedNccl opened = own.open();
-    ASSERT_NE(opened.communicator, nullptr) << opened.why;
-    EXPECT_TRUE(opened.communicator->device_memory());
+    const auto opened = own.open();
+    ASSERT_TRUE(opened) << opened.error();
+    Communicator& nccl = **opened;
+    EXPECT_TRUE(nccl.device_memory());
     EXPECT_EQ(own.options.trial.as<float>()[999], nccl_ranks);
-    updates[static_cast<std::size_t>(own.rank)] = nccl_update(*opened.communicator, own.control);
+    updates[static_cast<std::size_t>(own.rank)] = nccl_update(nccl, own.control);
   });
   EXPECT_LT(nccl_excess(updates[0].sum, 1e-6), 0);
   for (const NcclUpdate& update : updates) {
@@ -158,9 +156,10 @@ TEST_F(NcclCommunicatorTest, SendsHalfAsMuchInBf16) {
   std::vector<NcclUpdate> updates(nccl_ranks);
   on_ranks([&](Rank& own) {
     own.options.wire = GradientWire::bf16;
-    const OpenedNccl opened = own.open();
-    ASSERT_NE(opened.communicator, nullptr) << opened.why;
-    updates[static_cast<std::size_t>(own.rank)] = nccl_update(*opened.communicator, own.control);
+    const auto opened = own.open();
+    ASSERT_TRUE(opened) << opened.error();
+    Communicator& nccl = **opened;
+    updates[static_cast<std::size_t>(own.rank)] = nccl_update(nccl, own.control);
   });
   EXPECT_LT(nccl_excess(updates[0].sum, 1.01 * nccl_ranks / 256), 0);
   EXPECT_GT(nccl_excess(updates[0].sum, 1e-6), 0) << "nothing was rounded";
@@ -173,16 +172,17 @@ TEST_F(NcclCommunicatorTest, SendsHalfAsMuchInBf16) {
 
 TEST_F(NcclCommunicatorTest, RefusesWhatIsNotF32) {
   on_ranks([&](Rank& own) {
-    const OpenedNccl opened = own.open();
-    ASSERT_NE(opened.communicator, nullptr) << opened.why;
-    EXPECT_THROW(opened.communicator->all_reduce_start(own.trial.view({1000}, DType::bf16)), Failure);
+    const auto opened = own.open();
+    ASSERT_TRUE(opened) << opened.error();
+    Communicator& nccl = **opened;
+    EXPECT_THROW(nccl.all_reduce_start(own.trial.view({1000}, DType::bf16)), Failure);
     own.control.barrier();
   });
 }
 
 TEST_F(NcclCommunicatorTest, AllRanksGiveOneReasonToDoWithout) {
   EXPECT_EQ(reason([](Rank& own) {
-              if (own.rank == 1) own.library = {.why = "libnccl.so.2: cannot open shared object file"};
+              if (own.rank == 1) own.library = Error{"libnccl.so.2: cannot open shared object file"};
             }),
             "rank 1 on here: libnccl.so.2: cannot open shared object file");
   EXPECT_EQ(reason([](Rank& own) {
@@ -220,10 +220,11 @@ TEST_F(NcclCommunicatorTest, TrialThatFailsIsAReasonToo) {
 TEST_F(NcclCommunicatorTest, ErrorOfTheTransportFailsTheUpdateAndStopsTheDevice) {
   FakeNccl::plan() = {.fails_at = 2};
   on_ranks([&](Rank& own) {
-    const OpenedNccl opened = own.open();
-    ASSERT_NE(opened.communicator, nullptr) << opened.why;
-    const Buffer memory = opened.communicator->allocate(300'000);
-    for (int number = 1; number < 4; ++number) opened.communicator->all_reduce_start(memory.view({75'000}, DType::f32));
+    const auto opened = own.open();
+    ASSERT_TRUE(opened) << opened.error();
+    Communicator& nccl = **opened;
+    const Buffer memory = nccl.allocate(300'000);
+    for (int number = 1; number < 4; ++number) nccl.all_reduce_start(memory.view({75'000}, DType::f32));
     EXPECT_THAT([&] { own.control.barrier(); },
                 testing::Throws<CommError>(testing::Property(
                     &CommError::what, HasSubstr("all-reduce of 0.3 MB by NCCL failed: NCCL: remote process exited"))));
@@ -237,8 +238,8 @@ TEST_F(NcclCommunicatorTest, RingIsAskedForByTheEnvironment) {
     on_ranks(
         [&said](Rank& own) {
           own.options.ring = true;
-          const OpenedNccl opened = own.open();
-          said = opened.communicator != nullptr ? opened.communicator->description() : opened.why;
+          const auto opened = own.open();
+          said = opened ? (*opened)->description() : opened.error();
         },
         1);
   };
@@ -248,7 +249,7 @@ TEST_F(NcclCommunicatorTest, RingIsAskedForByTheEnvironment) {
   EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Ring");
   ::setenv("NCCL_ALGO", "Tree", 1);
   open_ring(said);
-  EXPECT_EQ(said, "rank 0 on here: NCCL_ALGO is Tree, all_reduce nccl_ring wants Ring");
+  EXPECT_EQ(said, "rank 0 on here: NCCL_ALGO is Tree, all_reduce nccl_ring needs Ring");
 }
 
 }  // namespace

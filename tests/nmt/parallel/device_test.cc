@@ -9,33 +9,28 @@ namespace {
 
 using testing::HasSubstr;
 
-DeviceReport gpu(const std::string& identity) {
-  return {.identity = identity};
-}
-DeviceReport none(const std::string& why) {
-  return {.why = why};
+using Identities = std::vector<Result<json::value>>;
+
+TEST(CheckGpus, SucceedsIfEveryRankHasItsOwnGpu) {
+  EXPECT_TRUE(check_gpus(Identities{json::value("a")}, {"one"}));
+  EXPECT_TRUE(check_gpus(Identities{json::value("a"), json::value("b"), json::value("c")}, {"one", "one", "two"}));
 }
 
-TEST(WhyNotCuda, IsEmptyIfEveryRankHasItsOwnGpu) {
-  EXPECT_EQ(why_not_cuda({gpu("a")}, {"one"}), "");
-  EXPECT_EQ(why_not_cuda({gpu("a"), gpu("b"), gpu("c")}, {"one", "one", "two"}), "");
-}
-
-TEST(WhyNotCuda, NamesTheRankWithoutAGpu) {
-  EXPECT_EQ(why_not_cuda({none("there is no NVIDIA driver")}, {"one"}), "there is no NVIDIA driver");
-  EXPECT_EQ(why_not_cuda({gpu("a"), none("there is no NVIDIA driver")}, {"one", "two"}),
+TEST(CheckGpus, NamesTheRankWithoutAGpu) {
+  EXPECT_EQ(check_gpus(Identities{Error{"there is no NVIDIA driver"}}, {"one"}).error(), "there is no NVIDIA driver");
+  EXPECT_EQ(check_gpus(Identities{json::value("a"), Error{"there is no NVIDIA driver"}}, {"one", "two"}).error(),
             "rank 1 on two: there is no NVIDIA driver");
 }
 
-TEST(WhyNotCuda, NamesRanksThatWouldShareAGpu) {
-  EXPECT_EQ(why_not_cuda({gpu("a"), gpu("b"), gpu("a")}, {"one", "one", "one"}),
+TEST(CheckGpus, NamesRanksThatWouldShareAGpu) {
+  EXPECT_EQ(check_gpus(Identities{json::value("a"), json::value("b"), json::value("a")}, {"one", "one", "one"}).error(),
             "ranks 0 and 2 on one would share one GPU, each rank needs its own");
 }
 
 TEST(ChooseBackend, UsesTheCpuOnRequest) {
   const ChosenBackend chosen = choose_backend(DeviceChoice::cpu, 1, *make_single_communicator());
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
-  EXPECT_EQ(chosen.why_cpu, "");
+  EXPECT_FALSE(chosen.gpu);
 }
 
 TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
@@ -43,7 +38,7 @@ TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
   if (find_cuda().devices > 0) GTEST_SKIP() << "this machine has a GPU";
   const ChosenBackend chosen = choose_backend(DeviceChoice::automatic, 1, *communicator);
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
-  EXPECT_EQ(chosen.why_cpu, find_cuda().why);
+  EXPECT_EQ(chosen.gpu.error(), find_cuda().why);
   try {
     choose_backend(DeviceChoice::cuda, 1, *communicator);
     FAIL() << "a GPU that is not there";

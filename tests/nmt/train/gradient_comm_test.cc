@@ -22,13 +22,13 @@ class GradientTransportTest : public testing::Test {
  protected:
   GradientTransportTest() {
     FakeNccl::reset();
-    ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
     config_.bucket_mb = 0.01;
   }
   ~GradientTransportTest() override { FakeNccl::reset(); }
 
   /// The result, equal on all ranks: the log line, prefixed with "nccl: " if NCCL is used, or the error message.
-  std::string choice(const std::string& device, const NcclLibrary& library = FakeNccl::library(), int ranks = 2) const {
+  std::string choice(const std::string& device, const Result<NcclLibrary>& library = FakeNccl::library(),
+                     int ranks = 2) const {
     ThreadGroup group(ranks);
     std::vector<std::string> all(static_cast<std::size_t>(ranks));
     std::vector<std::thread> threads;
@@ -62,16 +62,16 @@ TEST_F(GradientTransportTest, GpusUseNcclIfAvailable) {
 }
 
 TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessConfigured) {
-  EXPECT_THAT(choice("closed"), HasSubstr("for buckets of 0.0 MB"));
+  EXPECT_THAT(choice("closed"), HasSubstr("buckets of 0.0 MB"));
   config_.bucket_mb = CommConfig::automatic;
   const auto bytes = static_cast<double>(best_bucket_bytes(252'000'000, nccl_model(2, 1, GradientWire::f32)));
-  EXPECT_THAT(choice("closed"), HasSubstr(fmt::format("for buckets of {:.1f} MB", bytes / 1e6)));
+  EXPECT_THAT(choice("closed"), HasSubstr(fmt::format("buckets of {:.1f} MB", bytes / 1e6)));
   ThreadGroup group(1);
   EXPECT_EQ(config_.bucket_bytes(252'000'000, *group.rank(0), false), 4'000'000);
 }
 
 TEST_F(GradientTransportTest, LineGivesTheReasonAgainstNccl) {
-  const NcclLibrary absent{.functions = {}, .version = 0, .why = "libnccl.so.2: cannot open shared object file"};
+  const Result<NcclLibrary> absent = Error{"libnccl.so.2: cannot open shared object file"};
   EXPECT_EQ(choice("closed", absent),
             "through host memory, NCCL is unavailable: rank 0 on here: libnccl.so.2: cannot open shared object file");
   FakeNccl::plan() = {.rank = 1, .join_result = 1};

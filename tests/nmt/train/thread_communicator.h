@@ -127,10 +127,9 @@ class ThreadCommunicator : public Communicator {
     const auto operations = std::exchange(followed_, {});
     for (const auto& operation : operations) {
       while (operation->advance() != Collective::Progress::done) {
-        const std::string error = operation->trouble();
-        if (!error.empty()) {
-          operation->give_up();
-          throw CommError(operation->name() + " failed: " + error);
+        if (const Status status = operation->status(); !status) {
+          operation->abort();
+          throw CommError(operation->name() + " failed: " + status.error());
         }
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       }

@@ -98,7 +98,6 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
 class TrainerOnDevice : public testing::TestWithParam<GradientPath> {};
 
 TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
-  ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
   FakeNccl::reset();
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
@@ -127,8 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values(GradientPa
 /// For a table shared by embeddings and output projection, GPUs reduce the projection's gradient first and the rows in
 /// use last. All ranks get equal weights, which differ from those of a single all-reduce by rounding only.
 TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
-  ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
-  constexpr int vocabulary = 400;     // the sentences use `pieces` of it
+  constexpr int vocabulary = 400;  // the sentences use `pieces` of it
   constexpr std::size_t table = vocabulary * 32, max_rows = pieces * 32;
   TrainConfig config = small_config();
   config.training.stop_after = "6u";
@@ -162,7 +160,6 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
 
 /// A frozen table has no gradient. A table with nearly all ids in use is reduced as a whole.
 TEST(Trainer, GpusReduceAWholeTableIfItsRowsSaveNothing) {
-  ::setenv("NCCL_DEBUG", "WARN", 1);
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
   config.communication.all_reduce = GradientPath::nccl;
