@@ -3,28 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/parse_number.h"
 
 namespace babelring {
 namespace {
 
 [[noreturn]] void expected(const std::string& what, const std::string& found) {
   throw UsageFailure(fmt::format("expected {}, found '{}'", what, printable(found)));
-}
-
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
 }
 
 template <class Integer>

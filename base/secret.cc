@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "base/failure.h"
 
 namespace babelring {
@@ -19,19 +20,13 @@ bool is_token_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
 }
 
-bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
 /// True if `text` ends with the name of a secret query parameter, such as `?token` or `&token`.
 bool ends_with_secret_name(std::string_view text) {
   constexpr std::size_t longest = 14;  // longest name plus separator; bounds the work per '='
   text.remove_prefix(text.size() - std::min(text.size(), longest));
   const auto start = text.find_last_of("?&;#");
   if (start == std::string_view::npos) return false;
-  return std::any_of(secret_names.begin(), secret_names.end(),
-                     [&](std::string_view name) { return same_ignoring_case(text.substr(start + 1), name); });
+  return std::find(secret_names.begin(), secret_names.end(), lower(text.substr(start + 1))) != secret_names.end();
 }
 
 }  // namespace

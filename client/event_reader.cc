@@ -1,8 +1,9 @@
 #include "client/event_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace babelring {
 namespace {
@@ -45,11 +46,8 @@ void EventReader::take_line(std::string_view line) {
   } else if (field == "id") {
     if (value.find('\0') == std::string_view::npos) id_ = value;
   } else if (field == "retry") {
-    unsigned int ms = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ms);
-    if (error == std::errc() && end == value.data() + value.size()) {
-      retry_ = std::chrono::milliseconds(std::min(ms, longest_retry_ms));
-    }
+    const auto ms = parse_number<unsigned int>(value);
+    if (ms) retry_ = std::chrono::milliseconds(std::min(*ms, longest_retry_ms));
   }
 }
 

@@ -13,11 +13,11 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <cctype>
-#include <charconv>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "base/version.h"
 #include "client/server_address.h"
 
@@ -33,10 +33,8 @@ constexpr std::size_t max_answer_bytes = std::size_t{16} << 20;
 constexpr std::size_t piece_bytes = std::size_t{128} << 10;
 
 std::optional<std::chrono::seconds> parse_seconds(std::string_view text) {
-  unsigned int seconds = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return std::chrono::seconds(seconds);
+  const auto seconds = parse_number<unsigned int>(text);
+  return seconds ? std::optional(std::chrono::seconds(*seconds)) : std::nullopt;
 }
 
 /// True if the peer closed the connection.
@@ -71,9 +69,7 @@ template <class Message>
 HttpResponse head_of(const Message& message) {
   HttpResponse answer{.status = static_cast<int>(message.result_int()), .body = {}, .retry_after = {}};
   for (const auto& field : message) {
-    std::string name(field.name_string());
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    answer.headers[name] = std::string(field.value());
+    answer.headers[lower(field.name_string())] = std::string(field.value());
   }
   answer.retry_after = parse_seconds(answer.header("retry-after"));
   return answer;

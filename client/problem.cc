@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 
 #include "base/json.h"
+#include "base/json_get.h"
 #include "base/log.h"
 
 namespace babelring {
@@ -16,9 +17,7 @@ constexpr std::size_t member_bytes = 1000;  // max bytes of each problem+json me
 constexpr std::size_t max_faults_told = 3;
 
 std::string text_of(const json::object& object, std::string_view name) {
-  const json::value* member = object.if_contains(name);
-  if (member == nullptr || !member->is_string()) return "";
-  return printable(std::string_view(member->get_string()).substr(0, member_bytes));
+  return printable(get_text(object, name).substr(0, member_bytes));
 }
 
 std::vector<Problem::Fault> faults_of(const json::object& problem) {
@@ -27,12 +26,10 @@ std::vector<Problem::Fault> faults_of(const json::object& problem) {
   if (member == nullptr || !member->is_array()) return faults;
   for (const json::value& entry : member->get_array()) {
     if (!entry.is_object()) continue;
-    const json::value* line = entry.get_object().if_contains("line");
+    const std::int64_t line = get_integer(entry.get_object(), "line");
     Problem::Fault fault{.place = text_of(entry.get_object(), "pointer"),
                          .detail = text_of(entry.get_object(), "detail")};
-    if (line != nullptr && line->is_int64() && line->get_int64() > 0) {
-      fault.place += fmt::format("{}line {}", fault.place.empty() ? "" : ", ", line->get_int64());
-    }
+    if (line > 0) fault.place += fmt::format("{}line {}", fault.place.empty() ? "" : ", ", line);
     faults.push_back(std::move(fault));
   }
   return faults;

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/failure.h"
 #include "base/help.h"
 #include "base/usage.h"
@@ -34,11 +35,6 @@ void parse_listen(const std::string& text, ServerOptions& options) {
 
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 /// The origin in lower case. Throws UsageFailure unless it is scheme://host[:port] without a path.

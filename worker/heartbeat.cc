@@ -9,16 +9,12 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
+#include "base/json_get.h"
 #include "worker/delivery.h"
 #include "worker/host_state.h"
 
 namespace babelring {
 namespace {
-
-std::string text_of(const json::object& object, const char* name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
-}
 
 constexpr std::chrono::milliseconds max_requested_pause{60000};  // limit on Retry-After
 
@@ -105,7 +101,7 @@ bool Heartbeat::beat() {
     requested_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, max_requested_pause);
   const auto parsed = parse_json(answer->body);
   const json::object* object = parsed.ok() ? parsed->if_object() : nullptr;
-  const std::string code = object != nullptr ? text_of(*object, "code") : "";
+  const std::string code = object != nullptr ? get_text(*object, "code") : "";
   if (answer->status == 409 && (code == "stale_attempt" || code == "attempt_refused")) {
     orders_.fenced(explain(*answer));
     return true;
@@ -121,9 +117,9 @@ void Heartbeat::execute(const json::object& answer) {
   for (const json::value& entry : commands->get_array()) {
     if (!entry.is_object()) continue;
     const json::object& command = entry.get_object();
-    const std::string kind = text_of(command, "kind");
+    const std::string kind = get_text(command, "kind");
     if (kind == "stop") {
-      const bool at_once = text_of(command, "mode") == "now";
+      const bool at_once = get_text(command, "mode") == "now";
       if (!std::exchange(stop_logged_, true)) spdlog::info("the server requests a stop{}", at_once ? " at once" : "");
       if (at_once) orders_.stop.request_without_checkpoint();
       orders_.stop.request();

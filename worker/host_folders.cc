@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <system_error>
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/records.h"
 #include "worker/run_folder.h"
 
@@ -22,10 +22,8 @@ std::int64_t greatest_number(const std::filesystem::path& folder, std::string_vi
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
-    std::int64_t number = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
-    if (parsed.ec == std::errc() && parsed.ptr == end) greatest = std::max(greatest, number);
+    const auto number = parse_number<std::int64_t>(std::string_view(name).substr(prefix.size()));
+    greatest = std::max(greatest, number.value_or(0));
   }
   return greatest;
 }

@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/parse_number.h"
 
 namespace babelring {
 namespace {
@@ -31,9 +31,9 @@ std::string system_error() {
 std::int64_t read_acknowledged(const fs::path& acknowledged_file, const fs::path& spool) {
   if (!fs::exists(acknowledged_file)) return 0;
   const std::string text = read_file(acknowledged_file);
-  std::int64_t offset = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), offset);
-  bool good = error == std::errc() && offset >= 0 && std::string_view(stop) == "\n";
+  const bool line = text.ends_with('\n');
+  const std::int64_t offset = line ? parse_number<std::int64_t>(text.substr(0, text.size() - 1)).value_or(-1) : -1;
+  bool good = offset >= 0;
   if (good && offset > 0) {
     std::ifstream in(spool, std::ios::binary);
     in.seekg(offset - 1);

@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/manifest_file.h"
 #include "base/records.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"
@@ -26,11 +27,6 @@ namespace fs = std::filesystem;
 constexpr const char* sums_name = "SHA256SUMS";
 constexpr const char* state_name = "state.json";
 
-struct ManifestFile {
-  std::string name, sha256;
-  std::int64_t size = 0;
-};
-
 /// True if the name can only denote a file in the folder.
 bool plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' && name.find('/') == std::string::npos &&
@@ -43,8 +39,8 @@ std::vector<ManifestFile> manifest_of(const json::object& checkpoint) {
   for (const json::value& entry : checkpoint.at("files").as_array()) {
     const json::object& file = entry.as_object();
     files.push_back({.name = std::string(std::string_view(file.at("name").as_string())),
-                     .sha256 = text_of(file, "sha256"),
-                     .size = file.at("size").to_number<std::int64_t>()});
+                     .bytes = file.at("size").to_number<std::int64_t>(),
+                     .sha256 = text_of(file, "sha256")});
     if (!plain_name(files.back().name)) {
       fail("checkpoint {}: its manifest has a file named '{}'", text_of(checkpoint, "id"),
            printable(files.back().name));
@@ -84,7 +80,7 @@ json::object choose_checkpoint(ApiClient& api, const std::string& run, const Che
   const std::vector<json::object> checkpoints = api.get_items("/runs/" + run + "/checkpoints", 10000);
   if (checkpoints.empty()) fail("run {} has no checkpoint yet", run);
   const auto best = std::find_if(checkpoints.begin(), checkpoints.end(),
-                                 [](const json::object& checkpoint) { return flag_of(checkpoint, "best"); });
+                                 [](const json::object& checkpoint) { return get_flag(checkpoint, "best"); });
   const bool none_best = best == checkpoints.end();
   if (choice.best && none_best) fail("run {} has no best checkpoint; --latest takes the newest", run);
   return choice.latest || none_best ? checkpoints.front() : *best;  // the newest comes first
@@ -98,16 +94,16 @@ void download_checkpoint(ApiClient& api, const json::object& checkpoint, const f
   const std::string id = text_of(checkpoint, "id");
   const std::vector<ManifestFile> files = manifest_of(checkpoint);
   std::int64_t total = 0, done = 0;
-  for (const ManifestFile& file : files) total += file.size;
+  for (const ManifestFile& file : files) total += file.bytes;
   const fs::path part = prepare_part(folder, files);
   std::string sums;
   for (const ManifestFile& file : files) {
     const std::string target = "/api/v1/checkpoints/" + id + "/files/" + percent_encoded(file.name);
-    download_file(api.http(), {.target = target, .size = file.size, .sha256 = file.sha256}, part / file.name,
+    download_file(api.http(), {.target = target, .size = file.bytes, .sha256 = file.sha256}, part / file.name,
                   [&](std::int64_t bytes) {
                     if (progress) progress(done + bytes, total);
                   });
-    done += file.size;
+    done += file.bytes;
     sums += fmt::format("{}  {}\n", file.sha256, file.name);
   }
   write_file_atomically(part / sums_name, sums);
@@ -165,13 +161,13 @@ void download(const Arguments& arguments) {
   const Screen screen = Screen::of_stdout();
   const bool as_json = arguments.server.as_json;
   download_checkpoint(api, checkpoint, folder, as_json ? CheckpointProgress() : progress_bar(screen));
-  const double bytes = number_of(checkpoint, "bytes").value_or(0);
+  const double bytes = get_number(checkpoint, "bytes").value_or(0);
   if (as_json) {
     screen.out << to_text(json::object{{"folder", folder.string()}, {"checkpoint", checkpoint}}) << '\n';
   } else {
     screen.out << fmt::format("{}{}: checkpoint {} after update {}, {}, verified\n", screen.live ? "\r\x1b[K" : "",
-                              folder.string(), text_of(checkpoint, "id"), grouped_text(number_of(checkpoint, "update")),
-                              bytes_text(bytes));
+                              folder.string(), text_of(checkpoint, "id"),
+                              grouped_text(get_number(checkpoint, "update")), bytes_text(bytes));
   }
 }
 

@@ -21,22 +21,22 @@ void print_json(const std::vector<json::object>& items, const Screen& screen) {
 
 /// "1,234/5,000", or "1,234" without a limit on updates.
 std::string progress_text(const json::object& run) {
-  const auto update = number_of(run, "update"), end = number_of(run, "max_updates");
+  const auto update = get_number(run, "update"), end = get_number(run, "max_updates");
   if (!update) return "";
   return end.value_or(0) > 0 ? fmt::format("{}/{}", grouped(*update), grouped(*end)) : grouped(*update);
 }
 
 /// "[######....]  62 %", or "" if the fraction is unknown.
 std::string done_text(const json::object& run) {
-  const json::object* progress = object_of(run, "progress");
-  const auto fraction = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
+  const json::object* progress = get_object(run, "progress");
+  const auto fraction = progress == nullptr ? std::nullopt : get_number(*progress, "fraction");
   return fraction ? fmt::format("{} {:3.0f} %", bar_text(*fraction, 10), 100 * *fraction) : "";
 }
 
 /// The headline if the level is warning or bad, otherwise the level.
 Table::Cell health_cell(const json::object& run) {
   constexpr std::size_t max_width = 48;
-  const json::object* health = object_of(run, "health");
+  const json::object* health = get_object(run, "health");
   if (health == nullptr) return {""};
   const std::string level = text_of(*health, "level");
   const bool wrong = level == "warning" || level == "bad";
@@ -44,17 +44,17 @@ Table::Cell health_cell(const json::object& run) {
 }
 
 std::string best_bleu(const json::object& run) {
-  const json::object* best = object_of(run, "best");
-  return best == nullptr ? std::string() : fixed_text(number_of(*best, "sacrebleu"), 2);
+  const json::object* best = get_object(run, "best");
+  return best == nullptr ? std::string() : fixed_text(get_number(*best, "sacrebleu"), 2);
 }
 
 std::string eta_text(const json::object& run) {
-  const auto eta = number_of(run, "eta_seconds");
+  const auto eta = get_number(run, "eta_seconds");
   return eta ? seconds_text(*eta) : std::string();
 }
 
 std::string age_text(const json::object& run) {
-  const auto age = number_of(run, "record_age_ms");
+  const auto age = get_number(run, "record_age_ms");
   return age ? seconds_text(*age / 1000) : std::string();
 }
 
@@ -93,11 +93,11 @@ void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const S
                {state, colour_of_state(state)},
                {progress_text(run)},
                {done_text(run)},
-               {fixed_text(number_of(run, "epoch"), 2)},
-               {fixed_text(number_of(run, "loss"), 4)},
+               {fixed_text(get_number(run, "epoch"), 2)},
+               {fixed_text(get_number(run, "loss"), 4)},
                {best_bleu(run)},
-               {grouped_text(number_of(run, "target_tokens_per_second"))},
-               {grouped_text(number_of(run, "world_size"))},
+               {grouped_text(get_number(run, "target_tokens_per_second"))},
+               {grouped_text(get_number(run, "world_size"))},
                {eta_text(run)},
                {age_text(run), text_of(run, "stale_since").empty() ? Colour::none : Colour::red},
                health_cell(run)});
@@ -123,13 +123,13 @@ void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, cons
                {.title = "MARKS", .importance = 60},
                {.title = "CREATED", .importance = 50}});
   for (const json::object& checkpoint : checkpoints) {
-    std::string marks = flag_of(checkpoint, "best") ? "best" : "";
-    if (flag_of(checkpoint, "pinned")) marks += marks.empty() ? "pinned" : ", pinned";
-    const auto bytes = number_of(checkpoint, "bytes");
+    std::string marks = get_flag(checkpoint, "best") ? "best" : "";
+    if (get_flag(checkpoint, "pinned")) marks += marks.empty() ? "pinned" : ", pinned";
+    const auto bytes = get_number(checkpoint, "bytes");
     table.add({{text_of(checkpoint, "id")},
-               {grouped_text(number_of(checkpoint, "update"))},
-               {fixed_text(number_of(checkpoint, "sacrebleu"), 2)},
-               {fixed_text(number_of(checkpoint, "loss"), 4)},
+               {grouped_text(get_number(checkpoint, "update"))},
+               {fixed_text(get_number(checkpoint, "sacrebleu"), 2)},
+               {fixed_text(get_number(checkpoint, "loss"), 4)},
                {bytes ? bytes_text(*bytes) : ""},
                {marks, Colour::green},
                {text_of(checkpoint, "created_at")}});

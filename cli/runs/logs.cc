@@ -36,7 +36,7 @@ void print_line(const json::object& item, bool as_json, const Screen& screen) {
     return;
   }
   const std::string level = text_of(item, "level");
-  const std::string head = fmt::format("{} [rank {}]", text_of(item, "time"), grouped_text(number_of(item, "rank")));
+  const std::string head = fmt::format("{} [rank {}]", text_of(item, "time"), grouped_text(get_number(item, "rank")));
   screen.out << screen.coloured(head, Colour::grey) << ' '
              << screen.coloured(fmt::format("{}: {}", level, text_of(item, "text")), colour_of_level(level)) << '\n';
 }

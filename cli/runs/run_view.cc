@@ -39,24 +39,24 @@ std::string RunView::outcome() const {
 
 void RunView::run(const json::object& item) {
   const std::string state = text_of(item, "state");
-  const double attempt = number_of(item, "attempt").value_or(attempt_);
+  const double attempt = get_number(item, "attempt").value_or(attempt_);
   id_ = text_of(item, "id");
   name_ = text_of(item, "name");
   detail_ = text_of(item, "detail");
-  const double update = number_of(item, "update").value_or(0);
+  const double update = get_number(item, "update").value_or(0);
   const bool older = attempt <= attempt_ && update < update_;  // than the last `metrics` event
   if (!older) update_ = update;
-  max_updates_ = number_of(item, "max_updates").value_or(0);
+  max_updates_ = get_number(item, "max_updates").value_or(0);
   for (const auto& [member, key] : {std::pair(&epoch_, "epoch"), std::pair(&loss_, "loss")}) {
-    if (const auto value = number_of(item, key); value && !older) *member = value;
+    if (const auto value = get_number(item, key); value && !older) *member = value;
   }
-  if (!step_ms_) step_ms_ = number_of(item, "step_ms");
+  if (!step_ms_) step_ms_ = get_number(item, "step_ms");
   if (!older) {
-    tokens_per_second_ = number_of(item, "target_tokens_per_second");
-    eta_seconds_ = number_of(item, "eta_seconds");
-    const json::object* progress = object_of(item, "progress");
-    fraction_ = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
-    at_latest_ = progress != nullptr && flag_of(*progress, "at_latest");
+    tokens_per_second_ = get_number(item, "target_tokens_per_second");
+    eta_seconds_ = get_number(item, "eta_seconds");
+    const json::object* progress = get_object(item, "progress");
+    fraction_ = progress == nullptr ? std::nullopt : get_number(*progress, "fraction");
+    at_latest_ = progress != nullptr && get_flag(*progress, "at_latest");
   }
   const bool changed = state != state_ || attempt != attempt_;
   state_ = state;
@@ -73,7 +73,7 @@ void RunView::run(const json::object& item) {
 
 /// Prints a line when a health problem appears, changes or is resolved.
 void RunView::report_health(const json::object& item) {
-  const json::object* health = object_of(item, "health");
+  const json::object* health = get_object(item, "health");
   if (health == nullptr || ended()) return;
   const std::string level = text_of(*health, "level"), action = text_of(*health, "action");
   const bool wrong = level == "warning" || level == "bad";
@@ -86,8 +86,8 @@ void RunView::report_health(const json::object& item) {
 
 void RunView::metrics(const json::object& data) {
   const json::value* steps = data.if_contains("step");
-  const json::object* series = object_of(data, "series");
-  const bool own = number_of(data, "rank").value_or(1) == 0 && number_of(data, "attempt").value_or(0) >= attempt_;
+  const json::object* series = get_object(data, "series");
+  const bool own = get_number(data, "rank").value_or(1) == 0 && get_number(data, "attempt").value_or(0) >= attempt_;
   if (!own || series == nullptr || steps == nullptr || !steps->is_array() || steps->get_array().empty()) return;
   update_ = steps->get_array().back().to_number<double>();
   if (const auto loss = newest(*series, "loss")) loss_ = loss;
@@ -109,20 +109,20 @@ void RunView::metrics(const json::object& data) {
 
 void RunView::eval(const json::object& item) {
   std::string text =
-      fmt::format("validation on {} after update {}", text_of(item, "set"), grouped_text(number_of(item, "update")));
-  if (const auto loss = number_of(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
-  if (const auto bleu = number_of(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
-  if (const auto chrf = number_of(item, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
-  if (const auto bleu = number_of(item, "teacher_forced_bleu"))
+      fmt::format("validation on {} after update {}", text_of(item, "set"), grouped_text(get_number(item, "update")));
+  if (const auto loss = get_number(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
+  if (const auto bleu = get_number(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
+  if (const auto chrf = get_number(item, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
+  if (const auto bleu = get_number(item, "teacher_forced_bleu"))
     text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
-  if (flag_of(item, "best")) text += ", the best so far";
+  if (get_flag(item, "best")) text += ", the best so far";
   notice(text, Colour::none);
 }
 
 void RunView::checkpoint(const json::object& item) {
-  if (flag_of(item, "removed")) return;
-  const std::string best = flag_of(item, "best") ? " (best)" : "";
-  notice(fmt::format("checkpoint {} after update {}{}", text_of(item, "id"), grouped_text(number_of(item, "update")),
+  if (get_flag(item, "removed")) return;
+  const std::string best = get_flag(item, "best") ? " (best)" : "";
+  notice(fmt::format("checkpoint {} after update {}{}", text_of(item, "id"), grouped_text(get_number(item, "update")),
                      best),
          Colour::none);
 }

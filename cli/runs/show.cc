@@ -26,12 +26,12 @@ std::string joined(const json::object& run, std::string_view name) {
 
 std::string eval_text(const json::object* eval) {
   if (eval == nullptr) return "";
-  std::string text = fmt::format("update {}, {}", grouped_text(number_of(*eval, "update")), text_of(*eval, "set"));
-  if (const auto bleu = number_of(*eval, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
-  if (const auto chrf = number_of(*eval, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
-  if (const auto bleu = number_of(*eval, "teacher_forced_bleu"))
+  std::string text = fmt::format("update {}, {}", grouped_text(get_number(*eval, "update")), text_of(*eval, "set"));
+  if (const auto bleu = get_number(*eval, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
+  if (const auto chrf = get_number(*eval, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
+  if (const auto bleu = get_number(*eval, "teacher_forced_bleu"))
     text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
-  if (const auto loss = number_of(*eval, "loss")) text += fmt::format(", loss {:.4f}", *loss);
+  if (const auto loss = get_number(*eval, "loss")) text += fmt::format(", loss {:.4f}", *loss);
   return text;
 }
 
@@ -40,18 +40,18 @@ std::string with_unit(std::optional<double> number, int decimals, const char* un
 }
 
 std::string attempt_text(const json::object& run) {
-  const auto attempt = number_of(run, "attempt");
+  const auto attempt = get_number(run, "attempt");
   if (!attempt) return "";
-  const auto restarts = number_of(run, "restarts"), most = number_of(run, "max_restarts");
+  const auto restarts = get_number(run, "restarts"), most = get_number(run, "max_restarts");
   if (!restarts || !most) return grouped(*attempt);
   return fmt::format("{} ({} of at most {} restarts)", grouped(*attempt), grouped(*restarts), grouped(*most));
 }
 
 /// "[######....] 62 % of 20 epochs".
 std::string progress_text(const json::object& progress) {
-  const auto fraction = number_of(progress, "fraction");
+  const auto fraction = get_number(progress, "fraction");
   const std::string end = text_of(progress, "end");
-  const std::string of = end.empty() ? "" : (flag_of(progress, "at_latest") ? " of at most " : " of ") + end;
+  const std::string of = end.empty() ? "" : (get_flag(progress, "at_latest") ? " of at most " : " of ") + end;
   return fraction ? fmt::format("{} {:.0f} %{}", bar_text(*fraction, 20), 100 * *fraction, of) : "";
 }
 
@@ -86,28 +86,29 @@ void print_run(const json::object& run, const Screen& screen) {
   line("state", state, colour_of_state(state));
   line("detail", text_of(run, "detail"));
   line("silent since", text_of(run, "stale_since"), Colour::red);
-  if (const json::object* health = object_of(run, "health")) print_health(*health, screen);
+  if (const json::object* health = get_object(run, "health")) print_health(*health, screen);
   line("attempt", attempt_text(run));
   line("profile", text_of(run, "profile"));
   line("created", text_of(run, "created_at"));
   line("finished", text_of(run, "finished_at"));
-  line("ranks", grouped_text(number_of(run, "world_size")));
+  line("ranks", grouped_text(get_number(run, "world_size")));
   line("hosts", joined(run, "hosts"));
-  line("parameters", grouped_text(number_of(run, "parameters")));
-  const auto end = number_of(run, "max_updates");
+  line("parameters", grouped_text(get_number(run, "parameters")));
+  const auto end = get_number(run, "max_updates");
   const std::string of = end.value_or(0) > 0 ? " of " + grouped(*end) : "";
-  line("update", number_of(run, "update") ? grouped_text(number_of(run, "update")) + of : "");
-  line("epoch", fixed_text(number_of(run, "epoch"), 2));
-  line("loss", fixed_text(number_of(run, "loss"), 4));
-  line("nll", fixed_text(number_of(run, "nll"), 4));
-  line("learning rate", number_of(run, "learning_rate") ? fmt::format("{:.3g}", *number_of(run, "learning_rate")) : "");
-  line("step", with_unit(number_of(run, "step_ms"), 1, " ms"));
-  const auto rate = number_of(run, "target_tokens_per_second");
+  line("update", get_number(run, "update") ? grouped_text(get_number(run, "update")) + of : "");
+  line("epoch", fixed_text(get_number(run, "epoch"), 2));
+  line("loss", fixed_text(get_number(run, "loss"), 4));
+  line("nll", fixed_text(get_number(run, "nll"), 4));
+  line("learning rate",
+       get_number(run, "learning_rate") ? fmt::format("{:.3g}", *get_number(run, "learning_rate")) : "");
+  line("step", with_unit(get_number(run, "step_ms"), 1, " ms"));
+  const auto rate = get_number(run, "target_tokens_per_second");
   line("speed", rate ? grouped(*rate) + " target tokens/s" : "");
-  if (const json::object* progress = object_of(run, "progress")) line("progress", progress_text(*progress));
-  line("left", number_of(run, "eta_seconds") ? seconds_text(*number_of(run, "eta_seconds")) : "");
-  line("best", eval_text(object_of(run, "best")));
-  line("last validation", eval_text(object_of(run, "last_eval")));
+  if (const json::object* progress = get_object(run, "progress")) line("progress", progress_text(*progress));
+  line("left", get_number(run, "eta_seconds") ? seconds_text(*get_number(run, "eta_seconds")) : "");
+  line("best", eval_text(get_object(run, "best")));
+  line("last validation", eval_text(get_object(run, "last_eval")));
   line("version", text_of(run, "version"));
 }
 

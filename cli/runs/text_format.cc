@@ -34,25 +34,7 @@ std::string bar_text(double fraction, int width) {
 }
 
 std::string text_of(const json::object& item, std::string_view name) {
-  const json::value* member = item.if_contains(name);
-  if (member == nullptr || !member->is_string()) return "";
-  return printable(std::string_view(member->get_string()));
-}
-
-std::optional<double> number_of(const json::object& item, std::string_view name) {
-  const json::value* member = item.if_contains(name);
-  if (member == nullptr || !member->is_number()) return std::nullopt;
-  return member->to_number<double>();
-}
-
-bool flag_of(const json::object& item, std::string_view name) {
-  const json::value* member = item.if_contains(name);
-  return member != nullptr && member->is_bool() && member->get_bool();
-}
-
-const json::object* object_of(const json::object& item, std::string_view name) {
-  const json::value* member = item.if_contains(name);
-  return member == nullptr ? nullptr : member->if_object();
+  return printable(get_text(item, name));
 }
 
 std::string fixed_text(std::optional<double> number, int decimals) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/grouped.h"
 #include "base/json.h"
+#include "base/json_get.h"
 
 namespace babelring {
 
@@ -17,12 +17,8 @@ std::string seconds_text(double seconds);
 /// A bar of `width` characters in brackets: "[######....]" for 0.62.
 std::string bar_text(double fraction, int width);
 
-/// Members of an item; empty if absent or null. text_of() escapes control characters.
+/// A text member with control characters escaped; "" if it is absent or null.
 std::string text_of(const json::object& item, std::string_view name);
-std::optional<double> number_of(const json::object& item, std::string_view name);
-bool flag_of(const json::object& item, std::string_view name);
-/// The member as an object, or null.
-const json::object* object_of(const json::object& item, std::string_view name);
 
 /// Formats a number; "" if there is none.
 std::string fixed_text(std::optional<double> number, int decimals);

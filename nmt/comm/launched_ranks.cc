@@ -1,9 +1,9 @@
 #include "nmt/comm/launched_ranks.h"
 
-#include <charconv>
 #include <string_view>
 
 #include "base/failure.h"
+#include "base/parse_number.h"
 
 namespace babelring {
 namespace {
@@ -11,11 +11,7 @@ namespace {
 /// Returns 0 if the variable is not set or not a number.
 int number_in(const Environment& environment, const char* name) {
   const char* text = environment(name);
-  if (text == nullptr) return 0;
-  const std::string_view digits(text);
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
+  return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
 }
 
 }  // namespace

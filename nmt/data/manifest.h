@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/manifest_file.h"
 
 namespace babelring {
-
-/// A file of a prepared folder, as listed in the manifest.
-struct ManifestFile {
-  std::string name;  // relative to the folder
-  std::int64_t bytes = 0;
-  std::string sha256;
-};
 
 struct ManifestSet {
   std::string name;  // train, valid or test

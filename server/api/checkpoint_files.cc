@@ -158,10 +158,10 @@ FileDescriptor open_file(const fs::path& folder, const ManifestFile& file) {
   if (!opened) {
     throw http::Problem(410, "gone", fmt::format("file '{}' is missing or not a regular file", file.name));
   }
-  if (fstat(opened.get(), &status) != 0 || status.st_size != file.size) {
+  if (fstat(opened.get(), &status) != 0 || status.st_size != file.bytes) {
     throw http::Problem(
         409, "damaged",
-        fmt::format("file '{}' has {} bytes, expected {} by the manifest", file.name, status.st_size, file.size));
+        fmt::format("file '{}' has {} bytes, expected {} by the manifest", file.name, status.st_size, file.bytes));
   }
   return opened;
 }
@@ -199,7 +199,7 @@ bool has_space_for_next(Service& service) {
   for (const store::CheckpointRow& checkpoint : newest) {
     try {
       std::uintmax_t wanted = 0;
-      for (const ManifestFile& file : manifest_of(checkpoint)) wanted += static_cast<std::uintmax_t>(file.size);
+      for (const ManifestFile& file : manifest_of(checkpoint)) wanted += static_cast<std::uintmax_t>(file.bytes);
       const fs::path folder = folder_of(service, checkpoint).parent_path();
       std::error_code error;
       const auto space = fs::space(folder, error);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/manifest_file.h"
 #include "server/api/service.h"
 #include "server/store/checkpoints.h"
 
@@ -19,11 +20,6 @@ store::CheckpointRow require_checkpoint(Service& service, const http::Request& r
 /// Throws Problem 404, 409, 410 or 422.
 store::CheckpointRow require_loadable(Service& service, const std::string& id);
 
-struct ManifestFile {
-  std::string name;
-  std::int64_t size = 0;
-  std::string sha256;  // 64 hexadecimal digits
-};
 std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint);
 
 /// The content of SHA256SUMS, for sha256sum -c. Throws Problem 409 damaged if a name does not fit in a line.

@@ -61,7 +61,7 @@ http::Response file(Service& service, const http::Request& request) {
   for (const ManifestFile& entry : manifest_of(checkpoint)) {
     if (entry.name != name) continue;
     FileDescriptor opened = open_file(folder_of(service, checkpoint), entry);
-    http::Download download{std::move(opened), entry.size, entry.name, entry.sha256};
+    http::Download download{std::move(opened), entry.bytes, entry.name, entry.sha256};
     return counted(service, request, checkpoint, http::download_response(request, std::move(download)));
   }
   throw http::Problem(404, "file_unknown", fmt::format("checkpoint {} has no file '{}'", checkpoint.id, name));
@@ -76,9 +76,9 @@ http::Response archive(Service& service, const http::Request& request) {
   const std::int64_t time_s = checkpoint.created_ms / 1000;
   http::Assembly tar{{}, checkpoint.name + ".tar", "application/x-tar", {}};
   for (const ManifestFile& entry : files) {
-    tar.body.add(http::tar_header(checkpoint.name + '/' + entry.name, entry.size, time_s));
-    tar.body.add(http::FileSlice{open_file(folder, entry), 0, entry.size});
-    tar.body.add(http::tar_padding(entry.size));
+    tar.body.add(http::tar_header(checkpoint.name + '/' + entry.name, entry.bytes, time_s));
+    tar.body.add(http::FileSlice{open_file(folder, entry), 0, entry.bytes});
+    tar.body.add(http::tar_padding(entry.bytes));
   }
   const std::string sums = sums_of(files);
   const auto sums_bytes = static_cast<std::int64_t>(sums.size());

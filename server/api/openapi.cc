@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/failure.h"
 #include "base/json.h"
 #include "server/api/openapi_problems.h"
@@ -70,7 +71,7 @@ Contract::Contract() : document_(parse_contract(openapi_text)) {}
 
 const json::object* Contract::find_operation(std::string_view method, const std::string& path) const {
   const json::object* paths = member_object(&document_.as_object(), "paths");
-  return member_object(member_object(paths, path), http::lower(method));
+  return member_object(member_object(paths, path), lower(method));
 }
 
 std::optional<std::vector<std::string>> Contract::query_names(std::string_view method, const std::string& path) const {

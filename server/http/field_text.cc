@@ -8,12 +8,4 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& letter : result) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return result;
-}
-
 }  // namespace babelring::http

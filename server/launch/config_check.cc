@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "base/file_descriptor.h"
 #include "base/json.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "server/launch/process.h"
 
@@ -48,25 +49,15 @@ bool lies_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-std::string text_of(const json::object& object, const char* name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
-}
-
-std::int64_t integer_of(const json::object& object, const char* name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_int64() ? member->get_int64() : 0;
-}
-
 CheckedConfig read_verdict(const json::object& verdict) {
   CheckedConfig checked;
-  checked.yaml = text_of(verdict, "config");
-  checked.name = text_of(verdict, "name");
-  checked.max_updates = integer_of(verdict, "max_updates");
-  checked.data_folder = text_of(verdict, "data_folder");
-  checked.start_from = text_of(verdict, "start_from");
+  checked.yaml = get_text(verdict, "config");
+  checked.name = get_text(verdict, "name");
+  checked.max_updates = get_integer(verdict, "max_updates");
+  checked.data_folder = get_text(verdict, "data_folder");
+  checked.start_from = get_text(verdict, "start_from");
   if (const json::value* memory = verdict.if_contains("memory"); memory != nullptr && memory->is_object()) {
-    for (const char* member : memory_members) checked.memory[member] = integer_of(memory->get_object(), member);
+    for (const char* member : memory_members) checked.memory[member] = get_integer(memory->get_object(), member);
   }
   if (const json::value* list = verdict.if_contains("not_estimated"); list != nullptr && list->is_array()) {
     for (const json::value& entry : list->get_array()) {
@@ -78,8 +69,8 @@ CheckedConfig read_verdict(const json::object& verdict) {
   for (const json::value& entry : list->get_array()) {
     if (!entry.is_object()) continue;
     const json::object& fault = entry.get_object();
-    checked.faults.push_back(
-        {text_of(fault, "pointer"), text_of(fault, "detail"), integer_of(fault, "line"), integer_of(fault, "column")});
+    checked.faults.push_back({get_text(fault, "pointer"), get_text(fault, "detail"), get_integer(fault, "line"),
+                              get_integer(fault, "column")});
   }
   return checked;
 }

@@ -9,6 +9,8 @@
 #include <exception>
 #include <utility>
 
+#include "base/json_get.h"
+
 namespace babelring::translate {
 namespace {
 
@@ -16,11 +18,6 @@ constexpr int exit_failure = 1;  // of nmt; the reason is on standard error
 constexpr const char* abandoned_detail = "the client disconnected";
 constexpr auto abandoned_poll = std::chrono::milliseconds(100);  // interval of checks for a disconnected client
 constexpr std::size_t max_owners = 1000;                         // max remembered owners
-
-std::string text_of(const json::object& object, std::string_view name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_string() ? std::string(std::string_view(member->get_string())) : std::string();
-}
 
 }  // namespace
 
@@ -209,8 +206,8 @@ Outcome Pool::answer(Slot& slot, const Job& job) {
   const json::value* error = object.if_contains("error");
   if (error == nullptr || !error->is_object()) return {.verdict = Verdict::done, .answer = std::move(object)};
   return {.verdict = Verdict::refused,
-          .code = text_of(error->get_object(), "code"),
-          .detail = text_of(error->get_object(), "detail")};
+          .code = get_text(error->get_object(), "code"),
+          .detail = get_text(error->get_object(), "detail")};
 }
 
 Outcome Pool::load(Slot& slot, const Job& job) {
