@@ -77,7 +77,8 @@ class Backend : protected OpInterface<AllOps> {
   virtual void await_fetched() { synchronize(); }
   /// Waits for all ops so far. Throws Failure if one failed.
   virtual void synchronize() = 0;
-  /// Name and kernels in use, for logs and reports: "cpu (oneDNN 2.6, avx512_core_bf16, 2 threads)".
+  /// Name and kernels in use, for logs and reports: "cpu (avx512_bf16 kernels, oneDNN 2.6.3,
+  /// avx512_core_bf16, 2 threads)".
   virtual std::string description() const = 0;
   /// Free and total memory available to allocate().
   virtual MemoryInfo memory() const { return host_memory_info(); }
@@ -161,7 +162,8 @@ class WorkRange {
 };
 
 /// The CPU backend with `threads` OpenMP threads (0: all CPUs available to this process). Uses AMX for bf16 matmuls if
-/// available, oneDNN for other matmuls, and its own kernels for other ops.
+/// available, oneDNN for other matmuls, and its own kernels for other ops. Throws UsageFailure if BABELRING_CPU_ISA
+/// names kernels that are not available here.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace babelring
