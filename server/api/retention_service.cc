@@ -35,7 +35,7 @@ bool is_linked_best(const fs::path& folder) {
 RetentionCandidate facts_of(const Service& service, const store::CheckpointRow& row) {
   RetentionCandidate facts{
       .step = row.step, .sacrebleu = row.sacrebleu, .loss = row.loss, .pinned = row.pinned, .best = row.best};
-  for (const ManifestFile& file : manifest_of(row)) facts.bytes += file.size;
+  for (const ManifestFile& file : manifest_of(row)) facts.bytes += file.bytes;
   const OnDisk state = look_at(service, row);
   facts.intact = state == OnDisk::intact;
   facts.removable = (state == OnDisk::intact || state == OnDisk::damaged) && !service.downloads.in_use(row.id);
