@@ -56,7 +56,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),
     (r"sqlite3", ("server/store/",), "SQLite"),
     (r"zstd", ("server/store/",), "Zstandard"),
-    (r"prometheus/", ("server/api/prometheus",), "prometheus-cpp"),
+    (r"prometheus/", ("server/telemetry/prometheus",), "prometheus-cpp"),
     (r"boost/beast", ("server/http/", "client/"), "Beast"),
     (r"boost/asio", ("server/", "client/"), "Asio"),
     (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/alert_watch.h"
-#include "server/api/audited.h"
+#include "server/access/audited.h"
+#include "server/alerts/alert_watch.h"
 #include "server/api/body.h"
 #include "server/api/responses.h"
 #include "server/api/service.h"

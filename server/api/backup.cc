@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "server/api/audited.h"
+#include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/responses.h"
 #include "server/api/service.h"

@@ -1,12 +1,12 @@
 #include "server/store/checkpoints.h"
 #include "base/records.h"
-#include "server/api/audited.h"
-#include "server/api/checkpoint_changes.h"
-#include "server/api/checkpoint_files.h"
+#include "server/access/audited.h"
 #include "server/api/conditional.h"
 #include "server/api/responses.h"
-#include "server/api/retention_service.h"
 #include "server/api/service.h"
+#include "server/artifacts/checkpoint_changes.h"
+#include "server/artifacts/checkpoint_files.h"
+#include "server/artifacts/retention_service.h"
 
 namespace babelring::api {
 namespace {

@@ -2,11 +2,11 @@
 #include <mutex>
 
 #include "base/digest.h"
-#include "server/api/checkpoint_files.h"
-#include "server/api/downloads.h"
 #include "server/api/responses.h"
+#include "server/artifacts/checkpoint_files.h"
+#include "server/artifacts/downloads.h"
+#include "server/artifacts/tar.h"
 #include "server/http/download.h"
-#include "server/http/tar.h"
 
 namespace babelring::api {
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/audited.h"
+#include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/control.h"
 #include "server/api/reports.h"

@@ -1,11 +1,11 @@
 #include "base/version.h"
 
-#include "server/api/checkpoint_files.h"
 #include "server/api/openapi.h"
-#include "server/api/prometheus.h"
 #include "server/api/responses.h"
 #include "server/api/service.h"
+#include "server/artifacts/checkpoint_files.h"
 #include "server/store/schema.h"
+#include "server/telemetry/prometheus.h"
 
 namespace babelring::api {
 namespace {

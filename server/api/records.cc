@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/name_fault.h"
-#include "server/api/alert_watch.h"
-#include "server/api/audited.h"
+#include "server/access/audited.h"
+#include "server/alerts/alert_watch.h"
 #include "server/api/body.h"
 #include "server/api/reports.h"
 #include "server/api/responses.h"

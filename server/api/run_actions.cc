@@ -2,10 +2,10 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "server/api/audited.h"
-#include "server/api/checkpoint_files.h"
+#include "server/access/audited.h"
 #include "server/api/control.h"
 #include "server/api/responses.h"
+#include "server/artifacts/checkpoint_files.h"
 #include "server/http/dispatcher.h"
 
 namespace babelring::api {

@@ -6,10 +6,10 @@
 #include "base/log.h"
 #include "server/api/control.h"
 #include "server/api/responses.h"
-#include "server/api/run_health.h"
 #include "server/api/run_progress.h"
 #include "server/api/service.h"
 #include "server/store/run_state.h"
+#include "server/verdict/run_health.h"
 
 namespace babelring::api {
 namespace {

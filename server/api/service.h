@@ -4,20 +4,20 @@
 #include <string>
 #include <vector>
 
-#include "server/api/audit_log.h"
-#include "server/api/downloads.h"
-#include "server/api/edit_locks.h"
-#include "server/api/event_hub.h"
-#include "server/api/idempotency.h"
+#include "server/access/audit_log.h"
+#include "server/access/edit_locks.h"
+#include "server/access/idempotency.h"
+#include "server/access/token_service.h"
 #include "server/api/run_answers.h"
-#include "server/api/run_health.h"
-#include "server/api/token_service.h"
+#include "server/artifacts/downloads.h"
+#include "server/events/event_hub.h"
 #include "server/http/access_log.h"
 #include "server/http/lanes.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
 #include "server/http/run_ranks.h"
 #include "server/store/store.h"
+#include "server/verdict/run_health.h"
 
 namespace babelring::launch {
 class ControlPlane;

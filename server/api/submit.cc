@@ -1,10 +1,10 @@
 #include "base/clock.h"
 #include "base/records.h"
-#include "server/api/audited.h"
-#include "server/api/checkpoint_files.h"
+#include "server/access/audited.h"
 #include "server/api/control.h"
 #include "server/api/responses.h"
-#include "server/api/step_time.h"
+#include "server/artifacts/checkpoint_files.h"
+#include "server/verdict/step_time.h"
 
 namespace babelring::api {
 namespace {

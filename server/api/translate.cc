@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "server/api/body.h"
-#include "server/api/checkpoint_files.h"
 #include "server/api/responses.h"
 #include "server/api/service.h"
+#include "server/artifacts/checkpoint_files.h"
 #include "server/http/dispatcher.h"
 #include "server/translate/pool.h"
 

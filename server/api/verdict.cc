@@ -3,7 +3,7 @@
 #include "server/api/control.h"
 #include "server/api/responses.h"
 #include "server/api/service.h"
-#include "server/api/verdict_input.h"
+#include "server/verdict/verdict_input.h"
 
 namespace babelring::api {
 namespace {

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "base/json.h"
-#include "server/api/alert_watch.h"
-#include "server/api/verdict_input.h"
+#include "server/alerts/alert_watch.h"
+#include "server/verdict/verdict_input.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "server/api/alert_watch.h"
+#include "server/alerts/alert_watch.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

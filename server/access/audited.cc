@@ -1,0 +1,44 @@
+#include "server/access/audited.h"
+
+#include "base/clock.h"
+
+namespace babelring::api {
+
+http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status) {
+  http::WriteNote note;
+  note.time_ms = wall_time_ms();
+  note.actor = "server";
+  note.method = std::move(method);
+  note.route = std::move(route);
+  note.object = std::move(object);
+  note.status = status;
+  note.kept_by_age = true;
+  return note;
+}
+
+AuditedRow::AuditedRow(Service& service, const http::Request& request, int status, std::string made)
+    : audit_(service.audit), note_(request.note.get()) {
+  if (note_ == nullptr) return;
+  row_ = *note_;
+  row_.status = status;
+  row_.time_ms = wall_time_ms();
+  if (!made.empty()) set_made(std::move(made));
+}
+
+void AuditedRow::set_made(std::string path) {
+  row_.object = std::move(path);
+}
+
+void AuditedRow::append(store::Database& database) {
+  if (note_ == nullptr) return;
+  entry_ = audit_.append(database, row_);
+  appended_ = true;
+}
+
+void AuditedRow::committed() {
+  if (!appended_) return;
+  audit_.committed(row_, entry_);
+  *note_ = row_;
+}
+
+}  // namespace babelring::api

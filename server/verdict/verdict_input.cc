@@ -1,0 +1,146 @@
+#include "server/verdict/verdict_input.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "server/store/ranks.h"
+#include "server/store/steps.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::int64_t max_updates = 192;       // per rank
+constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
+constexpr std::int64_t min_updates = 32;
+constexpr std::int64_t max_pauses = 9;  // per kind: eight periods
+
+constexpr std::array<std::string_view, 13> keys = {"step_ms",
+                                                   "data_ms",
+                                                   "forward_ms",
+                                                   "backward_ms",
+                                                   "exposed_communication_ms",
+                                                   "optimizer_ms",
+                                                   "other_ms",
+                                                   "communication_ms",
+                                                   "communication_bytes",
+                                                   "network_tx_bytes",
+                                                   "busy_fraction",
+                                                   "skipped",
+                                                   "network_link_bytes_per_second"};
+
+verdict::Step step_of(const store::StepValues& row) {
+  const auto& v = row.values;
+  return {.update = row.step,
+          .time_ms = row.time_ms,
+          .step_ms = v[0],
+          .data_ms = v[1],
+          .forward_ms = v[2],
+          .backward_ms = v[3],
+          .exposed_communication_ms = v[4],
+          .optimizer_ms = v[5],
+          .other_ms = v[6],
+          .communication_ms = v[7],
+          .communication_bytes = v[8],
+          .network_tx_bytes = v[9],
+          .network_link_bytes_per_second = v[12] > 0 ? v[12] : 0,
+          .busy_fraction = v[10],
+          .skipped = v[11] > 0};
+}
+
+verdict::Facts facts_of(const store::RunRow& run) {
+  verdict::Facts facts;
+  facts.world_size = run.world_size;
+  facts.parameters = run.parameters;
+  facts.attempt = run.attempt;
+  facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
+  return facts;
+}
+
+/// The bucket size in MB; 0 if unknown, since GPU workers choose it themselves.
+double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>& ranks) {
+  const std::string size = config_scalar(run.config, "communication.bucket_mb");
+  if (size != "auto") return number_in(size);
+  const bool on_gpus = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.on_gpu(); });
+  return on_gpus ? 0 : verdict::host_bucket_mb;
+}
+
+/// Time from the end of an update to the start of the next, on one rank.
+double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t rank, std::int64_t update) {
+  constexpr std::array<std::string_view, 1> step_ms = {"step_ms"};
+  const auto pair = store::read_steps(reader, run.number, rank, run.attempt, update, update + 1, step_ms);
+  if (pair.size() != 2) return verdict::unknown_value;
+  return static_cast<double>(pair[1].time_ms - pair[0].time_ms) - pair[1].values[0];
+}
+
+}  // namespace
+
+verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
+  verdict::Input input;
+  input.facts = facts_of(run);
+  auto ranks = store::list_ranks(reader, run.number, run.attempt);
+  input.facts.bucket_mb = bucket_mb_of(run, ranks);
+  std::int64_t newest = 0;
+  for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
+  const std::int64_t updates = std::clamp(max_step_rows / count, min_updates, max_updates);
+  // A rank that is far behind has stopped reporting. Including it would move the window into the past.
+  std::erase_if(ranks,
+                [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
+  if (ranks.empty()) return input;
+
+  std::int64_t last = newest;
+  input.facts.first_update = ranks.front().first_update;
+  for (const auto& rank : ranks) last = std::min(last, rank.last_update);
+  for (const auto& rank : ranks) {
+    verdict::RankSteps& of_rank = input.ranks.emplace_back();
+    of_rank.rank = rank.rank;
+    of_rank.host = rank.host;
+    for (const auto& row :
+         store::read_steps(reader, run.number, rank.rank, run.attempt, last - updates + 1, last, keys)) {
+      of_rank.steps.push_back(step_of(row));
+    }
+  }
+  for (const auto& pause : store::recent_pauses(reader, run.number, input.facts.first_update, last, max_pauses)) {
+    input.pauses.push_back({pause.checkpoint ? verdict::Pause::Kind::checkpoint : verdict::Pause::Kind::evaluation,
+                            pause.step, pause.seconds, gap_after(reader, run, ranks.front().rank, pause.step)});
+  }
+  return input;
+}
+
+double number_in(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string config_scalar(std::string_view yaml, std::string_view dotted_key) {
+  std::size_t depth = 0;  // matched levels of the key
+  while (!yaml.empty()) {
+    const auto end = yaml.find('\n');
+    std::string_view line = yaml.substr(0, end);
+    yaml.remove_prefix(end == std::string_view::npos ? yaml.size() : end + 1);
+    const auto indent = line.find_first_not_of(' ');
+    if (indent == std::string_view::npos || indent % 2 != 0) continue;
+    depth = std::min(depth, indent / 2);
+    if (indent / 2 != depth) continue;
+    std::string_view name = dotted_key;  // rest of the key at this depth
+    for (std::size_t level = 0; level < depth; ++level) name.remove_prefix(name.find('.') + 1);
+    name = name.substr(0, name.find('.'));
+    line.remove_prefix(indent);
+    if (!line.starts_with(name) || line.substr(name.size(), 1) != ":") continue;
+    line.remove_prefix(name.size() + 1);
+    const bool leaf = static_cast<std::size_t>(std::count(dotted_key.begin(), dotted_key.end(), '.')) == depth;
+    if (!leaf) {
+      ++depth;
+      continue;
+    }
+    const auto first = line.find_first_not_of(" \"");
+    const auto last = line.find_last_not_of(" \"\r");
+    return first == std::string_view::npos ? std::string() : std::string(line.substr(first, last - first + 1));
+  }
+  return {};
+}
+
+}  // namespace babelring::api
