@@ -90,14 +90,16 @@ void connect_control(launch::ControlPlane& control, api::Service& service, const
   control.on_change([&service](const std::string& run) { api::note_change(service, run); });
   control.on_purge(
       [&service](const store::CheckpointRow& checkpoint) {
-        api::remove_folder(api::folder_of(service, checkpoint), api::manifest_of(checkpoint));
+        artifacts::remove_folder(artifacts::folder_of(service.checkpoint_roots, checkpoint),
+                                 artifacts::manifest_of(checkpoint));
       },
       [&service](store::Database& database, const std::string& run) {
-        service.audit.append(database, api::note_of_server("DELETE", "/api/v1/runs/{run}", "/api/v1/runs/" + run, 204));
+        service.audit.append(database,
+                             access::note_of_server("DELETE", "/api/v1/runs/{run}", "/api/v1/runs/" + run, 204));
       });
   if (!options.tokens) return;
   control.on_launch([&service](const std::string& run) {
-    return std::vector<std::string>{"BABELRING_TOKEN=" + service.tokens.make_run_token(run)};
+    return std::vector<std::string>{"BABELRING_TOKEN=" + service.tokens.create_run_token(run)};
   });
 }
 
@@ -133,9 +135,10 @@ int wait_for_end(Reload& reload) {
 void run(const ServerOptions& options, std::function<std::optional<ServerOptions>()> read_options) {
   block_signals();
   store::Store store(options.data, options.new_database);
-  api::EventHub events;
+  events::EventHub events;
   api::Service service{store, events, options.canonical_roots(store.folder())};
-  api::AlertWatch alerts(store, events, service.checkpoint_roots);
+  alerts::AlertWatch alerts(store, service.checkpoint_roots,
+                            [&service](const store::AlertRow& alert) { api::publish_alert(service, alert); });
   service.alerts = &alerts;
   service.audit.keep_for(std::int64_t{options.audit_days} * 86'400'000);
   launch::ControlPlane control(store, control_options(options, store.folder()));

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-namespace babelring::api {
+namespace babelring::access {
 namespace {
 
 constexpr auto between_saves = std::chrono::seconds(30);
@@ -288,4 +288,4 @@ void AuditLog::remove_old() {
   }
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::access

@@ -16,7 +16,7 @@
 #include "server/http/access.h"
 #include "server/store/audit.h"
 
-namespace babelring::api {
+namespace babelring::access {
 
 /// Records every write request in the store, on its own thread; pending notes are committed together. Repeated ingest
 /// requests and refusals are joined: the row of the first one counts them. Also saves the tokens' times of last use
@@ -38,6 +38,8 @@ class AuditLog : public http::AuditTrail {
   ~AuditLog() override;
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
+
+  store::Store& store() const { return store_; }
 
   /// Replaces Limits::age_ms.
   void keep_for(std::int64_t age_ms) { age_ms_ = age_ms; }
@@ -112,4 +114,4 @@ class AuditLog : public http::AuditTrail {
   std::thread thread_;                                           // last member: starts after all others are constructed
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::access

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 
-namespace babelring::api {
+namespace babelring::access {
 
 http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status) {
   http::WriteNote note;
@@ -16,16 +16,16 @@ http::WriteNote note_of_server(std::string method, std::string route, std::strin
   return note;
 }
 
-AuditedRow::AuditedRow(Service& service, const http::Request& request, int status, std::string made)
-    : audit_(service.audit), note_(request.note.get()) {
+AuditedRow::AuditedRow(AuditLog& audit, const http::Request& request, int status, std::string created)
+    : audit_(audit), note_(request.note.get()) {
   if (note_ == nullptr) return;
   row_ = *note_;
   row_.status = status;
   row_.time_ms = wall_time_ms();
-  if (!made.empty()) set_made(std::move(made));
+  if (!created.empty()) set_created(std::move(created));
 }
 
-void AuditedRow::set_made(std::string path) {
+void AuditedRow::set_created(std::string path) {
   row_.object = std::move(path);
 }
 
@@ -41,4 +41,4 @@ void AuditedRow::committed() {
   *note_ = row_;
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::access

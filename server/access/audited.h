@@ -4,9 +4,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "server/api/responses.h"
+#include "server/access/audit_log.h"
+#include "server/access/write.h"
+#include "server/http/message.h"
 
-namespace babelring::api {
+namespace babelring::access {
 
 /// The audit row of a change by the server itself; the actor is `server`.
 http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status);
@@ -15,13 +17,13 @@ http::WriteNote note_of_server(std::string method, std::string route, std::strin
 /// request that changes nothing is recorded when it is answered, like a refused one.
 class AuditedRow {
  public:
-  /// `status` is the status of the response, `made` the path of the created resource, if any. The request must outlive
-  /// this object.
-  AuditedRow(Service& service, const http::Request& request, int status, std::string made = {});
+  /// `status` is the status of the response, `created` the path of the created resource, if any. The request must
+  /// outlive this object.
+  AuditedRow(AuditLog& audit, const http::Request& request, int status, std::string created = {});
 
   /// Must be called within the transaction. Throws SqlFailure.
   void append(store::Database& database);
-  void set_made(std::string path);
+  void set_created(std::string path);
   /// Must be called after the commit.
   void committed();
 
@@ -36,20 +38,20 @@ class AuditedRow {
 /// Like write(), with the request's audit row in the same transaction. Writes no row if `change` returns false or an
 /// empty optional, that is, if it changed nothing.
 template <class F>
-auto audited_write(Service& service, const http::Request& request, int status, F change, std::string made = {}) {
-  using Made = std::invoke_result_t<F&, store::Database&>;
-  AuditedRow row(service, request, status, std::move(made));
-  if constexpr (std::is_void_v<Made>) {
-    write(service, [&](store::Database& database) {
+auto audited_write(AuditLog& audit, const http::Request& request, int status, F change, std::string created = {}) {
+  using Changed = std::invoke_result_t<F&, store::Database&>;
+  AuditedRow row(audit, request, status, std::move(created));
+  if constexpr (std::is_void_v<Changed>) {
+    write(audit.store(), [&](store::Database& database) {
       change(database);
       row.append(database);
     });
     row.committed();
   } else {
-    Made result = write(service, [&](store::Database& database) {
-      Made value = change(database);
+    Changed result = write(audit.store(), [&](store::Database& database) {
+      Changed value = change(database);
       bool done = true;
-      if constexpr (std::is_same_v<Made, bool>) done = value;
+      if constexpr (std::is_same_v<Changed, bool>) done = value;
       if constexpr (requires { value.has_value(); }) done = value.has_value();
       if (done) row.append(database);
       return value;
@@ -59,4 +61,4 @@ auto audited_write(Service& service, const http::Request& request, int status, F
   }
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::access

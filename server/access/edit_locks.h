@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-namespace babelring::api {
+namespace babelring::access {
 
 /// Locks by resource name. Held from the check of If-Match until the change is written, so that two requests with the
 /// same ETag cannot both succeed. Names may share a lock, so a thread must not hold two.
@@ -19,4 +19,4 @@ class EditLocks {
   std::array<std::mutex, 64> locks_;
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::access

@@ -6,10 +6,11 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "server/api/responses.h"
+#include "server/access/write.h"
+#include "server/http/problem.h"
 #include "server/store/idempotency.h"
 
-namespace babelring::api {
+namespace babelring::access {
 namespace {
 
 constexpr std::int64_t kept_ms = 24 * 3'600'000;
@@ -118,4 +119,4 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
   return std::move(*response);
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::access

@@ -8,7 +8,7 @@
 #include "server/http/message.h"
 #include "server/store/store.h"
 
-namespace babelring::api {
+namespace babelring::access {
 
 /// Idempotency-Key: makes retries of requests that create or launch something safe. Thread-safe.
 class Idempotency {
@@ -30,4 +30,4 @@ class Idempotency {
   std::set<std::string> in_flight_;  // owner and key
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::access

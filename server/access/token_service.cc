@@ -10,9 +10,10 @@
 #include "base/digest.h"
 #include "base/records.h"
 #include "base/secret.h"
-#include "server/api/responses.h"
+#include "server/access/write.h"
+#include "server/http/problem.h"
 
-namespace babelring::api {
+namespace babelring::access {
 namespace {
 
 constexpr std::size_t key_digits = 16;
@@ -69,7 +70,8 @@ bool TokenService::holds(const http::Caller& caller) {
   return found != by_id_.end() && !expired(found->second->row, wall_time_ms());
 }
 
-TokenService::Made TokenService::make(const Wish& wish, std::string secret, const Besides& besides) {
+TokenService::CreatedToken TokenService::create(const NewToken& token, std::string secret,
+                                                const InTransaction& in_transaction) {
   {
     const std::shared_lock lock(mutex_);
     if (by_id_.size() >= max_tokens) {
@@ -78,23 +80,23 @@ TokenService::Made TokenService::make(const Wish& wish, std::string secret, cons
     }
   }
   if (secret.empty()) secret = std::string(token_prefix) + make_secret();
-  Made made{{}, std::move(secret)};
-  made.row.id = make_id('t');
-  made.row.name = wish.name;
-  made.row.hash = sha256_hex(made.secret);
-  made.row.scope = http::name_of(wish.scope);
-  made.row.run = wish.run;
-  made.row.run_prefix = wish.run_prefix;
-  made.row.created_by = wish.created_by;
-  made.row.created_ms = wall_time_ms();
-  made.row.expires_ms = wish.expires_ms;
-  made.row.number = write(store_, [&](store::Database& database) {
-    const std::int64_t number = store::add_token(database, made.row);
-    if (besides) besides(database, made.row);
+  CreatedToken created{{}, std::move(secret)};
+  created.row.id = make_id('t');
+  created.row.name = token.name;
+  created.row.hash = sha256_hex(created.secret);
+  created.row.scope = http::name_of(token.scope);
+  created.row.run = token.run;
+  created.row.run_prefix = token.run_prefix;
+  created.row.created_by = token.created_by;
+  created.row.created_ms = wall_time_ms();
+  created.row.expires_ms = token.expires_ms;
+  created.row.number = write(store_, [&](store::Database& database) {
+    const std::int64_t number = store::add_token(database, created.row);
+    if (in_transaction) in_transaction(database, created.row);
     return number;
   });
-  hold(made.row);
-  return made;
+  hold(created.row);
+  return created;
 }
 
 std::size_t TokenService::usable_admins(const std::string& but) const {
@@ -105,7 +107,7 @@ std::size_t TokenService::usable_admins(const std::string& but) const {
   }));
 }
 
-bool TokenService::remove(const std::string& id, const Besides& besides) {
+bool TokenService::remove(const std::string& id, const InTransaction& in_transaction) {
   const std::lock_guard one_at_a_time(removing_);
   store::TokenRow row;
   {
@@ -118,7 +120,7 @@ bool TokenService::remove(const std::string& id, const Besides& besides) {
     row = found->second->row;
   }
   write(store_, [&](store::Database& database) {
-    if (store::remove_token(database, id) && besides) besides(database, row);
+    if (store::remove_token(database, id) && in_transaction) in_transaction(database, row);
   });
   const std::unique_lock lock(mutex_);
   const auto found = by_id_.find(id);
@@ -143,8 +145,8 @@ std::vector<store::TokenRow> TokenService::list() const {
   return rows;
 }
 
-std::string TokenService::make_run_token(const std::string& run) {
-  return make({"ranks of " + run, http::Scope::ingest, run, std::nullopt, "server"}).secret;
+std::string TokenService::create_run_token(const std::string& run) {
+  return create({"ranks of " + run, http::Scope::ingest, run, std::nullopt, "server"}).secret;
 }
 
 void TokenService::remove_run_tokens(const std::string& run) {
@@ -164,7 +166,7 @@ std::optional<std::string> TokenService::first_admin() {
 }
 
 std::string TokenService::new_admin() {
-  return make({"admin.token", http::Scope::admin, "", std::nullopt, "server"}).secret;
+  return create({"admin.token", http::Scope::admin, "", std::nullopt, "server"}).secret;
 }
 
 void TokenService::save_uses() {
@@ -180,4 +182,4 @@ void TokenService::save_uses() {
   store_.write([&](store::Database& database) { store::mark_tokens_used(database, uses); });
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::access

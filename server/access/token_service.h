@@ -16,7 +16,7 @@
 #include "server/store/store.h"
 #include "server/store/tokens.h"
 
-namespace babelring::api {
+namespace babelring::access {
 
 /// The access tokens. The store keeps their digests; a copy in memory authenticates requests without SQL. Thread-safe.
 class TokenService : public http::Authenticator {
@@ -30,7 +30,7 @@ class TokenService : public http::Authenticator {
   std::shared_ptr<const http::Caller> identify(std::string_view secret) override;
   bool holds(const http::Caller& caller) override;
 
-  struct Wish {
+  struct NewToken {
     std::string name;
     http::Scope scope = http::Scope::read;
     std::string run;                         // the only run that it may write to; empty: any
@@ -38,23 +38,23 @@ class TokenService : public http::Authenticator {
     std::string created_by;
     std::string run_prefix = {};  // name prefix of the runs that it may report for; empty: any
   };
-  struct Made {
+  struct CreatedToken {
     store::TokenRow row;
     std::string secret;  // returned only here
   };
   /// Runs in the transaction that creates or removes a token.
-  using Besides = std::function<void(store::Database&, const store::TokenRow&)>;
+  using InTransaction = std::function<void(store::Database&, const store::TokenRow&)>;
   /// Creates a token; waits for the commit. Generates the secret unless given. Throws Problem 409 too_many_tokens, and
-  /// like api::write().
-  Made make(const Wish& wish, std::string secret = {}, const Besides& besides = {});
+  /// like access::write().
+  CreatedToken create(const NewToken& token, std::string secret = {}, const InTransaction& in_transaction = {});
   /// Removes a token; false if there is none with this id. Throws Problem 409 last_admin for the last administrator.
-  bool remove(const std::string& id, const Besides& besides = {});
+  bool remove(const std::string& id, const InTransaction& in_transaction = {});
   /// All tokens, oldest first, with their times of last use.
   std::vector<store::TokenRow> list() const;
 
   /// Creates the token with which the ranks of a run started by the server report and poll for commands. Returns the
   /// secret. Valid until remove_run_tokens().
-  std::string make_run_token(const std::string& run);
+  std::string create_run_token(const std::string& run);
   /// Removes all tokens bound to this run.
   void remove_run_tokens(const std::string& run);
 
@@ -86,4 +86,4 @@ class TokenService : public http::Authenticator {
   std::unordered_map<std::string, Entry*> by_id_;
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::access

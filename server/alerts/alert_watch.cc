@@ -9,17 +9,15 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "server/api/responses.h"
 #include "server/store/checkpoints.h"
 
-namespace babelring::api {
+namespace babelring::alerts {
 namespace {
 
 constexpr std::size_t max_unwritten = 10'000;
 
-std::vector<alerts::Rule> read_rules(store::Store& store) {
-  std::vector<alerts::Rule> rules;
+std::vector<Rule> read_rules(store::Store& store) {
+  std::vector<Rule> rules;
   auto reader = store.reader(store::Store::For::own);
   for (const auto& row : store::list_alert_rules(*reader)) rules.push_back(rule_of(row));
   return rules;
@@ -27,8 +25,8 @@ std::vector<alerts::Rule> read_rules(store::Store& store) {
 
 }  // namespace
 
-alerts::Rule rule_of(const store::AlertRuleRow& row) {
-  const auto kind = alerts::kind_of(row.kind);
+Rule rule_of(const store::AlertRuleRow& row) {
+  const auto kind = kind_of(row.kind);
   if (!kind) fail("alert rule '{}': kind '{}' is not known", row.name, row.kind);
   return {.name = row.name,
           .kind = *kind,
@@ -39,35 +37,16 @@ alerts::Rule rule_of(const store::AlertRuleRow& row) {
           .run = row.run};
 }
 
-store::AlertRuleRow row_of(const alerts::Rule& rule) {
-  return {rule.name,   std::string(alerts::to_string(rule.kind)), rule.run, rule.enabled, rule.threshold, rule.hold_s,
+store::AlertRuleRow row_of(const Rule& rule) {
+  return {rule.name,   std::string(to_string(rule.kind)), rule.run, rule.enabled, rule.threshold, rule.hold_s,
           rule.clear_s};
 }
 
-json::object alert_item(const store::AlertRow& alert) {
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? json::value(nullptr) : json::value(text);
-  };
-  return {{"id", alert.id},
-          {"rule", alert.rule},
-          {"kind", alert.kind},
-          {"run", text_or_null(alert.run)},
-          {"subject", text_or_null(alert.subject)},
-          {"message", alert.message},
-          {"value", alert.value},
-          {"threshold", alert.threshold},
-          {"state", alert.cleared_ms ? "cleared" : "open"},
-          {"raised_at", format_rfc3339(alert.raised_ms)},
-          {"cleared_at", time_or_null(alert.cleared_ms)},
-          {"acknowledged_at", time_or_null(alert.acknowledged_ms)},
-          {"acknowledged_by", text_or_null(alert.acknowledged_by)}};
-}
-
-AlertWatch::AlertWatch(store::Store& store, EventHub& events, std::vector<std::filesystem::path> folders,
+AlertWatch::AlertWatch(store::Store& store, std::vector<std::filesystem::path> folders, OnChange on_change,
                        std::chrono::milliseconds interval)
-    : store_(store), events_(events), folders_(std::move(folders)) {
+    : store_(store), folders_(std::move(folders)), on_change_(std::move(on_change)) {
   std::vector<store::AlertRuleRow> defaults;
-  for (const alerts::Rule& rule : alerts::default_rules()) defaults.push_back(row_of(rule));
+  for (const Rule& rule : default_rules()) defaults.push_back(row_of(rule));
   store_.write([&](store::Database& database) { store::found_alert_rules(database, defaults); });
   engine_.set_rules(read_rules(store_));
   {
@@ -101,9 +80,9 @@ void AlertWatch::judge() {
     const std::lock_guard lock(mutex_);
     reload = std::exchange(reload_, false);
   }
-  std::vector<alerts::Rule> rules;
+  std::vector<Rule> rules;
   if (reload) rules = read_rules(store_);
-  std::vector<alerts::RunningRun> running;
+  std::vector<RunningRun> running;
   {
     auto reader = store_.reader(store::Store::For::own);
     for (auto& [run, attempt, update, begun_by] : store::list_running(*reader))
@@ -124,8 +103,8 @@ void AlertWatch::judge() {
   unwritten_.clear();
 }
 
-std::vector<alerts::FreeSpace> AlertWatch::free_space() const {
-  std::vector<alerts::FreeSpace> disks;
+std::vector<FreeSpace> AlertWatch::free_space() const {
+  std::vector<FreeSpace> disks;
   std::set<dev_t> looked_at;
   const auto look = [&](const std::filesystem::path& folder, bool again) {
     struct stat status {};
@@ -151,16 +130,16 @@ std::vector<alerts::FreeSpace> AlertWatch::free_space() const {
   return disks;
 }
 
-void AlertWatch::write(const std::vector<alerts::Change>& changes) {
+void AlertWatch::write(const std::vector<Change>& changes) {
   const std::int64_t now_ms = wall_time_ms();
   const auto written = store_.write([&](store::Database& database) {
     std::vector<store::AlertRow> rows;
-    for (const alerts::Change& change : changes) {
+    for (const Change& change : changes) {
       std::optional<store::AlertRow> row;
       if (change.raised) {
         store::AlertRow alert;
         alert.rule = change.rule;
-        alert.kind = alerts::to_string(change.kind);
+        alert.kind = to_string(change.kind);
         alert.run = change.run;
         alert.subject = change.subject;
         alert.message = change.message;
@@ -177,8 +156,8 @@ void AlertWatch::write(const std::vector<alerts::Change>& changes) {
   });
   for (const store::AlertRow& alert : written) {
     if (!alert.cleared_ms) spdlog::warn("alert {} {}: {}", alert.rule, alert.run, alert.message);
-    events_.publish(alert.run, "alert", to_text(alert_item(alert)));
+    on_change_(alert);
   }
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::alerts

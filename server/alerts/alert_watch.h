@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,19 +11,21 @@
 #include "base/records.h"
 #include "base/repeating_thread.h"
 #include "server/alerts/engine.h"
-#include "server/events/event_hub.h"
 #include "server/store/alerts.h"
 #include "server/store/store.h"
 
-namespace babelring::api {
+namespace babelring::alerts {
 
 /// Follows what is ingested and raises alerts, by a thread of its own that judges once an `interval`. A database that
 /// takes no writes holds nothing up: what was found is written when it takes them again. Thread-safe.
 class AlertWatch {
  public:
+  /// Called on the watch's thread for each alert that was raised or cleared.
+  using OnChange = std::function<void(const store::AlertRow&)>;
+
   /// `folders` are those whose file systems must not fill up, and others below them to which active runs write their
-  /// checkpoints. The references must outlive the watch. Throws SqlFailure.
-  AlertWatch(store::Store& store, EventHub& events, std::vector<std::filesystem::path> folders,
+  /// checkpoints. The store must outlive the watch. Throws SqlFailure.
+  AlertWatch(store::Store& store, std::vector<std::filesystem::path> folders, OnChange on_change,
              std::chrono::milliseconds interval = std::chrono::seconds(2));
   AlertWatch(const AlertWatch&) = delete;
   AlertWatch& operator=(const AlertWatch&) = delete;
@@ -36,24 +39,21 @@ class AlertWatch {
 
  private:
   void judge();
-  std::vector<alerts::FreeSpace> free_space() const;
-  void write(const std::vector<alerts::Change>& changes);
+  std::vector<FreeSpace> free_space() const;
+  void write(const std::vector<Change>& changes);
 
   store::Store& store_;
-  EventHub& events_;
   const std::vector<std::filesystem::path> folders_;
+  const OnChange on_change_;
   std::mutex mutex_;  // guards engine_ and reload_
-  alerts::Engine engine_;
+  Engine engine_;
   bool reload_ = false;
-  std::vector<alerts::Change> unwritten_;  // of the thread alone
+  std::vector<Change> unwritten_;          // of the thread alone
   std::optional<RepeatingThread> thread_;  // last
 };
 
 /// The engine's words for a stored rule. Throws Failure for a kind that this program does not know.
-alerts::Rule rule_of(const store::AlertRuleRow& row);
-store::AlertRuleRow row_of(const alerts::Rule& rule);
+Rule rule_of(const store::AlertRuleRow& row);
+store::AlertRuleRow row_of(const Rule& rule);
 
-/// An alert as it appears in answers and in the event stream.
-json::object alert_item(const store::AlertRow& alert);
-
-}  // namespace babelring::api
+}  // namespace babelring::alerts

@@ -12,6 +12,25 @@
 namespace babelring::api {
 namespace {
 
+json::object alert_item(const store::AlertRow& alert) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? json::value(nullptr) : json::value(text);
+  };
+  return {{"id", alert.id},
+          {"rule", alert.rule},
+          {"kind", alert.kind},
+          {"run", text_or_null(alert.run)},
+          {"subject", text_or_null(alert.subject)},
+          {"message", alert.message},
+          {"value", alert.value},
+          {"threshold", alert.threshold},
+          {"state", alert.cleared_ms ? "cleared" : "open"},
+          {"raised_at", format_rfc3339(alert.raised_ms)},
+          {"cleared_at", time_or_null(alert.cleared_ms)},
+          {"acknowledged_at", time_or_null(alert.acknowledged_ms)},
+          {"acknowledged_by", text_or_null(alert.acknowledged_by)}};
+}
+
 json::object rule_item(const alerts::Rule& rule) {
   return {{"name", rule.name},
           {"kind", alerts::to_string(rule.kind)},
@@ -25,7 +44,7 @@ json::object rule_item(const alerts::Rule& rule) {
 http::Response list_rules(Service& service) {
   auto reader = service.store.reader();
   json::array items;
-  for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(rule_of(row)));
+  for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(alerts::rule_of(row)));
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 
@@ -84,8 +103,9 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
 
 http::Response put_rules(Service& service, const http::Request& request) {
   std::vector<store::AlertRuleRow> rows;
-  for (const alerts::Rule& rule : read_rule_list(request)) rows.push_back(row_of(rule));
-  audited_write(service, request, 200, [&](store::Database& database) { store::replace_alert_rules(database, rows); });
+  for (const alerts::Rule& rule : read_rule_list(request)) rows.push_back(alerts::row_of(rule));
+  access::audited_write(service.audit, request, 200,
+                        [&](store::Database& database) { store::replace_alert_rules(database, rows); });
   if (service.alerts != nullptr) service.alerts->reload();
   return list_rules(service);
 }
@@ -113,17 +133,20 @@ http::Response acknowledge(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("alert");
   std::optional<store::AlertRow> alert;
   if (valid_id(id, 'a')) {
-    alert = audited_write(service, request, 200, [&](store::Database& database) {
+    alert = access::audited_write(service.audit, request, 200, [&](store::Database& database) {
       return store::acknowledge_alert(database, id, request.actor, wall_time_ms());
     });
   }
   if (!alert) throw http::Problem(404, "alert_unknown", fmt::format("no alert '{}'", id));
-  const json::object item = alert_item(*alert);
-  service.events.publish(alert->run, "alert", to_text(item));
-  return json_response(item);
+  publish_alert(service, *alert);
+  return json_response(alert_item(*alert));
 }
 
 }  // namespace
+
+void publish_alert(Service& service, const store::AlertRow& alert) {
+  service.events.publish(alert.run, "alert", to_text(alert_item(alert)));
+}
 
 void add_alert_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/alert-rules", http::Scope::read,

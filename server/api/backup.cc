@@ -112,8 +112,8 @@ void add_backup_routes(http::Router& router, Service& service) {
   auto maker = std::make_shared<BackupMaker>(service);  // the routes own it
   add_empty_post(router, path, http::Scope::admin, [&service, maker, path](const http::Request& request) {
     const auto note = [&] {
-      audited_write(
-          service, request, 202, [](store::Database&) {}, path);
+      access::audited_write(
+          service.audit, request, 202, [](store::Database&) {}, path);
     };
     http::Response response = json_response(maker->start(note));
     response.status = 202;

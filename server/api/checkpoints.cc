@@ -47,7 +47,8 @@ http::Response list_checkpoints(Service& service, const http::Request& request) 
 }
 
 http::Response show_checkpoint(Service& service, const http::Request& request) {
-  return resource_response(request, checkpoint_item(require_checkpoint(service, request)));
+  return resource_response(
+      request, checkpoint_item(artifacts::require_checkpoint(service.store, request.parameter("checkpoint"))));
 }
 
 http::Response no_content() {
@@ -66,11 +67,11 @@ void announce_checkpoint(Service& service, const std::string& id) {
 /// The mark on disk stops the worker's retention; the row is what clients see.
 http::Response pin(Service& service, const http::Request& request, bool pinned) {
   const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
-  const store::CheckpointRow checkpoint = require_checkpoint(service, request);
+  const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   require_match(request, state_of(checkpoint_item(checkpoint)));
   if (checkpoint.removed && !pinned) return no_content();
-  change_pin(folder_of(service, checkpoint), pinned, [&] {
-    audited_write(service, request, 204, [&](store::Database& database) {
+  artifacts::change_pin(artifacts::folder_of(service.checkpoint_roots, checkpoint), pinned, [&] {
+    access::audited_write(service.audit, request, 204, [&](store::Database& database) {
       static_cast<void>(store::set_pinned(database, checkpoint.id, pinned));
     });
   });
@@ -88,13 +89,14 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
 
 http::Response delete_checkpoint(Service& service, const http::Request& request) {
   auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
-  const store::CheckpointRow checkpoint = require_checkpoint(service, request);
+  const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   require_match(request, state_of(checkpoint_item(checkpoint)));
-  folder_of(service, checkpoint);
-  if (const std::string why = protection_on_disk(service, checkpoint); !why.empty()) refuse_removal(checkpoint, why);
-  remove_checkpoint(service, checkpoint, [&] {
-    audited_write(service, request, 204,
-                  [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
+  artifacts::folder_of(service.checkpoint_roots, checkpoint);
+  if (const std::string why = artifacts::protection_on_disk(service.artifacts, checkpoint); !why.empty())
+    refuse_removal(checkpoint, why);
+  artifacts::remove_checkpoint(service.artifacts, checkpoint, [&] {
+    access::audited_write(service.audit, request, 204,
+                          [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
     one_at_a_time.unlock();  // the row is marked; deleting the files may take long
   });
   announce_checkpoint(service, checkpoint.id);

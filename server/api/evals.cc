@@ -91,10 +91,10 @@ http::Response add_eval(Service& service, const http::Request& request) {
     record.header.attempt = run.attempt;
     record.header.time_ms = wall_time_ms();
     record.body = read_eval(request);
-    AuditedRow row(service, request, 201);
-    const std::string id = write(service, [&](store::Database& database) {
+    access::AuditedRow row(service.audit, request, 201);
+    const std::string id = access::write(service.store, [&](store::Database& database) {
       std::string made = store::insert_eval(database, run.number, record);
-      row.set_made("/api/v1/evals/" + made);
+      row.set_created("/api/v1/evals/" + made);
       row.append(database);
       return made;
     });

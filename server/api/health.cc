@@ -4,6 +4,7 @@
 #include "server/api/responses.h"
 #include "server/api/service.h"
 #include "server/artifacts/checkpoint_files.h"
+#include "server/launch/control_plane.h"
 #include "server/store/schema.h"
 #include "server/telemetry/prometheus.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 http::Response ready(Service& service) {
   const auto health = service.store.health();
-  const bool checkpoint_disk = !health.database || has_space_for_next(service);
+  const bool checkpoint_disk =
+      !health.database || artifacts::has_space_for_next(service.store, service.checkpoint_roots);
   const bool well = health.well() && checkpoint_disk;
   const auto word = [](bool good) { return good ? "ok" : "failing"; };
   http::Response response = json_response(json::object{{"ready", well},
@@ -37,6 +39,35 @@ http::Response show_version() {
                                       {"page", 500},
                                       {"points", 20'000},
                                       {"raw_points", 1'000'000}}}});
+}
+
+http::Response show_metrics(Service& service) {
+  const telemetry::Sources sources{.store = service.store,
+                                   .events = service.events,
+                                   .audit = service.audit,
+                                   .access_log = service.access_log,
+                                   .lanes = service.lanes.get(),
+                                   .translators = service.translators,
+                                   .heartbeats = service.control ? &service.control->heartbeats() : nullptr};
+  http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
+                                                telemetry::metrics_text(sources, *service.meter));
+  response.set("Cache-Control", "no-store");
+  return response;
+}
+
+/// Adds GET /metrics, and meters the handlers of the routes that were added before.
+void add_prometheus_routes(http::Router& router, Service& service) {
+  http::Route metrics = http::returning("GET", "/metrics", http::Scope::read,
+                                        [&service](const http::Request&) { return show_metrics(service); });
+  metrics.open_here = true;
+  router.add(std::move(metrics));
+  router.wrap([&](const http::Route& route, http::AsyncHandler handler) {
+    return telemetry::metered(service.meter, route, std::move(handler));
+  });
+  router.on_refusal(
+      [meter = service.meter](const http::Request& request, const http::Route* route, int status, double seconds) {
+        meter->note(route == nullptr ? "none" : route->path, request.method, status, seconds);
+      });
 }
 
 void add_health_routes(http::Router& router, Service& service, const Contract& contract) {

@@ -69,7 +69,7 @@ http::Response take(Service& service, const http::Request& request) {
   if (order) check_report(reporter, run, *order, beat);
   if (order && beat.attempt > order->attempt) {
     // A run started by hand. Its records may arrive much later, after the previous attempt's spool.
-    audited_write(service, request, 200, [&](store::Database& database) {
+    access::audited_write(service.audit, request, 200, [&](store::Database& database) {
       return store::record_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
     announce_run(service, run);

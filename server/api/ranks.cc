@@ -12,7 +12,7 @@ namespace {
 const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, std::optional<double> age_s,
                           std::int64_t now_ms) {
   if (!store::has_attempt(run.state) && run.state != store::RunState::lost) return "ended";
-  const bool silent = age_s ? *age_s > fresh_s : now_ms - rank.updated_ms > stale_after_ms;
+  const bool silent = age_s ? *age_s > fresh_s : now_ms - rank.updated_ms > verdict::stale_after_ms;
   if (silent || run.state == store::RunState::lost) return "silent";
   return rank.last_update == 0 ? "starting" : "training";
 }

@@ -188,8 +188,8 @@ class Announcer {
   Service& service_;
   const store::Batch& batch_;
   std::map<std::string, bool> wanted_;  // by topic
-  std::vector<EventHub::Message> messages_;
-  MetricFrames steps_;
+  std::vector<events::EventHub::Message> messages_;
+  events::MetricFrames steps_;
 };
 
 http::Response ingest_response(const store::IngestResult& result, const std::string& request_id) {
@@ -214,7 +214,7 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
 
 void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const http::Request>& request,
             const http::Reply& reply) {
-  const auto row = std::make_shared<AuditedRow>(service, *request, 200);
+  const auto row = std::make_shared<access::AuditedRow>(service.audit, *request, 200);
   store::Batch wish = parse_batch(*request, newer);
   wish.reporter = reporter_of(*request);
   wish.in_transaction = [row](store::Database& database) { row->append(database); };

@@ -1,7 +1,5 @@
 #include "server/api/responses.h"
 
-#include <spdlog/spdlog.h>
-
 #include <charconv>
 #include <sstream>
 
@@ -121,12 +119,6 @@ bool NamedPage::takes(std::string_view name) {
 http::Response NamedPage::response() {
   return page_response(request_, std::move(items_),
                        more_ ? std::optional('n' + hex_of_text(last_)) : std::optional<std::string>());
-}
-
-http::Problem store_problem(const store::SqlFailure& failure) {
-  if (failure.full()) return {507, "disk_full", "the disk of the database is full; nothing was changed"};
-  spdlog::error("write: {}", failure.what());
-  return {503, "store_failed", "the database failed; nothing was changed, send it again"};
 }
 
 store::Readers::Lease query_reader(Service& service, const http::Request& request) {

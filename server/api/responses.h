@@ -60,26 +60,6 @@ class NamedPage {
   json::array items_;
 };
 
-/// The response to a failed write: 507 disk_full, otherwise 503 store_failed. Logs the latter.
-http::Problem store_problem(const store::SqlFailure& failure);
-
-/// Store::write for handlers: waits for the commit and returns the result of `change`. Throws exceptions of `change`,
-/// and Problem 503 busy, 507 disk_full or 503 store_failed if the write fails. Nothing is changed then.
-template <class F>
-auto write(store::Store& store, F change) {
-  try {
-    return store.write(std::move(change));
-  } catch (const store::Busy&) {
-    throw http::Problem(503, "busy", "too many writes are waiting; send it again");
-  } catch (const store::SqlFailure& failure) {
-    throw store_problem(failure);
-  }
-}
-template <class F>
-auto write(Service& service, F change) {
-  return write(service.store, std::move(change));
-}
-
 /// A database connection for a query. The query is cancelled if the client disconnects. `request` must outlive the
 /// lease.
 store::Readers::Lease query_reader(Service& service, const http::Request& request);
@@ -92,7 +72,6 @@ json::value time_or_null(std::optional<std::int64_t> time_ms);
 json::value integer_or_null(std::optional<std::int64_t> value);
 
 // Items as they appear in responses and in the event stream.
-inline constexpr std::int64_t stale_after_ms = 60'000;  // a running run is stale this long after its last record
 json::object run_item(const store::RunRow& run, const verdict::Health& health, std::int64_t now_ms);
 /// The same with the run's current health.
 json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms);

@@ -52,7 +52,7 @@ http::Response stop(Service& service, const http::Request& request) {
   const std::int64_t grace_s = body.integer("grace_s", 0, 600).value_or(300);
   body.finish();
   require_reachable(service, run);
-  const auto state = audited_write(service, request, 202, [&](store::Database& database) {
+  const auto state = access::audited_write(service.audit, request, 202, [&](store::Database& database) {
     return store::request_stop(database, run.id, mode, grace_s, request.actor, wall_time_ms());
   });
   if (!state) refuse_state(run, "stopped");
@@ -77,12 +77,12 @@ http::Response resume(Service& service, const http::Request& request) {
     const std::string checkpoint = body.text("checkpoint", 28).value_or("latest");
     body.finish();
     if (checkpoint != "latest") {
-      const store::CheckpointRow row = require_loadable(service, checkpoint);
+      const store::CheckpointRow row = artifacts::require_loadable(service.store, service.checkpoint_roots, checkpoint);
       if (row.run != run.id) Body::refuse("checkpoint", "belongs to another run; submit a run with resume_from");
       wish.folder = row.folder;
       wish.step = row.step;
     }
-    const auto state = audited_write(service, request, 202, [&](store::Database& database) {
+    const auto state = access::audited_write(service.audit, request, 202, [&](store::Database& database) {
       return store::request_resume(database, wish, wall_time_ms());
     });
     if (!state) refuse_state(run, "resumed");
@@ -100,8 +100,9 @@ http::Response checkpoint(Service& service, const http::Request& request) {
       return http::problem_response(problem, request.id)
           .set("Retry-After", fmt::format("{:.0f}", std::ceil(verdict.wait_seconds)));
     }
-    const std::int64_t number = audited_write(
-        service, request, 202, [&](store::Database& database) { return store::request_checkpoint(database, run.id); });
+    const std::int64_t number = access::audited_write(service.audit, request, 202, [&](store::Database& database) {
+      return store::request_checkpoint(database, run.id);
+    });
     http::Response response =
         json_response(json::object{{"run", run.id}, {"attempt", run.attempt}, {"number", number}});
     response.status = 202;
@@ -152,8 +153,8 @@ http::Response edit(Service& service, const http::Request& request) {
   if (edit.name && edit.name->empty()) Body::refuse("name", "expected a non-empty string");
   if (edit.deleted && *edit.deleted)
     Body::refuse("deleted", "expected false, which restores the run; use DELETE to delete it");
-  audited_write(service, request, 200,
-                [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
+  access::audited_write(service.audit, request, 200,
+                        [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
   announce_run(service, run.id);
   return run_response(service, run.id);
 }
@@ -170,7 +171,7 @@ http::Response remove_run(Service& service, const http::Request& request) {
   if (!store::is_terminal(run.state) && run.state != store::RunState::lost && !stale) {
     throw http::Problem(409, "run_active", fmt::format("run {} is {}; stop it first", run.id, name_of(run.state)));
   }
-  audited_write(service, request, 200, [&](store::Database& database) {
+  access::audited_write(service.audit, request, 200, [&](store::Database& database) {
     store::delete_run(database, run.id, checkpoints == "delete", wall_time_ms());
   });
   service.tokens.remove_run_tokens(run.id);

@@ -25,8 +25,9 @@ RunText run_text(const store::RunRow& run, const verdict::Health& health, std::u
   made.before_age = text.substr(0, age);
   made.tag = state + '-' + digest_of(made.before_age);
   made.updated_ms = run.updated_ms;
-  const bool becomes_stale = run.state == store::RunState::running && now_ms - run.updated_ms <= stale_after_ms;
-  made.holds_until_ms = becomes_stale ? run.updated_ms + stale_after_ms : std::numeric_limits<std::int64_t>::max();
+  const bool becomes_stale = run.state == store::RunState::running && now_ms - run.updated_ms <= verdict::stale_after_ms;
+  made.holds_until_ms =
+      becomes_stale ? run.updated_ms + verdict::stale_after_ms : std::numeric_limits<std::int64_t>::max();
   return made;
 }
 

@@ -23,16 +23,34 @@ double rate_of_all_ranks(const store::RunRow& run) {
 }
 
 /// Time budget for the health of all runs in a list. The rest is computed in later requests.
-constexpr HealthCache::Milliseconds list_health_time{25};
+constexpr verdict::HealthCache::Milliseconds list_health_time{25};
 
 const launch::Heartbeats* heartbeats_of(const Service& service) {
   return service.control == nullptr ? nullptr : &service.control->heartbeats();
 }
 
 verdict::Health health_of(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
-  HealthCache::Budget budget;
+  verdict::HealthCache::Budget budget;
   return service.health.health(reader, run, store::lasting_alerts(reader, run.id), heartbeats_of(service), now_ms,
                                budget);
+}
+
+json::value null_if_empty(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(text);
+}
+
+json::object health_item(const verdict::Health& health) {
+  json::array parts;
+  for (const auto& [topic, level, text, action] : health.parts) {
+    parts.push_back({{"topic", verdict::to_string(topic)},
+                     {"level", verdict::to_string(level)},
+                     {"text", text},
+                     {"action", null_if_empty(action)}});
+  }
+  return {{"level", verdict::to_string(health.level)},
+          {"headline", health.headline},
+          {"action", null_if_empty(health.action)},
+          {"parts", std::move(parts)}};
 }
 
 json::value eval_or_null(const std::optional<store::EvalRow>& eval) {
@@ -127,8 +145,8 @@ http::Response list_runs(Service& service, const http::Request& request) {
   }
   const bool with_health = fields.empty() || std::find(fields.begin(), fields.end(), "health") != fields.end();
   const auto alerts = with_health ? store::lasting_alerts(*reader, "") : std::vector<store::AlertRow>();
-  HealthCache::Budget budget{.time = with_health ? list_health_time : HealthCache::Milliseconds(0),
-                             .max_age = std::chrono::seconds(10)};
+  verdict::HealthCache::Budget budget{.time = with_health ? list_health_time : verdict::HealthCache::Milliseconds(0),
+                                      .max_age = std::chrono::seconds(10)};
   json::array items;
   for (const store::RunRow& run : runs) {
     const std::int64_t now_ms = wall_time_ms();
@@ -167,7 +185,7 @@ json::object run_item(Service& service, store::Reader& reader, const store::RunR
 }
 
 json::object run_item(const store::RunRow& run, const verdict::Health& health, std::int64_t now_ms) {
-  const bool stale = is_stale(run, now_ms);
+  const bool stale = verdict::is_stale(run, now_ms);
   json::object progress = progress_item(run, stale);
   json::object item = {{"id", run.id},
                        {"name", run.name},

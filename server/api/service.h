@@ -10,6 +10,7 @@
 #include "server/access/token_service.h"
 #include "server/api/run_answers.h"
 #include "server/artifacts/downloads.h"
+#include "server/artifacts/retention_service.h"
 #include "server/events/event_hub.h"
 #include "server/http/access_log.h"
 #include "server/http/lanes.h"
@@ -17,6 +18,7 @@
 #include "server/http/router.h"
 #include "server/http/run_ranks.h"
 #include "server/store/store.h"
+#include "server/telemetry/http_meter.h"
 #include "server/verdict/run_health.h"
 
 namespace babelring::launch {
@@ -26,33 +28,41 @@ namespace babelring::translate {
 class Pool;
 }
 
-namespace babelring::api {
-
+namespace babelring::alerts {
 class AlertWatch;
+}
+
+namespace babelring::api {
 
 /// The state that the resources share. One per process; must outlive the HTTP server.
 struct Service {
   store::Store& store;
-  EventHub& events;
-  std::vector<std::filesystem::path> checkpoint_roots;  // canonical; only checkpoints below these are served
-  AlertWatch* alerts = nullptr;                         // evaluates alert rules; null: no alerts are raised
-  launch::ControlPlane* control = nullptr;              // starts and supervises runs; null: this process starts none
-  translate::Pool* translators = nullptr;               // null: this process does not translate
-  http::AccessLog* access_log = nullptr;                // null: requests are not logged
-  std::shared_ptr<const http::Lanes> lanes = nullptr;   // lanes that run the handlers; null: not reported in /metrics
-  TokenService tokens{store};
-  AuditLog audit{store, tokens};
-  Idempotency idempotency{store};
-  Downloads downloads{};
+  events::EventHub& events;
+  artifacts::Roots checkpoint_roots;
+  alerts::AlertWatch* alerts = nullptr;                // evaluates alert rules; null: no alerts are raised
+  launch::ControlPlane* control = nullptr;             // starts and supervises runs; null: this process starts none
+  translate::Pool* translators = nullptr;              // null: this process does not translate
+  http::AccessLog* access_log = nullptr;               // null: requests are not logged
+  std::shared_ptr<const http::Lanes> lanes = nullptr;  // lanes that run the handlers; null: not reported in /metrics
+  std::shared_ptr<telemetry::HttpMeter> meter = std::make_shared<telemetry::HttpMeter>();
+  access::TokenService tokens{store};
+  access::AuditLog audit{store, tokens};
+  access::Idempotency idempotency{store};
+  artifacts::Downloads downloads{};
   RunTexts run_texts{};
   http::RunRanks ranks{};  // reporting ranks
-  HealthCache health{};
+  verdict::HealthCache health{};
   http::RateLimiter checkpoint_requests{{.a_second = 0.1, .burst = 1}};  // per run
-  EditLocks edits{};                                                     // by run or checkpoint
+  access::EditLocks edits{};                                             // by run or checkpoint
+  artifacts::Context artifacts{store, checkpoint_roots, audit, downloads};
+  artifacts::RetentionService retention{artifacts};
 };
 
 /// Every route of the service.
 http::Router make_router(Service& service);
+
+/// Publishes an alert that was raised, cleared or acknowledged to the event streams.
+void publish_alert(Service& service, const store::AlertRow& alert);
 
 /// The lane of each route.
 http::Lane lane_of(const http::Route& route);

@@ -64,7 +64,7 @@ Submission read_submission(Service& service, const http::Request& request) {
   wish.run.labels = read_labels(body).value_or("{}");
   wish.run.notes = body.text("notes", max_notes_bytes).value_or("");
   if (const auto checkpoint = body.text("resume_from", 28)) {
-    const store::CheckpointRow row = require_loadable(service, *checkpoint);
+    const store::CheckpointRow row = artifacts::require_loadable(service.store, service.checkpoint_roots, *checkpoint);
     wish.run.resume_folder = row.folder;
     wish.run.resume_step = row.step;
   }
@@ -94,8 +94,8 @@ http::Response submit(Service& service, const http::Request& request) {
     require_room(service);
     const Submission wish = read_submission(service, request);
     const std::string made = "/api/v1/runs/" + wish.run.id;
-    audited_write(
-        service, request, 202,
+    access::audited_write(
+        service.audit, request, 202,
         [&](store::Database& database) { store::create_run(database, wish.run, wall_time_ms()); }, made);
     announce_run(service, wish.run.id);
     control_of(service).wake();
@@ -125,8 +125,8 @@ http::Response validate(Service& service, const http::Request& request) {
   json::array unknown(wish.config.not_estimated.begin(), wish.config.not_estimated.end());
   const auto parameters = wish.config.memory.find("parameters");
   auto reader = service.store.reader();
-  const auto time = recorded_step_time(*reader, *wish.profile, wish.config.yaml, wish.run.world_size,
-                                       parameters == wish.config.memory.end() ? 0 : parameters->second);
+  const auto time = verdict::recorded_step_time(*reader, *wish.profile, wish.config.yaml, wish.run.world_size,
+                                                parameters == wish.config.memory.end() ? 0 : parameters->second);
   if (!time) {
     unknown.emplace_back(
         "step_ms: no recorded run has the same model, precision, tokens_per_update, threads and ranks on the same "

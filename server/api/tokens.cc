@@ -24,15 +24,15 @@ json::object token_item(const store::TokenRow& token) {
 }
 
 /// Reads the runs that a token is limited to. Required for scope ingest, refused for others.
-void read_reach(Body& body, TokenService::Wish& wish) {
-  wish.run = body.text("run", 28).value_or("");
-  wish.run_prefix = body.text("run_prefix", max_prefix_bytes).value_or("");
+void read_reach(Body& body, access::TokenService::NewToken& token) {
+  token.run = body.text("run", 28).value_or("");
+  token.run_prefix = body.text("run_prefix", max_prefix_bytes).value_or("");
   const bool any = body.flag("any_run").value_or(false);
-  if (!wish.run.empty() && !valid_id(wish.run, 'r')) Body::refuse("run", "expected the id of a run");
-  Body::require_name("run_prefix", wish.run_prefix);
-  const int given = (wish.run.empty() ? 0 : 1) + (wish.run_prefix.empty() ? 0 : 1) + (any ? 1 : 0);
-  if (wish.scope != http::Scope::ingest) {
-    const char* member = !wish.run.empty() ? "run" : !wish.run_prefix.empty() ? "run_prefix" : "any_run";
+  if (!token.run.empty() && !valid_id(token.run, 'r')) Body::refuse("run", "expected the id of a run");
+  Body::require_name("run_prefix", token.run_prefix);
+  const int given = (token.run.empty() ? 0 : 1) + (token.run_prefix.empty() ? 0 : 1) + (any ? 1 : 0);
+  if (token.scope != http::Scope::ingest) {
+    const char* member = !token.run.empty() ? "run" : !token.run_prefix.empty() ? "run_prefix" : "any_run";
     if (given > 0) Body::refuse(member, "only tokens with scope ingest can be limited to runs");
   } else if (given != 1) {
     Body::refuse("run",
@@ -42,37 +42,37 @@ void read_reach(Body& body, TokenService::Wish& wish) {
   }
 }
 
-TokenService::Wish read_wish(const http::Request& request) {
+access::TokenService::NewToken read_new_token(const http::Request& request) {
   Body body(request);
-  TokenService::Wish wish;
-  wish.name = body.required_text("name", max_token_name_bytes);
-  Body::require_name("name", wish.name);
+  access::TokenService::NewToken token;
+  token.name = body.required_text("name", max_token_name_bytes);
+  Body::require_name("name", token.name);
   const auto scope = http::scope_named(body.required_text("scope", 20));
   if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
-  wish.scope = *scope;
-  read_reach(body, wish);
+  token.scope = *scope;
+  read_reach(body, token);
   if (const auto life = body.integer("expires_in_seconds", min_life_s, max_life_s)) {
-    wish.expires_ms = wall_time_ms() + *life * 1000;
+    token.expires_ms = wall_time_ms() + *life * 1000;
   }
-  wish.created_by = request.actor;
+  token.created_by = request.actor;
   body.finish();
-  return wish;
+  return token;
 }
 
 http::Response make_token(Service& service, const http::Request& request) {
   const auto answer = [&] {
-    AuditedRow row(service, request, 201);
-    const TokenService::Made made =
-        service.tokens.make(read_wish(request), {}, [&](store::Database& database, const store::TokenRow& token) {
-          row.set_made("/api/v1/tokens/" + token.id);
+    access::AuditedRow row(service.audit, request, 201);
+    const access::TokenService::CreatedToken created = service.tokens.create(
+        read_new_token(request), {}, [&](store::Database& database, const store::TokenRow& token) {
+          row.set_created("/api/v1/tokens/" + token.id);
           row.append(database);
         });
     row.committed();
-    json::object item = token_item(made.row);
-    item["secret"] = made.secret;
+    json::object item = token_item(created.row);
+    item["secret"] = created.secret;
     http::Response response = json_response(item);
     response.status = 201;
-    response.set("Location", "/api/v1/tokens/" + made.row.id).set("Cache-Control", "no-store");
+    response.set("Location", "/api/v1/tokens/" + created.row.id).set("Cache-Control", "no-store");
     return response;
   };
   // The secret is returned only once, even to a repeated request: the database must not store it.
@@ -120,9 +120,9 @@ http::Response show_self(Service& service, const http::Request& request) {
 
 http::Response remove_token(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("token");
-  AuditedRow row(service, request, 204);
-  const auto besides = [&](store::Database& database, const store::TokenRow&) { row.append(database); };
-  if (!valid_id(id, 't') || !service.tokens.remove(id, besides)) {
+  access::AuditedRow row(service.audit, request, 204);
+  const auto append = [&](store::Database& database, const store::TokenRow&) { row.append(database); };
+  if (!valid_id(id, 't') || !service.tokens.remove(id, append)) {
     throw http::Problem(404, "token_unknown", fmt::format("no token '{}'", id));
   }
   row.committed();

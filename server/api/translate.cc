@@ -78,9 +78,10 @@ http::Response response_of(const http::Request& request, const std::string& chec
 }
 
 void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, http::Reply reply) {
-  const store::CheckpointRow checkpoint = require_checkpoint(service, *request);
+  const store::CheckpointRow checkpoint =
+      artifacts::require_checkpoint(service.store, request->parameter("checkpoint"));
   json::object line = read_request(*request);
-  std::filesystem::path folder = folder_of(service, checkpoint);
+  std::filesystem::path folder = artifacts::folder_of(service.checkpoint_roots, checkpoint);
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
   service.translators->translate(
       checkpoint.id, std::move(folder), std::move(line),

@@ -11,9 +11,9 @@ namespace {
 http::Response show_verdict(Service& service, const http::Request& request) {
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
-  verdict::Input input = verdict_input(*reader, run);
+  verdict::Input input = verdict::read_input(*reader, run);
   if (run.state == store::RunState::running && service.control != nullptr) {
-    input.hosts = host_loads(run, &service.control->heartbeats());
+    input.hosts = verdict::host_loads(run, &service.control->heartbeats());
   }
   const verdict::Verdict verdict = verdict::judge(input);
   json::array evidence;

@@ -10,27 +10,29 @@
 #include "server/store/checkpoints.h"
 #include "server/store/failpoint.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 namespace {
 
 namespace fs = std::filesystem;
 
-void end_removal(Service& service, const std::string& id, bool removed) {
+void end_removal(store::Store& store, const std::string& id, bool removed) {
   try {
-    service.store.write([&](store::Database& database) { store::end_removal(database, id, removed); });
+    store.write([&](store::Database& database) { store::end_removal(database, id, removed); });
   } catch (const std::exception& failure) {  // the removal is done; the next start updates the row
     spdlog::warn("checkpoint {}: removed, but its row is not updated: {}", id, failure.what());
   }
 }
 
 http::WriteNote note_of_removal(const store::CheckpointRow& checkpoint, int status) {
-  return note_of_server("DELETE", "/api/v1/checkpoints/{checkpoint}", "/api/v1/checkpoints/" + checkpoint.id, status);
+  return access::note_of_server("DELETE", "/api/v1/checkpoints/{checkpoint}", "/api/v1/checkpoints/" + checkpoint.id,
+                                status);
 }
 
 }  // namespace
 
-void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint, const std::function<void()>& begin) {
-  const fs::path folder = folder_of(service, checkpoint);
+void remove_checkpoint(const Context& context, const store::CheckpointRow& checkpoint,
+                       const std::function<void()>& begin) {
+  const fs::path folder = folder_of(context.roots, checkpoint);
   const auto files = manifest_of(checkpoint);
   require_removable(folder, files);
   begin();
@@ -38,25 +40,25 @@ void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint,
   try {
     remove_folder(folder, files);
   } catch (const std::exception&) {
-    end_removal(service, checkpoint.id, !fs::exists(folder));
+    end_removal(context.store, checkpoint.id, !fs::exists(folder));
     throw;
   }
-  end_removal(service, checkpoint.id, true);
+  end_removal(context.store, checkpoint.id, true);
 }
 
-void remove_by_retention(Service& service, const store::CheckpointRow& checkpoint) {
+void remove_by_retention(const Context& context, const store::CheckpointRow& checkpoint) {
   bool begun = false;
   try {
-    remove_checkpoint(service, checkpoint, [&] {
-      service.store.write([&](store::Database& database) {
+    remove_checkpoint(context, checkpoint, [&] {
+      context.store.write([&](store::Database& database) {
         store::begin_removal(database, checkpoint.id);
-        service.audit.append(database, note_of_removal(checkpoint, 204));
+        context.audit.append(database, note_of_removal(checkpoint, 204));
       });
       begun = true;
     });
   } catch (const std::exception& failure) {
     const auto* problem = dynamic_cast<const http::Problem*>(&failure);
-    if (begun) service.audit.note(note_of_removal(checkpoint, problem != nullptr ? problem->status() : 500), {});
+    if (begun) context.audit.note(note_of_removal(checkpoint, problem != nullptr ? problem->status() : 500), {});
     throw;
   }
 }
@@ -73,8 +75,8 @@ void change_pin(const fs::path& folder, bool pinned, const std::function<void()>
   }
 }
 
-UnfinishedChanges::UnfinishedChanges(Service& service) : service_(service) {
-  auto reader = service.store.reader();
+UnfinishedChanges::UnfinishedChanges(const Context& context) : context_(context) {
+  auto reader = context.store.reader();
   removals_ = store::begun_removals(*reader);
   kept_ = store::kept_checkpoints(*reader);
 }
@@ -99,18 +101,18 @@ void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
   checkpoint.removed = false;  // so that folder_of() accepts it
   bool removed = true;
   try {
-    const fs::path folder = folder_of(service_, checkpoint);
+    const fs::path folder = folder_of(context_.roots, checkpoint);
     removed = !is_marked(folder);  // unless pinned by hand since
     if (removed) remove_folder(folder, manifest_of(checkpoint));
   } catch (const http::Problem& problem) {
     if (problem.code() == "not_writable") throw;  // the next start tries again
-    if (problem.code() == "gone") sweep_removed(service_, checkpoint);
+    if (problem.code() == "gone") sweep_removed(context_.roots, checkpoint);
     if (problem.code() != "gone") spdlog::warn("checkpoint {}: {}", checkpoint.id, problem.what());
   }
-  service_.store.write([&](store::Database& database) {
+  context_.store.write([&](store::Database& database) {
     store::end_removal(database, checkpoint.id, removed);
     // The audit row of the removal was written when it began.
-    if (!removed) service_.audit.append(database, note_of_removal(checkpoint, 409));
+    if (!removed) context_.audit.append(database, note_of_removal(checkpoint, 409));
   });
   spdlog::info("checkpoint {} of {}: finished an interrupted removal", checkpoint.name, checkpoint.run);
 }
@@ -118,14 +120,15 @@ void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
 void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
   std::error_code error;
   if (checkpoint.pinned == is_marked(checkpoint.folder) || !fs::exists(checkpoint.folder, error)) return;
-  const fs::path folder = folder_of(service_, checkpoint);
-  service_.store.write([&](store::Database& database) {
+  const fs::path folder = folder_of(context_.roots, checkpoint);
+  context_.store.write([&](store::Database& database) {
     const bool pinned = is_marked(folder);  // read within the transaction, since a request may be changing it
     if (store::set_pinned(database, checkpoint.id, pinned)) {
-      service_.audit.append(database, note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
-                                                     "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));
+      context_.audit.append(database,
+                            access::note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
+                                                   "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));
     }
   });
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

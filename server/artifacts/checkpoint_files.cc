@@ -20,7 +20,7 @@
 #include "server/store/failpoint.h"
 #include "server/store/runs.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,11 +67,10 @@ std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>&
 }
 
 /// The canonical path of the recorded folder, which need not exist. Throws Problem 409.
-fs::path recorded_folder(const Service& service, const store::CheckpointRow& checkpoint) {
+fs::path recorded_folder(const Roots& roots, const store::CheckpointRow& checkpoint) {
   std::error_code error;
   const fs::path recorded(checkpoint.folder);
   fs::path folder = fs::weakly_canonical(recorded, error);
-  const auto& roots = service.checkpoint_roots;
   const bool below =
       !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
       std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
@@ -97,22 +96,18 @@ void remove_doomed(const fs::path& doomed) {
   if (parent) fsync(parent.get());
 }
 
-store::CheckpointRow find_checkpoint_row(Service& service, const std::string& id) {
-  auto reader = service.store.reader();
+}  // namespace
+
+store::CheckpointRow require_checkpoint(store::Store& store, const std::string& id) {
+  auto reader = store.reader();
   auto checkpoint = valid_id(id, 'c') ? store::find_checkpoint(*reader, id) : std::nullopt;
   if (!checkpoint) throw http::Problem(404, "checkpoint_unknown", fmt::format("no checkpoint '{}'", id));
   return std::move(*checkpoint);
 }
 
-}  // namespace
-
-store::CheckpointRow require_checkpoint(Service& service, const http::Request& request) {
-  return find_checkpoint_row(service, request.parameter("checkpoint"));
-}
-
-store::CheckpointRow require_loadable(Service& service, const std::string& id) {
-  store::CheckpointRow checkpoint = find_checkpoint_row(service, id);
-  const fs::path folder = folder_of(service, checkpoint);
+store::CheckpointRow require_loadable(store::Store& store, const Roots& roots, const std::string& id) {
+  store::CheckpointRow checkpoint = require_checkpoint(store, id);
+  const fs::path folder = folder_of(roots, checkpoint);
   const auto files = manifest_of(checkpoint);
   if (files.empty()) throw http::Problem(422, "incomplete", fmt::format("checkpoint {} is not complete", id));
   for (const ManifestFile& file : files) open_file(folder, file);
@@ -131,6 +126,12 @@ std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint) {
   return files;
 }
 
+std::int64_t bytes_of(const std::vector<ManifestFile>& files) {
+  std::int64_t bytes = 0;
+  for (const ManifestFile& file : files) bytes += file.bytes;
+  return bytes;
+}
+
 std::string sums_of(const std::vector<ManifestFile>& files) {
   std::string text;
   if (!fits_lines(files)) {
@@ -140,11 +141,11 @@ std::string sums_of(const std::vector<ManifestFile>& files) {
   return text;
 }
 
-fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoint) {
+fs::path folder_of(const Roots& roots, const store::CheckpointRow& checkpoint) {
   if (checkpoint.removed) {
     throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", checkpoint.id));
   }
-  const fs::path folder = recorded_folder(service, checkpoint);
+  const fs::path folder = recorded_folder(roots, checkpoint);
   // Only a worker writes that file: without it the folder is not a checkpoint.
   if (!http::open_beneath(folder, "state.json")) {
     throw http::Problem(410, "gone", fmt::format("checkpoint {} is no longer on this machine", checkpoint.id));
@@ -166,9 +167,9 @@ FileDescriptor open_file(const fs::path& folder, const ManifestFile& file) {
   return opened;
 }
 
-OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint) {
+OnDisk inspect(const Roots& roots, const store::CheckpointRow& checkpoint) {
   try {
-    const fs::path folder = folder_of(service, checkpoint);
+    const fs::path folder = folder_of(roots, checkpoint);
     for (const ManifestFile& file : manifest_of(checkpoint)) open_file(folder, file);
     return OnDisk::intact;
   } catch (const http::Problem& problem) {
@@ -177,9 +178,9 @@ OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint) {
   }
 }
 
-bool digests_match(const Service& service, const store::CheckpointRow& checkpoint) {
+bool digests_match(const Roots& roots, const store::CheckpointRow& checkpoint) {
   try {
-    const fs::path folder = folder_of(service, checkpoint);
+    const fs::path folder = folder_of(roots, checkpoint);
     for (const ManifestFile& file : manifest_of(checkpoint)) {
       const FileDescriptor opened = open_file(folder, file);
       if (sha256_file(fmt::format("/proc/self/fd/{}", opened.get())) != file.sha256) return false;
@@ -190,17 +191,16 @@ bool digests_match(const Service& service, const store::CheckpointRow& checkpoin
   }
 }
 
-bool has_space_for_next(Service& service) {
+bool has_space_for_next(store::Store& store, const Roots& roots) {
   std::vector<store::CheckpointRow> newest;
   {
-    auto reader = service.store.reader();
+    auto reader = store.reader();
     newest = store::newest_of_active_runs(*reader, wall_time_ms() - store::forgotten_ms);
   }
   for (const store::CheckpointRow& checkpoint : newest) {
     try {
-      std::uintmax_t wanted = 0;
-      for (const ManifestFile& file : manifest_of(checkpoint)) wanted += static_cast<std::uintmax_t>(file.bytes);
-      const fs::path folder = folder_of(service, checkpoint).parent_path();
+      const auto wanted = static_cast<std::uintmax_t>(bytes_of(manifest_of(checkpoint)));
+      const fs::path folder = folder_of(roots, checkpoint).parent_path();
       std::error_code error;
       const auto space = fs::space(folder, error);
       if (error || space.available >= wanted) continue;
@@ -254,9 +254,9 @@ void remove_folder(const fs::path& folder, const std::vector<ManifestFile>& file
   remove_doomed(doomed);
 }
 
-void sweep_removed(const Service& service, const store::CheckpointRow& checkpoint) {
-  const fs::path doomed = doomed_of(recorded_folder(service, checkpoint));
+void sweep_removed(const Roots& roots, const store::CheckpointRow& checkpoint) {
+  const fs::path doomed = doomed_of(recorded_folder(roots, checkpoint));
   if (open_folder(doomed)) remove_doomed(doomed);
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

@@ -7,41 +7,46 @@
 
 #include "base/file_descriptor.h"
 #include "base/manifest_file.h"
-#include "server/api/service.h"
 #include "server/store/checkpoints.h"
+#include "server/store/store.h"
 
-/// The files of checkpoints on this machine. Reports of workers are not trusted: folders must lie below the service's
+/// The files of checkpoints on this machine. Reports of workers are not trusted: folders must lie below the server's
 /// roots, and only files of the manifest are opened, beneath their folder and without following links.
-namespace babelring::api {
+namespace babelring::artifacts {
 
-/// The checkpoint with the id in path parameter {checkpoint}. Throws Problem 404.
-store::CheckpointRow require_checkpoint(Service& service, const http::Request& request);
+/// Canonical folders. Only checkpoints below one of them are served or removed.
+using Roots = std::vector<std::filesystem::path>;
+
+/// The checkpoint with this id. Throws Problem 404.
+store::CheckpointRow require_checkpoint(store::Store& store, const std::string& id);
 /// A checkpoint that a run can start from: complete, with all files present in their sizes. Its `folder` is canonical.
 /// Throws Problem 404, 409, 410 or 422.
-store::CheckpointRow require_loadable(Service& service, const std::string& id);
+store::CheckpointRow require_loadable(store::Store& store, const Roots& roots, const std::string& id);
 
 std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint);
+/// The total size of the files.
+std::int64_t bytes_of(const std::vector<ManifestFile>& files);
 
 /// The content of SHA256SUMS, for sha256sum -c. Throws Problem 409 damaged if a name does not fit in a line.
 std::string sums_of(const std::vector<ManifestFile>& files);
 
 /// The canonical path of the recorded folder. Throws Problem 409 if it lies outside every root or its name differs from
 /// the checkpoint's, 410 if the checkpoint was removed or is gone.
-std::filesystem::path folder_of(const Service& service, const store::CheckpointRow& checkpoint);
+std::filesystem::path folder_of(const Roots& roots, const store::CheckpointRow& checkpoint);
 
 /// Opens a file of the manifest for reading. Throws Problem 410 if it is missing, 409 if its size differs.
 FileDescriptor open_file(const std::filesystem::path& folder, const ManifestFile& file);
 
 enum class OnDisk { intact, damaged, gone, elsewhere };
 /// Whether all files are present with the sizes of the manifest. `elsewhere`: not below a root, so unknown.
-OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint);
+OnDisk inspect(const Roots& roots, const store::CheckpointRow& checkpoint);
 
 /// Whether every file has the digest of the manifest. Reads all files: takes seconds for a large checkpoint.
-bool digests_match(const Service& service, const store::CheckpointRow& checkpoint);
+bool digests_match(const Roots& roots, const store::CheckpointRow& checkpoint);
 
 /// Whether the disks have space for one more checkpoint of each active run, as large as its newest one. Checkpoints
 /// outside the roots are ignored: this server cannot check their disks.
-bool has_space_for_next(Service& service);
+bool has_space_for_next(store::Store& store, const Roots& roots);
 
 /// Whether the folder has the file `pinned`.
 bool is_marked(const std::filesystem::path& folder);
@@ -55,6 +60,6 @@ void require_removable(const std::filesystem::path& folder, const std::vector<Ma
 /// require_removable(), or if the folder is not writable.
 void remove_folder(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
 /// Deletes the remains of an interrupted remove_folder(). Throws like folder_of(), and Problem 409.
-void sweep_removed(const Service& service, const store::CheckpointRow& checkpoint);
+void sweep_removed(const Roots& roots, const store::CheckpointRow& checkpoint);
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

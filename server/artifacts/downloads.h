@@ -7,7 +7,7 @@
 
 #include "server/http/message.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 
 /// Counts active downloads by client and by checkpoint. Thread-safe; copies share the counts.
 class Downloads {
@@ -29,4 +29,4 @@ class Downloads {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

@@ -6,7 +6,7 @@
 
 #include "base/failure.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 namespace {
 
 constexpr std::int64_t most = std::int64_t{1} << 53;
@@ -132,4 +132,4 @@ std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
   return removals;
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

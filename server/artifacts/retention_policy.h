@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/result.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 
 /// Which checkpoints of a run are kept. A checkpoint is kept if any keep_ rule selects it, or if there is no such rule.
 /// Above `max_bytes`, the oldest ones are removed nevertheless. Pinned checkpoints, the best one and the last complete
@@ -43,4 +43,4 @@ std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
 /// Why a checkpoint must not be removed: "pinned", "best", "last" or "in_use"; empty if it may be.
 std::string protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place);
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

@@ -6,14 +6,13 @@
 
 #include "base/clock.h"
 #include "base/repeating_thread.h"
-#include "server/api/service.h"
 #include "server/artifacts/checkpoint_changes.h"
 
-namespace babelring::api {
+namespace babelring::artifacts {
 
 /// Why a checkpoint must not be removed: "pinned" (in the database or by the mark in its folder), "best" (also where
 /// the worker's link `best` points to it), "last" (complete on disk), "in_use", or empty.
-std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint);
+std::string protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint);
 
 /// What retention remembers from round to round, by id of a checkpoint.
 struct RetentionMemory {
@@ -27,19 +26,19 @@ struct RetentionMemory {
 /// takes what is pinned, best or the last undamaged: before anything is removed, digests tell which that is.
 class RetentionService {
  public:
-  explicit RetentionService(Service& service);
+  explicit RetentionService(const Context& context);
   ~RetentionService();
   RetentionService(const RetentionService&) = delete;
   RetentionService& operator=(const RetentionService&) = delete;
 
   /// Applies the policies now.
-  void poke();
+  void wake();
 
  private:
   void work();
   void apply_all();
 
-  Service& service_;
+  const Context context_;
   std::atomic<bool> stopping_ = false, poked_ = false;
   UnfinishedChanges unfinished_;
   bool finished_ = false;  // these; this and the next are of the thread alone
@@ -47,4 +46,4 @@ class RetentionService {
   RepeatingThread thread_;  // last: starts when everything else is there
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::artifacts

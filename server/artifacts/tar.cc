@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace babelring::http {
+namespace babelring::artifacts {
 namespace {
 
 constexpr std::size_t block_bytes = 512;
@@ -74,4 +74,4 @@ std::string tar_end() {
   return std::string(2 * block_bytes, '\0');
 }
 
-}  // namespace babelring::http
+}  // namespace babelring::artifacts

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace babelring::http {
+namespace babelring::artifacts {
 
 /// The header of a file in a tar archive: a ustar block, preceded by a pax header if ustar cannot represent the name
 /// (over 100 bytes or not ASCII) or the size (8 GiB or more). The entry is a regular file with mode 0644 owned by root.
@@ -16,4 +16,4 @@ std::string tar_padding(std::int64_t size);
 /// The end of an archive: two zero blocks.
 std::string tar_end();
 
-}  // namespace babelring::http
+}  // namespace babelring::artifacts

@@ -1,6 +1,6 @@
 #include "server/events/audience.h"
 
-namespace babelring::api {
+namespace babelring::events {
 
 bool Audience::OfRun::wants(const std::string& topic) const {
   for (const std::string& name : {topic, std::string()}) {
@@ -68,4 +68,4 @@ void Audience::visit(const std::string& run, const std::string& topic,
   }
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::events

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-namespace babelring::api {
+namespace babelring::events {
 
 /// A subscriber of events.
 struct Listener {
@@ -52,4 +52,4 @@ class Audience {
   std::deque<std::pair<SteadyClock::time_point, std::string>> lingering_;  // (end of the interest, run)
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::events

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace babelring::api {
+namespace babelring::events {
 namespace {
 
 /// The lines of an event before its data.
@@ -283,4 +283,4 @@ std::size_t EventHub::bytes() const {
   return rings_.bytes() + pending_bytes_;
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::events

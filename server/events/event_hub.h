@@ -19,7 +19,7 @@
 #include "server/events/metric_frames.h"
 #include "server/http/message.h"
 
-namespace babelring::api {
+namespace babelring::events {
 
 /// Distributes events to the event streams. Keeps the newest events of each run that somebody listens to in a ring, so
 /// that a reader needs no queue: it is a position in the rings, and a slow one costs nothing. Bounded in bytes,
@@ -100,4 +100,4 @@ class EventHub {
   std::thread merger_;
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::events

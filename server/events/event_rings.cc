@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace babelring::api {
+namespace babelring::events {
 
 void MissedEvents::note(const std::string& run, const std::string& topic, std::uint64_t sequence) {
   std::uint64_t& of_topic = by_topic_[topic];
@@ -98,4 +98,4 @@ void EventRings::visit(const std::string& run, std::uint64_t after,
   }
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::events

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-namespace babelring::api {
+namespace babelring::events {
 
 struct Event {
   std::uint64_t sequence = 0;
@@ -91,4 +91,4 @@ class EventRings {
   MissedEvents missed_;
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::events

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 
-namespace babelring::api {
+namespace babelring::events {
 
 std::size_t MetricFrames::Frame::bytes() const {
   std::size_t bytes = sizeof(Frame) + keys.size() * sizeof(std::string);
@@ -69,4 +69,4 @@ std::string MetricFrames::take_text(const std::string& run, std::int64_t attempt
                               {"series", std::move(series)}});
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::events

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace babelring::api {
+namespace babelring::events {
 
 /// Steps of one rank in the order they came, cut into frames for event streams. All steps of a frame have the same
 /// keys, so that a key costs memory only where it has a value; a frame has at most `max_frame_values` values (one step
@@ -40,4 +40,4 @@ class MetricFrames {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace babelring::api
+}  // namespace babelring::events

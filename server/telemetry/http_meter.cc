@@ -7,7 +7,7 @@
 #include "server/http/problem.h"
 #include "server/store/writer.h"
 
-namespace babelring::api {
+namespace babelring::telemetry {
 
 void HttpMeter::note(const std::string& route, const std::string& method, int status, double seconds) {
   const auto place = std::lower_bound(bounds_s.begin(), bounds_s.end(), seconds) - bounds_s.begin();
@@ -49,4 +49,4 @@ http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& 
   };
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::telemetry

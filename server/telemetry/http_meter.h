@@ -11,7 +11,7 @@
 
 #include "server/http/router.h"
 
-namespace babelring::api {
+namespace babelring::telemetry {
 
 /// Counts responses by route, method and status, with a histogram of latencies from the end of the request to the
 /// response, including queueing. Thread-safe.
@@ -35,4 +35,4 @@ class HttpMeter {
 /// Wraps a handler so that its responses and exceptions are counted. Converts store::Busy to Problem 503.
 http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler);
 
-}  // namespace babelring::api
+}  // namespace babelring::telemetry

@@ -11,14 +11,13 @@
 #include <span>
 
 #include "base/version.h"
-#include "server/api/responses.h"
-#include "server/launch/control_plane.h"
+#include "server/artifacts/checkpoint_files.h"
 #include "server/store/ranks.h"
+#include "server/store/runs.h"
 #include "server/store/schema.h"
-#include "server/telemetry/http_meter.h"
 #include "server/translate/pool.h"
 
-namespace babelring::api {
+namespace babelring::telemetry {
 namespace {
 
 using prometheus::ClientMetric;
@@ -78,7 +77,7 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
   }
 }
 
-void add_lanes(std::vector<MetricFamily>& families, const Service& service) {
+void add_lanes(std::vector<MetricFamily>& families, const Sources& sources) {
   MetricFamily waiting{"babelring_lane_waiting_requests", "Requests waiting for a thread", MetricType::Gauge, {}};
   MetricFamily oldest{"babelring_lane_oldest_wait_seconds", "Age of the oldest waiting request", MetricType::Gauge, {}};
   MetricFamily running{"babelring_lane_running_requests", "Requests being handled", MetricType::Gauge, {}};
@@ -93,16 +92,16 @@ void add_lanes(std::vector<MetricFamily>& families, const Service& service) {
   };
   for (const http::Lane lane : http::all_lanes) {
     const Labels labels = {{"lane", std::string(name_of(lane))}};
-    const http::Lanes::Stats stats = service.lanes->stats(lane);
+    const http::Lanes::Stats stats = sources.lanes->stats(lane);
     gauge(waiting, labels, static_cast<double>(stats.waiting));
     gauge(oldest, labels, stats.oldest_s);
     gauge(running, labels, static_cast<double>(stats.running));
     count(refused, labels, stats.refused);
     count(left, labels, stats.abandoned);
   }
-  if (service.translators != nullptr) {
+  if (sources.translators != nullptr) {
     const Labels labels = {{"lane", "translate"}};
-    const translate::Pool::Load load = service.translators->load();
+    const translate::Pool::Load load = sources.translators->load();
     gauge(waiting, labels, static_cast<double>(load.waiting));
     gauge(running, labels, static_cast<double>(load.running));
   }
@@ -122,7 +121,7 @@ void add_ingest(std::vector<MetricFamily>& families, const store::WriterCounts& 
       .metric.push_back(histogram({}, store::WriterCounts::commit_bounds_s, counts.commits, counts.commit_seconds));
 }
 
-void add_process(std::vector<MetricFamily>& families, const Service& service) {
+void add_process(std::vector<MetricFamily>& families, const Sources& sources) {
   std::ifstream statm("/proc/self/statm");
   double pages = 0, resident = 0;
   statm >> pages >> resident;
@@ -145,16 +144,16 @@ void add_process(std::vector<MetricFamily>& families, const Service& service) {
   single_gauge(families, "process_open_fds", "Open file descriptors", descriptors);
   gauge(family(families, "babelring_build_info", "Always 1, labelled with the program's version", MetricType::Gauge),
         {{"version", version}, {"schema", std::to_string(store::schema_version)}}, 1);
-  const auto size = std::filesystem::file_size(service.store.database_file(), error);
+  const auto size = std::filesystem::file_size(sources.store.database_file(), error);
   single_gauge(families, "babelring_database_bytes", "Size of the database file",
                error ? 0 : static_cast<double>(size));
   single_gauge(families, "babelring_disk_free_bytes", "Free bytes on the disk of the database",
-               static_cast<double>(service.store.free_bytes()));
+               static_cast<double>(sources.store.free_bytes()));
 }
 
 /// Entries that the audit and the access log left out.
-void add_log_losses(std::vector<MetricFamily>& families, const Service& service) {
-  const AuditLog::Counts audit = service.audit.counts();
+void add_log_losses(std::vector<MetricFamily>& families, const Sources& sources) {
+  const access::AuditLog::Counts audit = sources.audit.counts();
   MetricFamily& dropped = family(
       families, "babelring_audit_dropped_total",
       "Audit: requests counted by an earlier entry (joined), entries deleted for their age (expired) or for newer "
@@ -170,7 +169,7 @@ void add_log_losses(std::vector<MetricFamily>& families, const Service& service)
     dropped.metric.push_back(std::move(metric));
   }
   counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log because of their rate",
-          service.access_log == nullptr ? 0 : service.access_log->suppressed());
+          sources.access_log == nullptr ? 0 : sources.access_log->suppressed());
 }
 
 struct RunFamilies {
@@ -202,16 +201,16 @@ void finite_gauge(MetricFamily& into, const Labels& labels, double value) {
 }
 
 /// Seconds since the last heartbeat, per rank.
-std::map<std::int64_t, double> heartbeat_ages(const Service& service, const store::RunRow& run) {
+std::map<std::int64_t, double> heartbeat_ages(const Sources& sources, const store::RunRow& run) {
   std::map<std::int64_t, double> ages_s;
-  if (service.control == nullptr) return ages_s;
-  launch::Heartbeats& heartbeats = service.control->heartbeats();
+  if (sources.heartbeats == nullptr) return ages_s;
+  const launch::Heartbeats& heartbeats = *sources.heartbeats;
   for (const auto& heard : heartbeats.of(run.id, run.attempt)) ages_s[heard.beat.rank] = heartbeats.age_s(heard);
   return ages_s;
 }
 
-void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader, const store::RunRow& run) {
-  const auto ages_s = heartbeat_ages(service, run);
+void add_ranks(RunFamilies& into, const Sources& sources, store::Reader& reader, const store::RunRow& run) {
+  const auto ages_s = heartbeat_ages(sources, run);
   for (const store::RankRow& rank : store::list_ranks(reader, run.number, run.attempt)) {
     if (++into.ranks > max_ranks) return;
     const Labels labels = {{"run", run.id}, {"rank", std::to_string(rank.rank)}, {"host", rank.host}};
@@ -224,7 +223,7 @@ void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader,
   }
 }
 
-void add_run(RunFamilies& into, const Service& service, store::Reader& reader, const store::RunRow& run) {
+void add_run(RunFamilies& into, const Sources& sources, store::Reader& reader, const store::RunRow& run) {
   const Labels labels = {{"run", run.id}, {"name", run.name}};
   gauge(into.step, labels, static_cast<double>(run.last.step));
   finite_gauge(into.loss, labels, run.last.value("loss"));
@@ -235,15 +234,14 @@ void add_run(RunFamilies& into, const Service& service, store::Reader& reader, c
   newest.limit = 1;
   for (const store::CheckpointRow& checkpoint : store::list_checkpoints(reader, run.number, newest)) {
     finite_gauge(into.write, labels, checkpoint.write_seconds);
-    const json::object item = checkpoint_item(checkpoint);
-    gauge(into.bytes, labels, item.at("bytes").to_number<double>());
+    gauge(into.bytes, labels, static_cast<double>(artifacts::bytes_of(artifacts::manifest_of(checkpoint))));
   }
-  add_ranks(into, service, reader, run);
+  add_ranks(into, sources, reader, run);
 }
 
-void add_runs(std::vector<MetricFamily>& families, Service& service) {
+void add_runs(std::vector<MetricFamily>& families, const Sources& sources) {
   RunFamilies runs;
-  auto reader = service.store.reader();
+  auto reader = sources.store.reader();
   MetricFamily& states = family(families, "babelring_runs", "Runs by state", MetricType::Gauge);
   for (const auto& [state, count] : store::count_runs(*reader)) {
     gauge(states, {{"state", std::string(name_of(state))}}, static_cast<double>(count));
@@ -251,48 +249,30 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
   store::RunFilter filter;
   filter.states = {store::RunState::running};
   filter.limit = max_runs;
-  for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, service, *reader, run);
+  for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, sources, *reader, run);
   for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,
                             &runs.busy, &runs.gpu, &runs.write, &runs.bytes}) {
     families.push_back(std::move(*one));
   }
 }
 
-http::Response show_metrics(Service& service, const HttpMeter& meter) {
-  std::vector<MetricFamily> families;
-  add_process(families, service);
-  add_http(families, meter);
-  if (service.lanes) add_lanes(families, service);
-  add_ingest(families, service.store.counts());
-  single_gauge(families, "babelring_sse_subscribers", "Open event streams",
-               static_cast<double>(service.events.subscribers()));
-  counter(families, "babelring_sse_dropped_total", "Metric frames dropped for slow event-stream readers",
-          service.events.dropped());
-  add_log_losses(families, service);
-  single_gauge(families, "babelring_sse_bytes", "Memory of the events kept for streams",
-               static_cast<double>(service.events.bytes()));
-  add_runs(families, service);
-  http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
-                                                prometheus::TextSerializer().Serialize(families));
-  response.set("Cache-Control", "no-store");
-  return response;
-}
-
 }  // namespace
 
-void add_prometheus_routes(http::Router& router, Service& service) {
-  auto meter = std::make_shared<HttpMeter>();
-  http::Route metrics{"GET", "/metrics", http::Scope::read, 0, false, {}, {}};
-  metrics.open_here = true;
-  metrics.handler = [&service, meter](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
-    reply(show_metrics(service, *meter));
-  };
-  router.add(std::move(metrics));
-  router.wrap(
-      [&](const http::Route& route, http::AsyncHandler handler) { return metered(meter, route, std::move(handler)); });
-  router.on_refusal([meter](const http::Request& request, const http::Route* route, int status, double seconds) {
-    meter->note(route == nullptr ? "none" : route->path, request.method, status, seconds);
-  });
+std::string metrics_text(const Sources& sources, const HttpMeter& meter) {
+  std::vector<MetricFamily> families;
+  add_process(families, sources);
+  add_http(families, meter);
+  if (sources.lanes != nullptr) add_lanes(families, sources);
+  add_ingest(families, sources.store.counts());
+  single_gauge(families, "babelring_sse_subscribers", "Open event streams",
+               static_cast<double>(sources.events.subscribers()));
+  counter(families, "babelring_sse_dropped_total", "Metric frames dropped for slow event-stream readers",
+          sources.events.dropped());
+  add_log_losses(families, sources);
+  single_gauge(families, "babelring_sse_bytes", "Memory of the events kept for streams",
+               static_cast<double>(sources.events.bytes()));
+  add_runs(families, sources);
+  return prometheus::TextSerializer().Serialize(families);
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::telemetry

@@ -2,65 +2,59 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
 #include <utility>
 
-#include "server/api/responses.h"
+#include "server/store/logs.h"
 #include "server/store/steps.h"
 #include "server/verdict/health_alerts.h"
 #include "server/verdict/learning.h"
 #include "server/verdict/verdict_input.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 namespace {
 
 constexpr double pauses_for = 20;  // times the computing time, which limits it to a twentieth of a processor
-
-json::value null_if_empty(const std::string& text) {
-  return text.empty() ? json::value(nullptr) : json::value(text);
-}
 
 bool trains(const store::RunRow& run) {
   return run.state == store::RunState::running || run.state == store::RunState::stopping;
 }
 
-verdict::Course course_of(store::Reader& reader, const store::RunRow& run) {
+Course course_of(store::Reader& reader, const store::RunRow& run) {
   constexpr std::array<std::string_view, 2> keys = {"loss", "skipped"};
-  verdict::Course course;
-  const std::int64_t last = run.last.step, first = last - verdict::learning_window + 1;
+  Course course;
+  const std::int64_t last = run.last.step, first = last - learning_window + 1;
   for (const auto& row : store::read_steps(reader, run.number, 0, run.attempt, first, last, keys)) {
     course.updates.push_back({row.step, row.values[0], row.values[1] > 0});
   }
   for (const auto& row : store::recent_validations(reader, run.number, config_scalar(run.config, "data.valid_set"),
-                                                   static_cast<std::size_t>(verdict::learning_evaluations))) {
+                                                   static_cast<std::size_t>(learning_evaluations))) {
     course.evaluations.push_back({row.step, row.loss, row.sacrebleu});
   }
   return course;
 }
 
 /// For an ended run, only a useless model counts as a problem: early stopping follows a plateau.
-verdict::HealthPart of_ended(verdict::HealthPart learning) {
-  if (learning.level != verdict::Level::bad) learning.level = verdict::Level::good;
-  if (learning.level != verdict::Level::bad) learning.action.clear();
+HealthPart of_ended(HealthPart learning) {
+  if (learning.level != Level::bad) learning.level = Level::good;
+  if (learning.level != Level::bad) learning.action.clear();
   return learning;
 }
 
-std::vector<verdict::RunAlert> alerts_of(const store::RunRow& run, const std::vector<store::AlertRow>& alerts) {
-  std::vector<verdict::RunAlert> of_run;
+std::vector<RunAlert> alerts_of(const store::RunRow& run, const std::vector<store::AlertRow>& alerts) {
+  std::vector<RunAlert> of_run;
   for (const store::AlertRow& alert : alerts) {
     if (alert.run == run.id) of_run.push_back({alert.kind, alert.message, alert.acknowledged_ms.has_value()});
   }
   return of_run;
 }
 
-verdict::HealthPart state_part(const store::RunRow& run, const std::string& last_error, std::int64_t now_ms) {
-  return verdict::judge_state({.state = std::string(name_of(run.state)),
-                               .detail = run.detail,
-                               .last_error = last_error,
-                               .update = run.last.step,
-                               .silent_since = is_stale(run, now_ms) ? format_rfc3339(run.updated_ms) : "",
-                               .resumable = !run.is_external()});
+HealthPart state_part(const store::RunRow& run, const std::string& last_error, std::int64_t now_ms) {
+  return judge_state({.state = std::string(name_of(run.state)),
+                      .detail = run.detail,
+                      .last_error = last_error,
+                      .update = run.last.step,
+                      .silent_since = is_stale(run, now_ms) ? format_rfc3339(run.updated_ms) : "",
+                      .resumable = !run.is_external()});
 }
 
 }  // namespace
@@ -69,21 +63,21 @@ bool is_stale(const store::RunRow& run, std::int64_t now_ms) {
   return run.state == store::RunState::running && now_ms - run.updated_ms > stale_after_ms;
 }
 
-std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats) {
+std::vector<HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats) {
   constexpr double oldest_s = 60;
-  std::map<std::string, verdict::HostLoad> hosts;
+  std::map<std::string, HostLoad> hosts;
   if (heartbeats == nullptr) return {};
   const double threads = number_in(config_scalar(run.config, "training.threads"));
   for (const launch::ReceivedHeartbeat& heard : heartbeats->of(run.id, run.attempt)) {
     const launch::Beat& beat = heard.beat;
     if (beat.processors <= 0 || heartbeats->age_s(heard) > oldest_s) continue;
-    verdict::HostLoad& host = hosts[beat.host];
+    HostLoad& host = hosts[beat.host];
     host.host = beat.host;
     host.load = std::max(host.load, beat.load);
     host.processors = beat.processors;
     host.own_threads += threads;
   }
-  std::vector<verdict::HostLoad> loads;
+  std::vector<HostLoad> loads;
   for (auto& [name, host] : hosts) {
     // By default, the ranks on a host share its processors.
     if (threads == 0) host.own_threads = static_cast<double>(host.processors);
@@ -116,18 +110,18 @@ HealthCache::Entry HealthCache::find(store::Reader& reader, const store::RunRow&
               .parts = {}};
   const Stopwatch watch;
   if (run.last.step > 0) {
-    const verdict::HealthPart learning = verdict::judge_learning(course_of(reader, run));
+    const HealthPart learning = judge_learning(course_of(reader, run));
     entry.parts.push_back(trains(run) ? learning : of_ended(learning));
   }
   if (run.state == store::RunState::failed || run.state == store::RunState::lost)
     entry.last_error = store::last_error(reader, run.number);
   if (trains(run)) {
-    verdict::Input input = verdict_input(reader, run);
+    Input input = read_input(reader, run);
     input.hosts = host_loads(run, heartbeats);
-    const verdict::HealthPart speed = verdict::health_part(verdict::judge(input));
+    const HealthPart speed = health_part(judge(input));
     entry.parts.push_back(speed);
-    if (speed.topic == verdict::Topic::speed && !input.hosts.empty()) {
-      entry.parts.push_back(verdict::judge_hosts(input.hosts));
+    if (speed.topic == Topic::speed && !input.hosts.empty()) {
+      entry.parts.push_back(judge_hosts(input.hosts));
     }
   }
   entry.found_at = SteadyClock::now();
@@ -135,9 +129,8 @@ HealthCache::Entry HealthCache::find(store::Reader& reader, const store::RunRow&
   return entry;
 }
 
-verdict::Health HealthCache::health(store::Reader& reader, const store::RunRow& run,
-                                    const std::vector<store::AlertRow>& alerts, const launch::Heartbeats* heartbeats,
-                                    std::int64_t now_ms, Budget& budget) {
+Health HealthCache::health(store::Reader& reader, const store::RunRow& run, const std::vector<store::AlertRow>& alerts,
+                           const launch::Heartbeats* heartbeats, std::int64_t now_ms, Budget& budget) {
   bool fresh = false;
   std::optional<Entry> entry = known(run, budget, fresh);
   if (!fresh && budget.time.count() > 0) {
@@ -147,25 +140,11 @@ verdict::Health HealthCache::health(store::Reader& reader, const store::RunRow& 
     if (entries_.size() >= max_entries && !entries_.contains(run.id)) entries_.clear();
     entries_[run.id] = *entry;
   }
-  std::vector<verdict::HealthPart> parts = {state_part(run, entry ? entry->last_error : "", now_ms)};
+  std::vector<HealthPart> parts = {state_part(run, entry ? entry->last_error : "", now_ms)};
   if (entry) parts.insert(parts.end(), entry->parts.begin(), entry->parts.end());
-  const std::vector<verdict::RunAlert> of_run = alerts_of(run, alerts);
-  if (trains(run) || !of_run.empty()) parts.push_back(verdict::judge_alerts(of_run));
-  return verdict::health_of(std::move(parts));
+  const std::vector<RunAlert> of_run = alerts_of(run, alerts);
+  if (trains(run) || !of_run.empty()) parts.push_back(judge_alerts(of_run));
+  return health_of(std::move(parts));
 }
 
-json::object health_item(const verdict::Health& health) {
-  json::array parts;
-  for (const auto& [topic, level, text, action] : health.parts) {
-    parts.push_back({{"topic", verdict::to_string(topic)},
-                     {"level", verdict::to_string(level)},
-                     {"text", text},
-                     {"action", null_if_empty(action)}});
-  }
-  return {{"level", verdict::to_string(health.level)},
-          {"headline", health.headline},
-          {"action", null_if_empty(health.action)},
-          {"parts", std::move(parts)}};
-}
-
-}  // namespace babelring::api
+}  // namespace babelring::verdict

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "server/launch/heartbeats.h"
 #include "server/store/alerts.h"
 #include "server/store/runs.h"
 #include "server/verdict/health.h"
 #include "server/verdict/verdict.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 
 /// Whether a running run has not reported for stale_after_ms.
+inline constexpr std::int64_t stale_after_ms = 60'000;
 bool is_stale(const store::RunRow& run, std::int64_t now_ms);
 
 /// Computes and caches the health of runs. The parts that need queries are computed once per state of a run. For a
@@ -34,8 +34,8 @@ class HealthCache {
 
   /// `alerts` may include alerts of other runs, which are ignored. `heartbeats` may be null. Parts beyond the budget
   /// come from the cache or are left out. Throws SqlFailure.
-  verdict::Health health(store::Reader& reader, const store::RunRow& run, const std::vector<store::AlertRow>& alerts,
-                         const launch::Heartbeats* heartbeats, std::int64_t now_ms, Budget& budget);
+  Health health(store::Reader& reader, const store::RunRow& run, const std::vector<store::AlertRow>& alerts,
+                const launch::Heartbeats* heartbeats, std::int64_t now_ms, Budget& budget);
 
  private:
   /// Cached parts of a run's health.
@@ -45,7 +45,7 @@ class HealthCache {
     SteadyClock::time_point found_at;
     Milliseconds took{0};
     std::string last_error;
-    std::vector<verdict::HealthPart> parts;  // learning, speed, hosts
+    std::vector<HealthPart> parts;  // learning, speed, hosts
   };
   static constexpr std::size_t max_entries = 4096;
 
@@ -57,8 +57,6 @@ class HealthCache {
 };
 
 /// The load of the run's hosts with a heartbeat within the last minute. `heartbeats` may be null.
-std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats);
+std::vector<HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats);
 
-json::object health_item(const verdict::Health& health);
-
-}  // namespace babelring::api
+}  // namespace babelring::verdict

@@ -10,7 +10,7 @@
 #include "server/store/steps.h"
 #include "server/verdict/verdict_input.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 namespace {
 
 constexpr std::int64_t max_runs_searched = 200, max_steps = 64, warm_up_steps = 3;
@@ -77,4 +77,4 @@ std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const 
   return std::nullopt;
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::verdict

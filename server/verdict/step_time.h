@@ -8,7 +8,7 @@
 #include "server/launch/profile.h"
 #include "server/store/runs.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 
 /// The step time of an earlier run.
 struct RecordedStepTime {
@@ -24,4 +24,4 @@ std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const 
                                                    std::string_view config, std::int64_t world_size,
                                                    std::int64_t parameters);
 
-}  // namespace babelring::api
+}  // namespace babelring::verdict

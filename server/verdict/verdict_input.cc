@@ -8,12 +8,12 @@
 #include "server/store/ranks.h"
 #include "server/store/steps.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 namespace {
 
-constexpr std::int64_t max_updates = 192;       // per rank
+constexpr std::int64_t max_updates_read = 192;       // per rank
 constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
-constexpr std::int64_t min_updates = 32;
+constexpr std::int64_t min_updates_read = 32;
 constexpr std::int64_t max_pauses = 9;  // per kind: eight periods
 
 constexpr std::array<std::string_view, 13> keys = {"step_ms",
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 13> keys = {"step_ms",
                                                    "skipped",
                                                    "network_link_bytes_per_second"};
 
-verdict::Step step_of(const store::StepValues& row) {
+Step step_of(const store::StepValues& row) {
   const auto& v = row.values;
   return {.update = row.step,
           .time_ms = row.time_ms,
@@ -49,8 +49,8 @@ verdict::Step step_of(const store::StepValues& row) {
           .skipped = v[11] > 0};
 }
 
-verdict::Facts facts_of(const store::RunRow& run) {
-  verdict::Facts facts;
+Facts facts_of(const store::RunRow& run) {
+  Facts facts;
   facts.world_size = run.world_size;
   facts.parameters = run.parameters;
   facts.attempt = run.attempt;
@@ -63,28 +63,28 @@ double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>&
   const std::string size = config_scalar(run.config, "communication.bucket_mb");
   if (size != "auto") return number_in(size);
   const bool on_gpus = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.on_gpu(); });
-  return on_gpus ? 0 : verdict::host_bucket_mb;
+  return on_gpus ? 0 : host_bucket_mb;
 }
 
 /// Time from the end of an update to the start of the next, on one rank.
 double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t rank, std::int64_t update) {
   constexpr std::array<std::string_view, 1> step_ms = {"step_ms"};
   const auto pair = store::read_steps(reader, run.number, rank, run.attempt, update, update + 1, step_ms);
-  if (pair.size() != 2) return verdict::unknown_value;
+  if (pair.size() != 2) return unknown_value;
   return static_cast<double>(pair[1].time_ms - pair[0].time_ms) - pair[1].values[0];
 }
 
 }  // namespace
 
-verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
-  verdict::Input input;
+Input read_input(store::Reader& reader, const store::RunRow& run) {
+  Input input;
   input.facts = facts_of(run);
   auto ranks = store::list_ranks(reader, run.number, run.attempt);
   input.facts.bucket_mb = bucket_mb_of(run, ranks);
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
-  const std::int64_t updates = std::clamp(max_step_rows / count, min_updates, max_updates);
+  const std::int64_t updates = std::clamp(max_step_rows / count, min_updates_read, max_updates_read);
   // A rank that is far behind has stopped reporting. Including it would move the window into the past.
   std::erase_if(ranks,
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
@@ -94,7 +94,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   input.facts.first_update = ranks.front().first_update;
   for (const auto& rank : ranks) last = std::min(last, rank.last_update);
   for (const auto& rank : ranks) {
-    verdict::RankSteps& of_rank = input.ranks.emplace_back();
+    RankSteps& of_rank = input.ranks.emplace_back();
     of_rank.rank = rank.rank;
     of_rank.host = rank.host;
     for (const auto& row :
@@ -103,8 +103,8 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
     }
   }
   for (const auto& pause : store::recent_pauses(reader, run.number, input.facts.first_update, last, max_pauses)) {
-    input.pauses.push_back({pause.checkpoint ? verdict::Pause::Kind::checkpoint : verdict::Pause::Kind::evaluation,
-                            pause.step, pause.seconds, gap_after(reader, run, ranks.front().rank, pause.step)});
+    input.pauses.push_back({pause.checkpoint ? Pause::Kind::checkpoint : Pause::Kind::evaluation, pause.step,
+                            pause.seconds, gap_after(reader, run, ranks.front().rank, pause.step)});
   }
   return input;
 }
@@ -143,4 +143,4 @@ std::string config_scalar(std::string_view yaml, std::string_view dotted_key) {
   return {};
 }
 
-}  // namespace babelring::api
+}  // namespace babelring::verdict

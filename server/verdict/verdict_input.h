@@ -6,11 +6,11 @@
 #include "server/store/runs.h"
 #include "server/verdict/verdict.h"
 
-namespace babelring::api {
+namespace babelring::verdict {
 
 /// Reads the input of the verdict: the newest steps of all ranks of the current attempt, its pauses, and facts from the
 /// configuration. Reads a bounded number of rows for a run of any length. Throws SqlFailure.
-verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run);
+Input read_input(store::Reader& reader, const store::RunRow& run);
 
 /// The scalar at a dotted key in a configuration written by dump_yaml(): one key per line, two spaces per level. Empty
 /// if absent. Does not understand other YAML.
@@ -19,4 +19,4 @@ std::string config_scalar(std::string_view yaml, std::string_view dotted_key);
 /// The number at the start of a text; 0 if there is none.
 double number_in(const std::string& text);
 
-}  // namespace babelring::api
+}  // namespace babelring::verdict

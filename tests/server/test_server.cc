@@ -20,20 +20,20 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-TestServer::TestServer(const http::Limits& limits, api::EventHub::Limits events, http::GateOptions gate)
+TestServer::TestServer(const http::Limits& limits, events::EventHub::Limits events, http::GateOptions gate)
     : limits_(limits), event_limits_(events), gate_(std::move(gate)) {
   start();
 }
 
 void TestServer::start() {
   store_ = std::make_unique<store::Store>(folder_.path());
-  events_ = std::make_unique<api::EventHub>(event_limits_);
+  events_ = std::make_unique<events::EventHub>(event_limits_);
   service_.reset(new api::Service{*store_, *events_, {std::filesystem::canonical(folder_.path())}});
   control_ = std::make_unique<launch::ControlPlane>(
       *store_, launch::ControlOptions{.worker = folder_.path() / "worker", .runs_folder = folder_.path() / "runs"});
   service_->control = control_.get();
   if (!service_->tokens.identify(admin_secret)) {
-    service_->tokens.make({"test admin", http::Scope::admin, "", std::nullopt, "test"}, admin_secret);
+    service_->tokens.create({"test admin", http::Scope::admin, "", std::nullopt, "test"}, admin_secret);
   }
   gate_.authenticator = &service_->tokens;
   gate_.audit = &service_->audit;

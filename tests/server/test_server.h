@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/records.h"
+#include "server/alerts/alert_watch.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
 #include "server/launch/control_plane.h"
@@ -34,18 +35,23 @@ class TemporaryFolder {
 class TestServer {
  public:
   /// Asks for tokens, and knows admin_secret, which a Client sends.
-  explicit TestServer(const http::Limits& limits = {}, api::EventHub::Limits events = {}, http::GateOptions gate = {});
+  explicit TestServer(const http::Limits& limits = {}, events::EventHub::Limits events = {},
+                      http::GateOptions gate = {});
   std::uint16_t port() const { return server_->port(); }
   std::size_t connections() const { return server_->connections(); }
   store::Store& store() { return *store_; }
-  api::EventHub& events() { return *events_; }
+  events::EventHub& events() { return *events_; }
   api::Service& service() { return *service_; }
+  /// Sends alerts to the event streams of this server.
+  alerts::AlertWatch::OnChange alert_publisher() {
+    return [this](const store::AlertRow& alert) { api::publish_alert(*service_, alert); };
+  }
   http::Server& http_server() { return *server_; }
   /// Takes runs but starts none; profiles' worker is the file `worker` in folder(), for tests that put one there.
   launch::ControlPlane& control() { return *control_; }
   /// Makes a token and returns its secret.
   std::string token(http::Scope scope, const std::string& run = "", const std::string& run_prefix = "") {
-    return service_->tokens.make({"test", scope, run, std::nullopt, "test", run_prefix}).secret;
+    return service_->tokens.create({"test", scope, run, std::nullopt, "test", run_prefix}).secret;
   }
   /// Called on the thread of the lane before each handler, for tests that hold requests there. Empty: nothing is.
   void before_handlers(std::function<void(const http::Route&)> call) {
@@ -65,10 +71,10 @@ class TestServer {
   std::mutex mutex_;
   std::function<void(const http::Route&)> before_;
   http::Limits limits_;
-  api::EventHub::Limits event_limits_;
+  events::EventHub::Limits event_limits_;
   http::GateOptions gate_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<api::EventHub> events_;
+  std::unique_ptr<events::EventHub> events_;
   std::unique_ptr<launch::ControlPlane> control_;
   std::unique_ptr<api::Service> service_;
   std::unique_ptr<http::Server> server_;

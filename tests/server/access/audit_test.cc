@@ -268,14 +268,14 @@ http::WriteNote note_of(std::int64_t time_ms, const std::string& route, int stat
 TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenService tokens(store);
-  api::AuditLog::Limits limits;
+  access::TokenService tokens(store);
+  access::AuditLog::Limits limits;
   limits.rows = 10;
   limits.rows_a_source = 999;
   const std::int64_t now_ms = wall_time_ms();
-  api::AuditLog::Counts counts;
+  access::AuditLog::Counts counts;
   {
-    api::AuditLog log(store, tokens, limits);
+    access::AuditLog log(store, tokens, limits);
     for (int i = 0; i < 20; ++i) log.note(note_of(now_ms, "/tokens", 201, true), {});
     for (int i = 0; i < 5000; ++i) log.note(note_of(now_ms, "/" + std::to_string(i), 403, false), {});
     ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 990; }));
@@ -295,7 +295,7 @@ TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
 TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenService tokens(store);
+  access::TokenService tokens(store);
   const std::int64_t now_ms = wall_time_ms(), day_ms = 86'400'000;
   store.write([&](store::Database& database) {
     for (const std::int64_t age_days : {100, 91, 89, 0}) {
@@ -305,7 +305,7 @@ TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
       store::append_audit(database, row);
     }
   });
-  api::AuditLog log(store, tokens);
+  access::AuditLog log(store, tokens);
   ASSERT_TRUE(soon([&] { return log.counts().expired == 2; }));
   auto reader = store.reader();
   EXPECT_EQ(store::list_audit(*reader, {}).size(), 2u);
@@ -314,11 +314,11 @@ TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
 TEST(AuditLog, IsBoundedAndKeepsTheNewest) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
-  api::TokenService tokens(store);
+  access::TokenService tokens(store);
   {
-    api::AuditLog::Limits limits;
+    access::AuditLog::Limits limits;
     limits.rows = 10;
-    api::AuditLog log(store, tokens, limits);
+    access::AuditLog log(store, tokens, limits);
     for (int i = 1; i <= 50; ++i) {
       http::WriteNote note;
       note.time_ms = i;
@@ -375,7 +375,7 @@ TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {
   request.method = "POST";
   request.headers["idempotency-key"] = "k-2";
   int made = 0;
-  api::Idempotency keys(server.store());
+  access::Idempotency keys(server.store());
   const auto broken = [&]() -> http::Response {
     ++made;
     throw http::Problem(503, "busy", "later");
@@ -395,7 +395,7 @@ TEST_F(IdempotencyTest, HandlesOneRequestPerKeyAtATime) {
   http::Request request;
   request.method = "POST";
   request.headers["idempotency-key"] = "k-3";
-  api::Idempotency keys(server.store());
+  access::Idempotency keys(server.store());
   const auto outer = keys.once(request, [&] {
     const auto inner = keys.once(request, [] { return http::Response(); });
     EXPECT_EQ(inner.status, 409) << "the second was let in";
@@ -415,7 +415,7 @@ TEST_F(IdempotencyTest, ReportsAnUnknownOutcome) {
   request.method = "POST";
   request.target = "/x";
   request.headers["idempotency-key"] = "k-4";
-  api::Idempotency keys(server.store());
+  access::Idempotency keys(server.store());
   try {
     keys.once(request, [] { return http::Response(); });
     FAIL();

@@ -77,11 +77,11 @@ TEST_F(TokensTest, DescribeThemselves) {
 
 TEST_F(TokensTest, ExpireByTheWallClock) {
   auto& book = server.service().tokens;
-  const auto late = book.make({"late", Scope::read, "", wall_time_ms() - 1, "test"}).secret;
+  const auto late = book.create({"late", Scope::read, "", wall_time_ms() - 1, "test"}).secret;
   EXPECT_EQ(status(late), 401);
-  const auto valid = book.make({"valid", Scope::read, "", wall_time_ms() + 3'600'000, "test"}).secret;
+  const auto valid = book.create({"valid", Scope::read, "", wall_time_ms() + 3'600'000, "test"}).secret;
   EXPECT_EQ(status(valid), 200);
-  const auto brief = book.make({"brief", Scope::read, "", wall_time_ms() + 300, "test"}).secret;
+  const auto brief = book.create({"brief", Scope::read, "", wall_time_ms() + 300, "test"}).secret;
   EXPECT_TRUE(soon([&] { return !book.identify(brief); }));
   EXPECT_EQ(status(brief), 401);
 }
@@ -90,7 +90,7 @@ TEST_F(TokensTest, EndTheirStreamsWhenRevoked) {
   http::Limits limits;
   limits.heartbeat = std::chrono::milliseconds(50);
   testing::TestServer quick(limits);
-  const auto made = quick.service().tokens.make({"viewer", Scope::read, "", std::nullopt, "test"});
+  const auto made = quick.service().tokens.create({"viewer", Scope::read, "", std::nullopt, "test"});
   Client stream(quick.port());
   stream.send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization(made.secret) + "\r\n");
   stream.read_until("retry");
@@ -109,7 +109,7 @@ TEST_F(TokensTest, PermitExactlyTheirScope) {
 
 TEST_F(TokensTest, OfARunAreRefusedForOthers) {
   auto& book = server.service().tokens;
-  const std::string secret = book.make_run_token(testing::run_id);
+  const std::string secret = book.create_run_token(testing::run_id);
   const auto batch = testing::batch_text({testing::step_record(1, 1)});
   EXPECT_EQ(Client(server.port(), secret).post(testing::records_path(), batch).status, 200);
   std::string other = testing::records_path();
@@ -214,7 +214,7 @@ TEST_F(TokensTest, KeepTheLastAdministratorIfTwoAreRemovedAtOnce) {
   };
   std::string survivor = book.list().at(0).id;
   for (int round = 0; round < 20; ++round) {
-    const std::string other = book.make({"other", Scope::admin, "", std::nullopt, "test"}).row.id;
+    const std::string other = book.create({"other", Scope::admin, "", std::nullopt, "test"}).row.id;
     std::thread beside([&] { remove(survivor); });
     remove(other);
     beside.join();
@@ -241,13 +241,13 @@ TEST(TokenService, CreatesTheFirstAdministratorOnce) {
   store::Store store(folder.path());
   std::optional<std::string> secret;
   {
-    api::TokenService book(store);
+    access::TokenService book(store);
     secret = book.first_admin();
     ASSERT_TRUE(secret);
     EXPECT_EQ(book.identify(*secret)->scope, Scope::admin);
     EXPECT_FALSE(book.first_admin());
   }
-  api::TokenService again(store);
+  access::TokenService again(store);
   EXPECT_FALSE(again.first_admin());
   EXPECT_TRUE(again.identify(*secret));
   EXPECT_TRUE(again.list().at(0).used_ms);  // saved at the end

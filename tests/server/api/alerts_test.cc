@@ -45,7 +45,7 @@ Record bad_step(std::int64_t update) {
 
 TEST(Alerts, AreRaisedOnceListedStreamedAndAcknowledged) {
   testing::TestServer server;
-  api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+  alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
   Client client(server.port()), stream(server.port());
   stream.send("GET /api/v1/events?topic=alert HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
               testing::admin_secret + "\r\n\r\n");
@@ -75,14 +75,14 @@ TEST(Alerts, AreRaisedOnceListedStreamedAndAcknowledged) {
 TEST(Alerts, OutliveTheServerThatRaisedThem) {
   testing::TestServer server;
   {
-    api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+    alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
     put(server.store(), {bad_step(1)});
     watch.observe(bad_step(1));
     Client client(server.port());
     ASSERT_EQ(wait_for_alerts(client, "", 1).size(), 1u);
   }
   server.restart();
-  api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+  alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
   Record of_another_run = bad_step(1);
   of_another_run.header.run.back() = 'F';
   for (const Record& record : {bad_step(2), of_another_run}) {
@@ -98,7 +98,7 @@ TEST(Alerts, OutliveTheServerThatRaisedThem) {
 
 TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
   testing::TestServer server;
-  api::AlertWatch watch(server.store(), server.events(), {server.folder()}, 20ms);
+  alerts::AlertWatch watch(server.store(), {server.folder()}, server.alert_publisher(), 20ms);
   Client client(server.port());
   EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 7u);
   const auto answer = put_text(client, "/api/v1/alert-rules",
@@ -194,13 +194,13 @@ TEST(ConfigScalar, ReadsWhatDumpYamlWrites) {
   const std::string yaml =
       "name: \"a: b\"\nmodel:\n  width: 64\ncommunication:\n  gradient_wire: bf16\n  bucket_mb: 0.1\nlast:\n  deep:\n  "
       "  x: 7\n";
-  EXPECT_EQ(api::config_scalar(yaml, "name"), "a: b");
-  EXPECT_EQ(api::config_scalar(yaml, "model.width"), "64");
-  EXPECT_EQ(api::config_scalar(yaml, "communication.gradient_wire"), "bf16");
-  EXPECT_EQ(api::config_scalar(yaml, "last.deep.x"), "7");
-  EXPECT_EQ(api::config_scalar(yaml, "model.gradient_wire"), "");
-  EXPECT_EQ(api::config_scalar(yaml, "communication"), "");
-  EXPECT_EQ(api::config_scalar("", "a.b"), "");
+  EXPECT_EQ(verdict::config_scalar(yaml, "name"), "a: b");
+  EXPECT_EQ(verdict::config_scalar(yaml, "model.width"), "64");
+  EXPECT_EQ(verdict::config_scalar(yaml, "communication.gradient_wire"), "bf16");
+  EXPECT_EQ(verdict::config_scalar(yaml, "last.deep.x"), "7");
+  EXPECT_EQ(verdict::config_scalar(yaml, "model.gradient_wire"), "");
+  EXPECT_EQ(verdict::config_scalar(yaml, "communication"), "");
+  EXPECT_EQ(verdict::config_scalar("", "a.b"), "");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST(OpenApi, RefusesNonFiniteNumbers) {
 /// tests/contract validates these responses against the contract, including non_finite and null.
 TEST(OpenApi, DescribesRunsWithNonFiniteNumbers) {
   testing::TestServer server;
-  api::AlertWatch watch(server.store(), server.events(), {}, std::chrono::milliseconds(20));
+  alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), std::chrono::milliseconds(20));
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   std::vector<Record> records;
   for (const double loss : {nan, infinity, -infinity, 3.0}) {

@@ -126,7 +126,7 @@ TEST(RunAnswers, AreNeverOlderThanAcknowledgedRecords) {
 TEST(RunAnswers, RequireScopeRead) {
   testing::TestServer server;
   testing::put(server.store(), {step_record(1, 1)});
-  const auto made = server.service().tokens.make({"reader", http::Scope::read, "", std::nullopt, "test"});
+  const auto made = server.service().tokens.create({"reader", http::Scope::read, "", std::nullopt, "test"});
   Client reader(server.port(), made.secret), nobody(server.port(), "");
   Client reporter(server.port(), server.token(http::Scope::ingest));
   for (int again = 0; again < 2; ++again) {
@@ -139,7 +139,7 @@ TEST(RunAnswers, RequireScopeRead) {
   bool seen = false;
   for (std::int64_t ms = 500; !seen && ms < 60'000; ms *= 2) {  // longer, where it expired before it was first used
     const auto expiring =
-        server.service().tokens.make({"expiring", http::Scope::read, "", wall_time_ms() + ms, "test"});
+        server.service().tokens.create({"expiring", http::Scope::read, "", wall_time_ms() + ms, "test"});
     Client brief(server.port(), expiring.secret);
     seen = brief.get(known_run_path).status == 200;
     EXPECT_TRUE(soon([&] { return brief.get(known_run_path).status == 401; }));

@@ -128,7 +128,7 @@ TEST_F(UnauthorisedTest, NobodyDoesWhatTheirTokenDoesNotAllow) {
   for (const Scope scope : {Scope::read, Scope::ingest, Scope::operate}) {
     tokens[std::string(http::name_of(scope))] = server.token(scope);
   }
-  const std::string expired = book.make({"expired", Scope::admin, "", 1, "test"}).secret;
+  const std::string expired = book.create({"expired", Scope::admin, "", 1, "test"}).secret;
   const std::string revoked = server.token(Scope::admin);
   ASSERT_TRUE(book.remove(book.identify(revoked)->token));
   std::string other_run = testing::run_id;

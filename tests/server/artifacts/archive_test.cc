@@ -168,7 +168,7 @@ TEST(Tar, UsesPaxWhereUstarEnds) {
   testing::TemporaryFolder folder;
   const std::string name = "folder/" + std::string(120, 'n') + "/\xc3\xa4.txt";
   std::ofstream(folder.path() / "a.tar", std::ios::binary)
-      << http::tar_header(name, 3, 1'795'233'600) << "abc" << http::tar_padding(3) << http::tar_end();
+      << artifacts::tar_header(name, 3, 1'795'233'600) << "abc" << artifacts::tar_padding(3) << artifacts::tar_end();
   for (const std::string program : {"tar", "bsdtar"}) {
     if (!has_program(program)) continue;
     EXPECT_EQ(output_of(program + " -xOf " + (folder.path() / "a.tar").string()), "abc");
@@ -177,9 +177,9 @@ TEST(Tar, UsesPaxWhereUstarEnds) {
               std::string::npos);
   }
   // 10 GiB: the size stands in the extended header.
-  EXPECT_NE(http::tar_header("big", 10'737'418'240, 0).find("20 size=10737418240\n"), std::string::npos);
-  EXPECT_EQ(http::tar_header("big", 10'737'418'240, 0).size(), 1536u);
-  EXPECT_EQ(http::tar_header("small", 8'589'934'591, 0).size(), 512u);
+  EXPECT_NE(artifacts::tar_header("big", 10'737'418'240, 0).find("20 size=10737418240\n"), std::string::npos);
+  EXPECT_EQ(artifacts::tar_header("big", 10'737'418'240, 0).size(), 1536u);
+  EXPECT_EQ(artifacts::tar_header("small", 8'589'934'591, 0).size(), 512u);
 }
 
 }  // namespace

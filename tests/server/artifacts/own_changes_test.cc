@@ -61,11 +61,11 @@ TEST_F(OwnChangesTest, RetentionRemovesNothingWithoutItsRow) {
   server.store().write([](store::Database& database) {
     database.execute("CREATE TRIGGER closed BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'closed'); END");
   });
-  EXPECT_THROW(api::remove_by_retention(server.service(), row_of(first)), std::exception);
+  EXPECT_THROW(artifacts::remove_by_retention(server.service().artifacts, row_of(first)), std::exception);
   EXPECT_TRUE(fs::exists(folder_of(10) / "weights.safetensors"));
   EXPECT_EQ(object(first).at("removed"), false);
   server.store().write([](store::Database& database) { database.execute("DROP TRIGGER closed"); });
-  EXPECT_NO_THROW(api::remove_by_retention(server.service(), row_of(first)));
+  EXPECT_NO_THROW(artifacts::remove_by_retention(server.service().artifacts, row_of(first)));
   EXPECT_FALSE(fs::exists(folder_of(10)));
   EXPECT_EQ(noted(first), "DELETE 204");
 }

@@ -13,9 +13,9 @@
 namespace babelring {
 namespace {
 
-using api::choose_removals;
-using api::RetentionCandidate;
-using api::RetentionPolicy;
+using artifacts::choose_removals;
+using artifacts::RetentionCandidate;
+using artifacts::RetentionPolicy;
 
 /// Steps 1000, 900, … 100 of ten bytes each; sacreBLEU grows to step 500 and falls again, the loss mirrors it.
 std::vector<RetentionCandidate> ten() {
@@ -57,16 +57,16 @@ TEST(RetentionPolicy, NeverTakesPinnedBestOrTheLastComplete) {
   all[8].best = true;
   all[9].removable = false;
   EXPECT_EQ(kept({.keep_last = 1, .max_bytes = 0}, all), (Steps{900, 300, 200, 100}));
-  EXPECT_EQ(api::protection_of(all, 1), "last");
-  EXPECT_EQ(api::protection_of(all, 7), "pinned");
-  EXPECT_EQ(api::protection_of(all, 8), "best");
-  EXPECT_EQ(api::protection_of(all, 9), "in_use");
-  EXPECT_EQ(api::protection_of(all, 0), "");
+  EXPECT_EQ(artifacts::protection_of(all, 1), "last");
+  EXPECT_EQ(artifacts::protection_of(all, 7), "pinned");
+  EXPECT_EQ(artifacts::protection_of(all, 8), "best");
+  EXPECT_EQ(artifacts::protection_of(all, 9), "in_use");
+  EXPECT_EQ(artifacts::protection_of(all, 0), "");
 }
 
 TEST(RetentionPolicy, SaysWhatIsWrong) {
   const auto message = [](const char* text) {
-    const auto policy = api::policy_from_json(parse_json(text).value());
+    const auto policy = artifacts::policy_from_json(parse_json(text).value());
     return policy.ok() ? std::string() : policy.error();
   };
   EXPECT_EQ(message(R"({"keep_last":0})"), "keep_last: expected an integer from 1, found 0");

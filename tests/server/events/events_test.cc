@@ -88,10 +88,10 @@ TEST(Events, QuietStreamsGetComments) {
 }
 
 TEST(Events, AReaderThatLagsLosesMetricsOnlyAndIsTold) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.lag_bytes = 1000;
   limits.merge = std::chrono::milliseconds(1);
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("", {}, "");
   taken(reader);
   for (int i = 0; i < 10; ++i) hub.publish("r", "metrics", '"' + std::string(300, 'm') + '"');
@@ -104,9 +104,9 @@ TEST(Events, AReaderThatLagsLosesMetricsOnlyAndIsTold) {
 }
 
 TEST(Events, AnIdThatFellOutOfTheRingGivesReset) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.events_a_run = 3;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto first = hub.subscribe("", {}, "");
   hub.publish("r", "log", "0");
   const std::string seen = last_id(taken(first));
@@ -119,9 +119,9 @@ TEST(Events, AnIdThatFellOutOfTheRingGivesReset) {
 }
 
 TEST(Events, AReaderThatMissedSomeIsToldOnceAndGoesOnWithTheNext) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.events_a_run = 3;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("", {}, "");
   taken(reader);
   for (int i = 0; i < 8; ++i) hub.publish("r", "log", std::to_string(i));
@@ -135,9 +135,9 @@ TEST(Events, AReaderThatMissedSomeIsToldOnceAndGoesOnWithTheNext) {
 }
 
 TEST(Events, AreTakenAFewAtATimeAndTheReaderSeesThatMoreAreDue) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.taken_bytes = 100;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("", {}, "");
   for (int i = 0; i < 3; ++i) hub.publish("r", "log", '"' + std::string(100, 'x') + '"');
   for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->take().more, i < 2);
@@ -169,9 +169,9 @@ TEST(Events, ThatAClientDoesNotTakeStayWithTheServer) {
 }
 
 TEST(Events, ARingIsBoundedInBytesToo) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.bytes_a_run = 1000;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto first = hub.subscribe("", {}, "");
   hub.publish("r", "log", "0");
   const std::string seen = last_id(taken(first));
@@ -182,9 +182,9 @@ TEST(Events, ARingIsBoundedInBytesToo) {
 }
 
 TEST(Events, OfARunThatIsSilentAreForgottenWhenOthersReport) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.age = std::chrono::milliseconds(1);
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto first = hub.subscribe("r_silent", {}, "");
   hub.publish("r_silent", "log", "0");
   const std::string seen = last_id(taken(first));
@@ -211,10 +211,10 @@ std::vector<std::string> frames_of(const std::string& text, const std::string& e
 }
 
 /// Steps of which every 333rd has 64 keys that no other has.
-api::MetricFrames hostile_steps() {
-  api::MetricFrames steps;
+events::MetricFrames hostile_steps() {
+  events::MetricFrames steps;
   for (std::int64_t update = 1; update <= 10'000; ++update) {
-    api::MetricFrames::Metrics metrics;
+    events::MetricFrames::Metrics metrics;
     for (int key = 0; key < 32; ++key) metrics.emplace_back(fmt::format("metric_{}", key), update);
     for (int key = 0; update % 333 == 0 && key < 64; ++key) {
       metrics.emplace_back(fmt::format("memory_bytes.{}.{}", update, key), update);
@@ -225,7 +225,7 @@ api::MetricFrames hostile_steps() {
 }
 
 TEST(Events, OfNobodysInterestAreNotMade) {
-  api::EventHub hub;
+  events::EventHub hub;
   EXPECT_FALSE(hub.wants("r", "log"));
   hub.publish("r", "log", "0");
   hub.publish_steps("r", 1, 0, hostile_steps());
@@ -247,9 +247,9 @@ TEST(Events, OfNobodysInterestAreNotMade) {
 }
 
 TEST(Events, AreMadeForAWhileAfterTheLastReaderLeft) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.linger = std::chrono::hours(1);
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   auto reader = hub.subscribe("r", {"log"}, "");
   hub.publish("r", "log", "0");
   const std::string seen = last_id(taken(reader));
@@ -260,13 +260,13 @@ TEST(Events, AreMadeForAWhileAfterTheLastReaderLeft) {
   EXPECT_EQ(missed.find("reset"), std::string::npos);
 
   limits.linger = std::chrono::milliseconds(0);
-  api::EventHub forgetful(limits);
+  events::EventHub forgetful(limits);
   forgetful.subscribe("r", {"log"}, "").reset();
   EXPECT_FALSE(forgetful.wants("r", "log"));
 }
 
 TEST(Events, AFrameOfMetricsHasItsOwnKeysOnly) {
-  api::MetricFrames steps = hostile_steps();
+  events::MetricFrames steps = hostile_steps();
   std::size_t frames = 0, values = 0;
   std::int64_t next = 1;
   while (!steps.empty()) {
@@ -280,7 +280,7 @@ TEST(Events, AFrameOfMetricsHasItsOwnKeysOnly) {
       for (const auto& value : column.as_array()) EXPECT_FALSE(value.is_null());
       values += column.as_array().size();
     }
-    EXPECT_LE(updates.size() * data.at("series").as_object().size(), api::MetricFrames::max_frame_values);
+    EXPECT_LE(updates.size() * data.at("series").as_object().size(), events::MetricFrames::max_frame_values);
   }
   EXPECT_EQ(next, 10'001);
   EXPECT_EQ(values, 10'000u * 32 + 30 * 64);
@@ -289,12 +289,12 @@ TEST(Events, AFrameOfMetricsHasItsOwnKeysOnly) {
 }
 
 TEST(Events, GatheredMetricsAreJoinedWhereTheirKeysAreEqual) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.merge = std::chrono::milliseconds(100);
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("r", {}, "");
   for (const std::int64_t update : {1, 2, 3}) {
-    api::MetricFrames steps;
+    events::MetricFrames steps;
     steps.add(update, update, {{"loss", 0.5}});
     if (update == 3) steps.add(4, 4, {{"loss", 0.25}, {"rare", 1}});
     hub.publish_steps("r", 1, 0, std::move(steps));
@@ -308,12 +308,12 @@ TEST(Events, GatheredMetricsAreJoinedWhereTheirKeysAreEqual) {
 }
 
 TEST(Events, WhatIsGatheredIsBoundedInBytes) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.merge = std::chrono::hours(1);
   limits.pending_bytes = 3 << 20;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("", {}, "");
-  api::MetricFrames small;
+  events::MetricFrames small;
   small.add(1, 1, {{"loss", 1}});
   hub.publish_steps("r_other", 1, 0, small);
   for (std::int64_t rank = 0; rank < 8; ++rank) {
@@ -325,10 +325,10 @@ TEST(Events, WhatIsGatheredIsBoundedInBytes) {
 }
 
 TEST(Events, AReaderIsToldThatGatheredMetricsWereDropped) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.merge = std::chrono::milliseconds(1);
   limits.pending_bytes = 100;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("r", {"metrics"}, "");
   hub.publish_steps("r", 1, 0, hostile_steps());
   std::string text;
@@ -337,9 +337,9 @@ TEST(Events, AReaderIsToldThatGatheredMetricsWereDropped) {
 }
 
 TEST(Events, RingsOfAllRunsAreBoundedAndTheLargestLoses) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.bytes = 100'000;
-  api::EventHub hub(limits);
+  events::EventHub hub(limits);
   const auto reader = hub.subscribe("", {}, "");
   hub.publish("r_quiet", "log", "0");
   const std::string seen = last_id(taken(reader));
@@ -354,8 +354,8 @@ TEST(Events, RingsOfAllRunsAreBoundedAndTheLargestLoses) {
 }
 
 TEST(Events, RememberOfHowManyRunsTheyWereMissedInAFixedNumber) {
-  api::MissedEvents missed;
-  const auto count = static_cast<std::uint64_t>(api::MissedEvents::max_entries);
+  events::MissedEvents missed;
+  const auto count = static_cast<std::uint64_t>(events::MissedEvents::max_entries);
   for (std::uint64_t i = 1; i <= 2 * count; ++i) missed.note("r" + std::to_string(i), "log", i);
   EXPECT_EQ(missed.floor(), count);
   EXPECT_EQ(missed.newest("r1", {}), 0u);
@@ -365,7 +365,7 @@ TEST(Events, RememberOfHowManyRunsTheyWereMissedInAFixedNumber) {
 }
 
 TEST(Events, ABatchWakesWhoWantsItOnce) {
-  api::EventHub hub;
+  events::EventHub hub;
   std::map<std::string, int> woken;
   const auto listen = [&](const std::string& name, const std::string& run, std::set<std::string> topics) {
     auto reader = hub.subscribe(run, std::move(topics), "");
@@ -374,7 +374,7 @@ TEST(Events, ABatchWakesWhoWantsItOnce) {
   };
   const auto all = listen("all", "", {}), mine = listen("mine", "r", {"log"});
   const auto states = listen("states", "r", {"state"}), other = listen("other", "r_other", {});
-  std::vector<api::EventHub::Message> lines(1000, {"log", "\"line\""});
+  std::vector<events::EventHub::Message> lines(1000, {"log", "\"line\""});
   hub.publish("r", lines);
   EXPECT_EQ(woken, (std::map<std::string, int>{{"all", 1}, {"mine", 1}}));
   hub.publish("r", lines);  // they know already that there is something to take
@@ -388,7 +388,7 @@ TEST(Events, ABatchWakesWhoWantsItOnce) {
 }
 
 TEST(Events, AreTakenAFewAtATimeAndALargeOneIsNotCopied) {
-  api::EventHub hub;
+  events::EventHub hub;
   const auto first = hub.subscribe("r", {}, ""), second = hub.subscribe("", {}, "");
   for (int i = 0; i < 1000; ++i) hub.publish("r", "log", '"' + std::string(1000, 'x') + '"');
   EXPECT_LE(first->take().size(), 20'000u);
@@ -440,7 +440,7 @@ TEST(Events, AreEightOfATokenAtMost) {
 }
 
 TEST(Events, AreBoundedInNumberAndEndWithTheServer) {
-  api::EventHub::Limits limits;
+  events::EventHub::Limits limits;
   limits.subscribers = 1;
   http::Limits waits;
   waits.heartbeat = waits.drain = std::chrono::hours(1);

@@ -135,8 +135,8 @@ TEST_F(HealthTest, AStaleRunIsSilentAndHasNoTimeLeft) {
   auto reader = server.store().reader();
   store::RunRow run = store::find_run(*reader, run_id).value();
   run.max_updates = 100;
-  api::HealthCache book;
-  api::HealthCache::Budget budget;
+  verdict::HealthCache book;
+  verdict::HealthCache::Budget budget;
   const auto item = [&](std::int64_t age_ms) {
     const std::int64_t now_ms = run.updated_ms + age_ms;
     return api::run_item(run, book.health(*reader, run, {}, nullptr, now_ms, budget), now_ms);
@@ -182,10 +182,10 @@ TEST_F(HealthTest, AListComputesHealthWithinItsBudget) {
   train(60);
   auto reader = server.store().reader();
   const store::RunRow run = store::find_run(*reader, run_id).value();
-  api::HealthCache book;
-  api::HealthCache::Budget none{.time = api::HealthCache::Milliseconds(0)};
+  verdict::HealthCache book;
+  verdict::HealthCache::Budget none{.time = verdict::HealthCache::Milliseconds(0)};
   EXPECT_EQ(book.health(*reader, run, {}, nullptr, run.updated_ms, none).parts.size(), 2u) << "state and alerts";
-  api::HealthCache::Budget some;
+  verdict::HealthCache::Budget some;
   const std::size_t all = book.health(*reader, run, {}, nullptr, run.updated_ms, some).parts.size();
   EXPECT_EQ(all, 4u);
   EXPECT_EQ(book.health(*reader, run, {}, nullptr, run.updated_ms, none).parts.size(), all) << "what is known is said";
