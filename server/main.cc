@@ -16,7 +16,7 @@
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/control.h"
-#include "server/api/service.h"
+#include "server/api/routes.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/check.h"
 #include "server/http/server.h"

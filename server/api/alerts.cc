@@ -6,8 +6,8 @@
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/body.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 
 namespace babelring::api {
 namespace {
@@ -39,13 +39,6 @@ json::object rule_item(const alerts::Rule& rule) {
           {"hold_s", rule.hold_s},
           {"clear_s", rule.clear_s},
           {"run", rule.run.empty() ? json::value(nullptr) : json::value(rule.run)}};
-}
-
-http::Response list_rules(Service& service) {
-  auto reader = service.store.reader();
-  json::array items;
-  for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(alerts::rule_of(row)));
-  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 
 constexpr std::size_t max_rule_name_bytes = 64;
@@ -101,13 +94,22 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
   return rules;
 }
 
-http::Response put_rules(Service& service, const http::Request& request) {
+}  // namespace
+
+http::Response list_alert_rules(Service& service, const http::Request&) {
+  auto reader = service.store.reader();
+  json::array items;
+  for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(alerts::rule_of(row)));
+  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+}
+
+http::Response replace_alert_rules(Service& service, const http::Request& request) {
   std::vector<store::AlertRuleRow> rows;
   for (const alerts::Rule& rule : read_rule_list(request)) rows.push_back(alerts::row_of(rule));
   access::audited_write(service.audit, request, 200,
                         [&](store::Database& database) { store::replace_alert_rules(database, rows); });
   if (service.alerts != nullptr) service.alerts->reload();
-  return list_rules(service);
+  return list_alert_rules(service, request);
 }
 
 http::Response list_alerts(Service& service, const http::Request& request) {
@@ -129,7 +131,7 @@ http::Response list_alerts(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-http::Response acknowledge(Service& service, const http::Request& request) {
+http::Response acknowledge_alert(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("alert");
   std::optional<store::AlertRow> alert;
   if (valid_id(id, 'a')) {
@@ -142,21 +144,8 @@ http::Response acknowledge(Service& service, const http::Request& request) {
   return json_response(alert_item(*alert));
 }
 
-}  // namespace
-
 void publish_alert(Service& service, const store::AlertRow& alert) {
   service.events.publish(alert.run, "alert", to_text(alert_item(alert)));
-}
-
-void add_alert_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/alert-rules", http::Scope::read,
-             [&service](const http::Request&) { return list_rules(service); });
-  add_body_route(router, "PUT", "/api/v1/alert-rules", http::Scope::operate, std::size_t{64} << 10,
-                 [&service](const http::Request& request) { return put_rules(service, request); });
-  router.add("GET", "/api/v1/alerts", http::Scope::read,
-             [&service](const http::Request& request) { return list_alerts(service, request); });
-  add_empty_post(router, "/api/v1/alerts/{alert}/ack", http::Scope::operate,
-                 [&service](const http::Request& request) { return acknowledge(service, request); });
 }
 
 }  // namespace babelring::api

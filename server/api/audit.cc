@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/api/time_query.h"
 
 namespace babelring::api {
@@ -57,24 +57,6 @@ store::AuditFilter audit_filter(const http::Request& request) {
   return filter;
 }
 
-http::Response list_audit(Service& service, const http::Request& request) {
-  store::AuditFilter filter = audit_filter(request);
-  if (const std::int64_t before = read_cursor(request).first; before > 0) filter.before = before;
-  const std::int64_t limit = page_limit(request);
-  filter.limit = limit + 1;  // one more shows whether there is a next page
-  auto reader = service.store.reader();
-  auto rows = store::list_audit(*reader, filter);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(rows.size()) > limit) {
-    rows.pop_back();
-    next = make_cursor(rows.back().number, 0);
-  }
-  service.audit.complete(rows);
-  json::array items;
-  for (const store::AuditRow& row : rows) items.push_back(audit_item(row));
-  return page_response(request, std::move(items), std::move(next));
-}
-
 /// Streams the entries as JSON lines, oldest first, in batches: holds no database connection while the client reads.
 class AuditExport : public http::Producer {
  public:
@@ -98,21 +80,32 @@ class AuditExport : public http::Producer {
   store::AuditFilter filter_;
 };
 
+}  // namespace
+
+http::Response list_audit(Service& service, const http::Request& request) {
+  store::AuditFilter filter = audit_filter(request);
+  if (const std::int64_t before = read_cursor(request).first; before > 0) filter.before = before;
+  const std::int64_t limit = page_limit(request);
+  filter.limit = limit + 1;  // one more shows whether there is a next page
+  auto reader = service.store.reader();
+  auto rows = store::list_audit(*reader, filter);
+  std::optional<std::string> next;
+  if (static_cast<std::int64_t>(rows.size()) > limit) {
+    rows.pop_back();
+    next = make_cursor(rows.back().number, 0);
+  }
+  service.audit.complete(rows);
+  json::array items;
+  for (const store::AuditRow& row : rows) items.push_back(audit_item(row));
+  return page_response(request, std::move(items), std::move(next));
+}
+
 http::Response export_audit(Service& service, const http::Request& request) {
   http::Response response;
   response.set("Content-Type", "application/x-ndjson").set("Cache-Control", "no-store");
   response.set("Content-Disposition", "attachment; filename=\"audit.jsonl\"");
   response.body = std::make_shared<AuditExport>(service, audit_filter(request));
   return response;
-}
-
-}  // namespace
-
-void add_audit_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/audit", http::Scope::admin,
-             [&service](const http::Request& request) { return list_audit(service, request); });
-  router.add("GET", "/api/v1/audit.jsonl", http::Scope::admin,
-             [&service](const http::Request& request) { return export_audit(service, request); });
 }
 
 }  // namespace babelring::api

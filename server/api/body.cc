@@ -10,25 +10,9 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t max_empty_bytes = 1024;  // max size of an empty body or {}
 constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} << 20};
 
 }  // namespace
-
-void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t max_bytes, http::Handler handler) {
-  http::Route route = http::returning(std::move(method), std::move(path), scope, std::move(handler));
-  route.max_body_bytes = max_bytes;
-  router.add(std::move(route));
-}
-
-void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler) {
-  add_body_route(router, "POST", std::move(path), scope, max_empty_bytes,
-                 [handle = std::move(handler)](const http::Request& request) {
-                   Body(request, true).finish();
-                   return handle(request);
-                 });
-}
 
 json::value parse_body(const http::Request& request) {
   auto body = parse_json(request.body, limits);

@@ -8,16 +8,9 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "server/http/router.h"
+#include "server/http/message.h"
 
 namespace babelring::api {
-
-/// Adds a route that takes a body of up to `max_bytes`. The handler returns the response.
-void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t max_bytes, http::Handler handler);
-
-/// Adds a POST route whose body must be empty or {}. Throws Problem 400 for any other body, before the handler.
-void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler);
 
 /// Parses a request's body as JSON. Limits: depth 32, a million values, strings of 1 MiB, no duplicate members, finite
 /// numbers. Throws Problem 400 bad_json.

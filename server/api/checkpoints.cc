@@ -2,8 +2,8 @@
 #include "base/records.h"
 #include "server/access/audited.h"
 #include "server/api/conditional.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/artifacts/checkpoint_changes.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/artifacts/retention_service.h"
@@ -23,6 +23,44 @@ bool sorted_by_bleu(const http::Request& request) {
   if (sort == "step" || sort == "bleu") return sort == "bleu";
   throw http::Problem(400, "bad_parameter", fmt::format("sort: expected step or bleu, found '{}'", sort));
 }
+
+http::Response no_content() {
+  http::Response response;
+  response.status = 204;
+  return response;
+}
+
+/// Publishes the checkpoint's new state to the event streams.
+void announce_checkpoint(Service& service, const std::string& id) {
+  auto reader = service.store.reader();
+  const auto checkpoint = store::find_checkpoint(*reader, id);
+  if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
+}
+
+/// The mark on disk stops the worker's retention; the row is what clients see.
+http::Response set_pin(Service& service, const http::Request& request, bool pinned) {
+  const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
+  const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
+  require_match(request, state_of(checkpoint_item(checkpoint)));
+  if (checkpoint.removed && !pinned) return no_content();
+  artifacts::change_pin(artifacts::folder_of(service.checkpoint_roots, checkpoint), pinned, [&] {
+    access::audited_write(service.audit, request, 204, [&](store::Database& database) {
+      static_cast<void>(store::set_pinned(database, checkpoint.id, pinned));
+    });
+  });
+  announce_checkpoint(service, checkpoint.id);
+  return no_content();
+}
+
+[[noreturn]] void refuse_removal(const store::CheckpointRow& checkpoint, const std::string& why) {
+  if (why == "pinned") throw http::Problem(409, "pinned", fmt::format("{} is pinned: unpin it first", checkpoint.name));
+  if (why == "best") throw http::Problem(409, "best", fmt::format("{} is the run's best checkpoint", checkpoint.name));
+  if (why == "last")
+    throw http::Problem(409, "last", fmt::format("{} is the run's last complete checkpoint", checkpoint.name));
+  throw http::Problem(409, "in_use", fmt::format("{} is being read", checkpoint.name));
+}
+
+}  // namespace
 
 http::Response list_checkpoints(Service& service, const http::Request& request) {
   const std::int64_t limit = page_limit(request);
@@ -51,42 +89,6 @@ http::Response show_checkpoint(Service& service, const http::Request& request) {
       request, checkpoint_item(artifacts::require_checkpoint(service.store, request.parameter("checkpoint"))));
 }
 
-http::Response no_content() {
-  http::Response response;
-  response.status = 204;
-  return response;
-}
-
-/// Publishes the checkpoint's new state to the event streams.
-void announce_checkpoint(Service& service, const std::string& id) {
-  auto reader = service.store.reader();
-  const auto checkpoint = store::find_checkpoint(*reader, id);
-  if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
-}
-
-/// The mark on disk stops the worker's retention; the row is what clients see.
-http::Response pin(Service& service, const http::Request& request, bool pinned) {
-  const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
-  const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
-  require_match(request, state_of(checkpoint_item(checkpoint)));
-  if (checkpoint.removed && !pinned) return no_content();
-  artifacts::change_pin(artifacts::folder_of(service.checkpoint_roots, checkpoint), pinned, [&] {
-    access::audited_write(service.audit, request, 204, [&](store::Database& database) {
-      static_cast<void>(store::set_pinned(database, checkpoint.id, pinned));
-    });
-  });
-  announce_checkpoint(service, checkpoint.id);
-  return no_content();
-}
-
-[[noreturn]] void refuse_removal(const store::CheckpointRow& checkpoint, const std::string& why) {
-  if (why == "pinned") throw http::Problem(409, "pinned", fmt::format("{} is pinned: unpin it first", checkpoint.name));
-  if (why == "best") throw http::Problem(409, "best", fmt::format("{} is the run's best checkpoint", checkpoint.name));
-  if (why == "last")
-    throw http::Problem(409, "last", fmt::format("{} is the run's last complete checkpoint", checkpoint.name));
-  throw http::Problem(409, "in_use", fmt::format("{} is being read", checkpoint.name));
-}
-
 http::Response delete_checkpoint(Service& service, const http::Request& request) {
   auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
@@ -103,20 +105,12 @@ http::Response delete_checkpoint(Service& service, const http::Request& request)
   return no_content();
 }
 
-}  // namespace
+http::Response pin_checkpoint(Service& service, const http::Request& request) {
+  return set_pin(service, request, true);
+}
 
-void add_checkpoint_routes(http::Router& router, Service& service) {
-  using http::Request, http::Scope;
-  const std::string one = "/api/v1/checkpoints/{checkpoint}";
-  router.add("GET", "/api/v1/runs/{run}/checkpoints", Scope::read,
-             [&service](const Request& request) { return list_checkpoints(service, request); });
-  router.add("GET", one, Scope::read, [&service](const Request& request) { return show_checkpoint(service, request); });
-  router.add("DELETE", one, Scope::operate,
-             [&service](const Request& request) { return delete_checkpoint(service, request); });
-  router.add("PUT", one + "/pin", Scope::operate,
-             [&service](const Request& request) { return pin(service, request, true); });
-  router.add("DELETE", one + "/pin", Scope::operate,
-             [&service](const Request& request) { return pin(service, request, false); });
+http::Response unpin_checkpoint(Service& service, const http::Request& request) {
+  return set_pin(service, request, false);
 }
 
 }  // namespace babelring::api

@@ -1,4 +1,5 @@
 #include "base/digest.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/artifacts/tar.h"
@@ -16,7 +17,9 @@ http::Response counted(Service& service, const http::Request& request, const sto
   return response;
 }
 
-http::Response file(Service& service, const http::Request& request) {
+}  // namespace
+
+http::Response download_file(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   const std::string& name = request.parameter("name");
   // The requested name is only compared; the path comes from the manifest.
@@ -31,7 +34,7 @@ http::Response file(Service& service, const http::Request& request) {
 
 /// A tar of all files and SHA256SUMS in a folder with the checkpoint's name, in the order of the manifest. Its bytes
 /// depend only on the manifest and the files' content.
-http::Response archive(Service& service, const http::Request& request) {
+http::Response download_archive(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   const auto folder = artifacts::folder_of(service.checkpoint_roots, checkpoint);
   const auto files = artifacts::manifest_of(checkpoint);
@@ -51,22 +54,10 @@ http::Response archive(Service& service, const http::Request& request) {
   return counted(service, request, checkpoint, http::download_response(request, std::move(tar)));
 }
 
-http::Response sums(Service& service, const http::Request& request) {
+http::Response show_sums(Service& service, const http::Request& request) {
   return http::text_response(200, "text/plain; charset=utf-8",
                              artifacts::sums_of(artifacts::manifest_of(
                                  artifacts::require_checkpoint(service.store, request.parameter("checkpoint")))));
-}
-
-}  // namespace
-
-void add_download_routes(http::Router& router, Service& service) {
-  using http::Request, http::Scope;
-  router.add("GET", "/api/v1/checkpoints/{checkpoint}/files/{name}", Scope::read,
-             [&service](const Request& request) { return file(service, request); });
-  router.add("GET", "/api/v1/checkpoints/{checkpoint}/archive.tar", Scope::read,
-             [&service](const Request& request) { return archive(service, request); });
-  router.add("GET", "/api/v1/checkpoints/{checkpoint}/SHA256SUMS", Scope::read,
-             [&service](const Request& request) { return sums(service, request); });
 }
 
 }  // namespace babelring::api

@@ -5,35 +5,12 @@
 #include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/reports.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 
 namespace babelring::api {
 namespace {
-
-http::Response list_evals(Service& service, const http::Request& request) {
-  const std::int64_t limit = page_limit(request), after = read_cursor(request).first;
-  auto reader = service.store.reader();
-  const store::RunRow run = require_run(*reader, request);
-  auto evals = store::list_evals(*reader, run.number, after, limit + 1);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(evals.size()) > limit) {
-    evals.pop_back();
-    next = make_cursor(evals.back().first, 0);
-  }
-  json::array items;
-  for (const auto& [number, eval] : evals) items.push_back(eval_item(eval));
-  return page_response(request, std::move(items), std::move(next));
-}
-
-http::Response show_eval(Service& service, const http::Request& request) {
-  const std::string& id = request.parameter("eval");
-  auto reader = service.store.reader();
-  const auto eval = valid_id(id, 'e') ? store::find_eval(*reader, id) : std::nullopt;
-  if (!eval) throw http::Problem(404, "eval_unknown", fmt::format("no eval '{}'", id));
-  return json_response(eval_item(*eval));
-}
 
 constexpr std::size_t max_samples = 200, max_sample_bytes = 4096, max_set_bytes = 128, max_signature_bytes = 256;
 
@@ -75,6 +52,31 @@ EvalRecord read_eval(const http::Request& request) {
   return eval;
 }
 
+}  // namespace
+
+http::Response list_evals(Service& service, const http::Request& request) {
+  const std::int64_t limit = page_limit(request), after = read_cursor(request).first;
+  auto reader = service.store.reader();
+  const store::RunRow run = require_run(*reader, request);
+  auto evals = store::list_evals(*reader, run.number, after, limit + 1);
+  std::optional<std::string> next;
+  if (static_cast<std::int64_t>(evals.size()) > limit) {
+    evals.pop_back();
+    next = make_cursor(evals.back().first, 0);
+  }
+  json::array items;
+  for (const auto& [number, eval] : evals) items.push_back(eval_item(eval));
+  return page_response(request, std::move(items), std::move(next));
+}
+
+http::Response show_eval(Service& service, const http::Request& request) {
+  const std::string& id = request.parameter("eval");
+  auto reader = service.store.reader();
+  const auto eval = valid_id(id, 'e') ? store::find_eval(*reader, id) : std::nullopt;
+  if (!eval) throw http::Problem(404, "eval_unknown", fmt::format("no eval '{}'", id));
+  return json_response(eval_item(*eval));
+}
+
 /// Adds a validation made outside the training run, for example on another set.
 http::Response add_eval(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
@@ -107,17 +109,6 @@ http::Response add_eval(Service& service, const http::Request& request) {
     service.events.publish(run.id, "eval", to_text(eval_item(eval)));
     return std::move(response.set("Location", "/api/v1/evals/" + id));
   });
-}
-
-}  // namespace
-
-void add_eval_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/evals", http::Scope::read,
-             [&service](const http::Request& request) { return list_evals(service, request); });
-  add_body_route(router, "POST", "/api/v1/runs/{run}/evals", http::Scope::ingest, std::size_t{4} << 20,
-                 [&service](const http::Request& request) { return add_eval(service, request); });
-  router.add("GET", "/api/v1/evals/{eval}", http::Scope::read,
-             [&service](const http::Request& request) { return show_eval(service, request); });
 }
 
 }  // namespace babelring::api

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "base/records.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 
 namespace babelring::api {
 namespace {
@@ -25,7 +25,9 @@ std::set<std::string> topics_of(const http::Request& request) {
   return topics;
 }
 
-http::Response subscribe(Service& service, const http::Request& request) {
+}  // namespace
+
+http::Response stream_events(Service& service, const http::Request& request) {
   const std::string run = request.query_value("run").value_or("");
   if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   std::string after(request.header("last-event-id"));
@@ -39,13 +41,6 @@ http::Response subscribe(Service& service, const http::Request& request) {
   response.set("Content-Type", "text/event-stream").set("Cache-Control", "no-store").set("X-Accel-Buffering", "no");
   response.body = std::move(source);
   return response;
-}
-
-}  // namespace
-
-void add_event_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/events", http::Scope::read,
-             [&service](const http::Request& request) { return subscribe(service, request); });
 }
 
 }  // namespace babelring::api

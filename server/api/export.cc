@@ -1,5 +1,5 @@
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/store/series.h"
 
 namespace babelring::api {
@@ -34,6 +34,8 @@ class StepExport : public http::Producer {
   bool begun_ = false;
 };
 
+}  // namespace
+
 http::Response export_steps(Service& service, const http::Request& request) {
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
@@ -42,13 +44,6 @@ http::Response export_steps(Service& service, const http::Request& request) {
   response.set("Content-Disposition", fmt::format("attachment; filename=\"{}.csv\"", run.id));
   response.body = std::make_shared<StepExport>(service, run.number, store::all_keys(*reader, run.number));
   return response;
-}
-
-}  // namespace
-
-void add_export_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/metrics.csv", http::Scope::read,
-             [&service](const http::Request& request) { return export_steps(service, request); });
 }
 
 }  // namespace babelring::api

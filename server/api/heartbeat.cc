@@ -3,6 +3,7 @@
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/reports.h"
 #include "server/api/responses.h"
 
@@ -61,7 +62,29 @@ void check_report(const store::Reporter& reporter, const std::string& run, const
   if (refusal) throw problem_of(refusal->kind, refusal->detail);
 }
 
-http::Response take(Service& service, const http::Request& request) {
+json::object node_item(const launch::Node& node, const launch::Heartbeats& heartbeats) {
+  const launch::Beat& beat = node.newest.beat;
+  json::array ranks;
+  for (const launch::Node::Rank& rank : node.ranks) {
+    ranks.push_back({{"run", rank.run}, {"rank", rank.rank}, {"gpu", gpu_item(rank.gpu)}});
+  }
+  const double age_s = heartbeats.age_s(node.newest);
+  return {{"host", node.host},
+          {"heartbeat_age_ms", static_cast<std::int64_t>(age_s * 1000)},
+          {"silent", age_s > fresh_s},
+          {"processors", beat.processors},
+          {"load", beat.load},
+          {"memory_bytes", beat.memory_bytes},
+          {"memory_available_bytes", beat.memory_available_bytes},
+          {"disk_free_bytes", beat.disk_free_bytes},
+          {"network_rx_bytes_per_second", node.newest.rx_bytes_per_s},
+          {"network_tx_bytes_per_second", node.newest.tx_bytes_per_s},
+          {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+http::Response add_heartbeat(Service& service, const http::Request& request) {
   const std::string& run = request.parameter("run");
   const launch::Beat beat = read_beat(request);
   const store::Reporter reporter = reporter_of(request);
@@ -95,26 +118,6 @@ http::Response take(Service& service, const http::Request& request) {
   return json_response(json::object{{"commands", std::move(commands)}, {"interval_ms", 1000}});
 }
 
-json::object node_item(const launch::Node& node, const launch::Heartbeats& heartbeats) {
-  const launch::Beat& beat = node.newest.beat;
-  json::array ranks;
-  for (const launch::Node::Rank& rank : node.ranks) {
-    ranks.push_back({{"run", rank.run}, {"rank", rank.rank}, {"gpu", gpu_item(rank.gpu)}});
-  }
-  const double age_s = heartbeats.age_s(node.newest);
-  return {{"host", node.host},
-          {"heartbeat_age_ms", static_cast<std::int64_t>(age_s * 1000)},
-          {"silent", age_s > fresh_s},
-          {"processors", beat.processors},
-          {"load", beat.load},
-          {"memory_bytes", beat.memory_bytes},
-          {"memory_available_bytes", beat.memory_available_bytes},
-          {"disk_free_bytes", beat.disk_free_bytes},
-          {"network_rx_bytes_per_second", node.newest.rx_bytes_per_s},
-          {"network_tx_bytes_per_second", node.newest.tx_bytes_per_s},
-          {"ranks", std::move(ranks)}};
-}
-
 http::Response list_nodes(Service& service, const http::Request& request) {
   launch::Heartbeats& heartbeats = control_of(service).heartbeats();
   NamedPage page(request);
@@ -132,8 +135,6 @@ http::Response show_node(Service& service, const http::Request& request) {
   throw http::Problem(404, "node_unknown", "no rank on this host reported in the last 24 hours");
 }
 
-}  // namespace
-
 json::value gpu_item(const std::optional<launch::BeatGpu>& gpu) {
   if (!gpu) return nullptr;
   const auto told = [](const auto& figure) { return figure ? json::value(*figure) : json::value(nullptr); };
@@ -142,15 +143,6 @@ json::value gpu_item(const std::optional<launch::BeatGpu>& gpu) {
                       {"clock_mhz", told(gpu->clock_mhz)},
                       {"power_w", told(gpu->power_w)},
                       {"power_limit_w", told(gpu->power_limit_w)}};
-}
-
-void add_heartbeat_routes(http::Router& router, Service& service) {
-  add_body_route(router, "POST", "/api/v1/runs/{run}/heartbeat", http::Scope::ingest, 64 << 10,
-                 [&service](const http::Request& request) { return take(service, request); });
-  router.add("GET", "/api/v1/nodes", http::Scope::read,
-             [&service](const http::Request& request) { return list_nodes(service, request); });
-  router.add("GET", "/api/v1/nodes/{host}", http::Scope::read,
-             [&service](const http::Request& request) { return show_node(service, request); });
 }
 
 }  // namespace babelring::api

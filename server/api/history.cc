@@ -1,10 +1,9 @@
 #include "base/clock.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 
 namespace babelring::api {
-namespace {
-
 http::Response list_transitions(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
@@ -45,15 +44,6 @@ http::Response list_attempts(Service& service, const http::Request& request) {
                      {"cause", row.cause}});
   }
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
-}
-
-}  // namespace
-
-void add_history_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/transitions", http::Scope::read,
-             [&service](const http::Request& request) { return list_transitions(service, request); });
-  router.add("GET", "/api/v1/runs/{run}/attempts", http::Scope::read,
-             [&service](const http::Request& request) { return list_attempts(service, request); });
 }
 
 }  // namespace babelring::api

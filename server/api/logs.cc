@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/api/series_request.h"
-#include "server/api/service.h"
 #include "server/http/accept.h"
 
 namespace babelring::api {
@@ -75,6 +75,8 @@ store::LogFilter filter_of(const http::Request& request) {
   return filter;
 }
 
+}  // namespace
+
 http::Response list_logs(Service& service, const http::Request& request) {
   const store::LogFilter filter = filter_of(request);
   auto reader = service.store.reader();
@@ -97,13 +99,6 @@ http::Response list_logs(Service& service, const http::Request& request) {
   }
   const char* type = form == LogForm::ndjson ? "application/x-ndjson" : "text/plain; charset=utf-8";
   return http::text_response(200, type, std::move(text)).set("Vary", "Accept").set("Link", after);
-}
-
-}  // namespace
-
-void add_log_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/logs", http::Scope::read,
-             [&service](const http::Request& request) { return list_logs(service, request); });
 }
 
 }  // namespace babelring::api

@@ -1,12 +1,10 @@
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/store/key_summaries.h"
 #include "server/store/series.h"
 
 namespace babelring::api {
-namespace {
-
-http::Response list_keys(Service& service, const http::Request& request) {
+http::Response list_metric_keys(Service& service, const http::Request& request) {
   const std::int64_t rank = integer_query(request, "rank", 0, max_rank, 0);
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
@@ -23,13 +21,6 @@ http::Response list_keys(Service& service, const http::Request& request) {
                      {"max_step", key.max_step}});
   }
   return json_response(json::object{{"rank", rank}, {"items", std::move(items)}, {"next_cursor", nullptr}});
-}
-
-}  // namespace
-
-void add_metric_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/metrics", http::Scope::read,
-             [&service](const http::Request& request) { return list_keys(service, request); });
 }
 
 }  // namespace babelring::api

@@ -4,6 +4,7 @@
 
 #include "base/records.h"
 #include "server/api/body.h"
+#include "server/api/handlers.h"
 #include "server/api/query_price.h"
 #include "server/api/series_answer.h"
 
@@ -208,7 +209,9 @@ json::object column_json(const Column& column, const Rows& rows, const Wish& wis
   return item;
 }
 
-http::Response answer(Service& service, const http::Request& request) {
+}  // namespace
+
+http::Response query_metrics(Service& service, const http::Request& request) {
   const Wish wish = wish_of(request);
   QueryPrice price{
       .series = std::ssize(wish.runs) * std::ssize(wish.keys), .points = wish.points, .point_bytes = row_bytes};
@@ -235,13 +238,6 @@ http::Response answer(Service& service, const http::Request& request) {
                                     {"width", rows.width()},
                                     {"at", json::array(rows.starts().begin(), rows.starts().end())},
                                     {"items", std::move(items)}});
-}
-
-}  // namespace
-
-void add_metrics_query_routes(http::Router& router, Service& service) {
-  add_body_route(router, "POST", "/api/v1/metrics/query", http::Scope::read, std::size_t{64} << 10,
-                 [&service](const http::Request& request) { return answer(service, request); });
 }
 
 }  // namespace babelring::api

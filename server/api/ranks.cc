@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/store/ranks.h"
 
@@ -16,6 +17,8 @@ const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, 
   if (silent || run.state == store::RunState::lost) return "silent";
   return rank.last_update == 0 ? "starting" : "training";
 }
+
+}  // namespace
 
 http::Response list_ranks(Service& service, const http::Request& request) {
   const std::int64_t limit = page_limit(request), first = read_cursor(request).first;
@@ -59,13 +62,6 @@ http::Response list_ranks(Service& service, const http::Request& request) {
     items.push_back(std::move(item));
   }
   return page_response(request, std::move(items), std::move(next), {{"attempt", run.attempt}});
-}
-
-}  // namespace
-
-void add_rank_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/ranks", http::Scope::read,
-             [&service](const http::Request& request) { return list_ranks(service, request); });
 }
 
 }  // namespace babelring::api

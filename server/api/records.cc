@@ -10,9 +10,9 @@
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/body.h"
+#include "server/api/handlers.h"
 #include "server/api/reports.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/store/metrics.h"
 
 namespace babelring::api {
@@ -21,7 +21,6 @@ namespace {
 constexpr std::size_t max_records = 10'000;
 constexpr std::size_t max_metric_key_bytes = 128;
 constexpr std::size_t max_names = 64;  // in memory_bytes and in gpu
-constexpr std::size_t max_newer_runs = 10'000;
 
 /// Throws Problem 422 for record `index`.
 [[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
@@ -85,25 +84,7 @@ void check_record(const Record& record, std::size_t index) {
   check_keys("gpu", step->gpu);
 }
 
-/// Logs once per run that its workers report unknown members. Thread-safe.
-class NewerWorkers {
- public:
-  void note(const std::string& run, const UnknownMembers& unknown) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (runs_.size() >= max_newer_runs) runs_.clear();
-      if (!runs_.insert(run).second) return;
-    }
-    spdlog::warn("run {}: its workers are newer than this server: '{}' and other unknown members are not stored", run,
-                 unknown.first);
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::string> runs_;
-};
-
-store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
+store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& newer) {
   const std::string& run = request.parameter("run");
   if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   UnknownMembers unknown;
@@ -121,7 +102,7 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
                         fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", max_number,
                                     max_rank, header.attempt, header.rank));
   }
-  if (unknown.count > 0) newer.note(run, unknown);
+  if (unknown.count > 0) newer.report(run, unknown);
   store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};
   batch.unknown_members = unknown.count;
   return batch;
@@ -212,38 +193,28 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
   return json_response(json::object{{"accepted", result.fresh.size()}, {"duplicates", result.duplicates}});
 }
 
-void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const http::Request>& request,
-            const http::Reply& reply) {
+}  // namespace
+
+void ingest_records(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
   const auto row = std::make_shared<access::AuditedRow>(service.audit, *request, 200);
-  store::Batch wish = parse_batch(*request, newer);
-  wish.reporter = reporter_of(*request);
-  wish.in_transaction = [row](store::Database& database) { row->append(database); };
+  store::Batch batch = parse_batch(*request, service.newer_workers);
+  batch.reporter = reporter_of(*request);
+  batch.in_transaction = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
-      std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
+      std::move(batch), [&service, request, row, reply](const store::Batch& stored, const store::IngestResult& result) {
         if (result.status == store::IngestResult::Status::stored) {
           row->committed();
-          service.ranks.note(batch.reporter.token, batch.run, batch.rank, result.ranks);
+          service.ranks.note(stored.reporter.token, stored.run, stored.rank, result.ranks);
         }
         reply(ingest_response(result, request->id));
         if (result.status != store::IngestResult::Status::stored) return;
         try {
-          Announcer(service, batch).announce(result);
+          Announcer(service, stored).announce(result);
         } catch (const std::exception& failure) {  // the records are stored; clients see them when they fetch
-          spdlog::error("announce records of {}: {}", batch.run, failure.what());
+          spdlog::error("announce records of {}: {}", stored.run, failure.what());
         }
       });
   if (!taken) throw http::Problem(503, "busy", "too many batches are waiting to be stored; send it again");
-}
-
-}  // namespace
-
-void add_record_routes(http::Router& router, Service& service) {
-  http::Route route{"POST", "/api/v1/runs/{run}/records", http::Scope::ingest, std::size_t{4} << 20, false, {}, {}};
-  auto newer = std::make_shared<NewerWorkers>();
-  route.handler = [&service, newer](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    ingest(service, *newer, request, reply);
-  };
-  router.add(std::move(route));
 }
 
 }  // namespace babelring::api

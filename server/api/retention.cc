@@ -5,8 +5,8 @@
 #include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/conditional.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/store/checkpoints.h"
 
 namespace babelring::api {
@@ -25,6 +25,8 @@ json::object current_policy(store::Reader& reader, const store::RunRow& run) {
   const std::string text = store::retention_of(reader, run.number);
   return text.empty() ? to_json(artifacts::RetentionPolicy{}) : parse_json(text).value().as_object();
 }
+
+}  // namespace
 
 http::Response show_retention(Service& service, const http::Request& request) {
   auto reader = service.store.reader(store::Store::For::own);
@@ -47,16 +49,6 @@ http::Response replace_retention(Service& service, const http::Request& request)
   });
   service.retention.wake();
   return json_response(value);
-}
-
-}  // namespace
-
-void add_retention_routes(http::Router& router, Service& service) {
-  const std::string path = "/api/v1/runs/{run}/retention";
-  router.add("GET", path, http::Scope::read,
-             [&service](const http::Request& request) { return show_retention(service, request); });
-  add_body_route(router, "PUT", path, http::Scope::operate, std::size_t{16} << 10,
-                 [&service](const http::Request& request) { return replace_retention(service, request); });
 }
 
 }  // namespace babelring::api

@@ -4,14 +4,13 @@
 #include "base/clock.h"
 #include "server/access/audited.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/http/dispatcher.h"
 
 namespace babelring::api {
 namespace {
-
-constexpr std::size_t max_action_bytes = 128 << 10;
 
 store::RunRow find(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
@@ -43,7 +42,37 @@ http::Response changed(Service& service, const std::string& run) {
   return run_response(service, run, 202);
 }
 
-http::Response stop(Service& service, const http::Request& request) {
+/// Converts a merge patch (RFC 7396) to a body of application/json: the resulting `labels`, and empty values for
+/// removed members. Throws Problem 400 for members that cannot be removed.
+json::object edit_of_patch(json::object patch, const store::RunRow& run) {
+  for (auto& [name, value] : patch) {
+    if (name == "labels" && value.is_object()) {
+      json::object labels = parse_json(run.labels).value().as_object();
+      for (auto& [label, text] : value.get_object()) {
+        if (text.is_null()) {
+          labels.erase(label);
+        } else {
+          labels[label] = std::move(text);
+        }
+      }
+      value = std::move(labels);
+    } else if (value.is_null()) {
+      if (name != "labels" && name != "notes") Body::refuse(name, "cannot be removed");
+      value = name == "notes" ? json::value("") : json::value(json::object());
+    }
+  }
+  return patch;
+}
+
+Body edit_body(const http::Request& request, const store::RunRow& run) {
+  if (http::media_type_of(request.header("content-type")) != http::merge_patch_type) return Body(request);
+  json::value patch = parse_body(request);
+  return patch.is_object() ? Body(edit_of_patch(std::move(patch.get_object()), run), "") : Body(request);
+}
+
+}  // namespace
+
+http::Response stop_run(Service& service, const http::Request& request) {
   const store::RunRow run = find(service, request);
   Body body(request, true);
   store::StopMode mode = store::StopMode::checkpoint;
@@ -59,7 +88,7 @@ http::Response stop(Service& service, const http::Request& request) {
   return changed(service, run.id);
 }
 
-http::Response resume(Service& service, const http::Request& request) {
+http::Response resume_run(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
     const auto profile = control_of(service).find_profile(run.profile);
@@ -90,7 +119,7 @@ http::Response resume(Service& service, const http::Request& request) {
   });
 }
 
-http::Response checkpoint(Service& service, const http::Request& request) {
+http::Response request_checkpoint(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
     if (run.state != store::RunState::running) refuse_state(run, "asked for a checkpoint");
@@ -110,35 +139,7 @@ http::Response checkpoint(Service& service, const http::Request& request) {
   });
 }
 
-/// Converts a merge patch (RFC 7396) to a body of application/json: the resulting `labels`, and empty values for
-/// removed members. Throws Problem 400 for members that cannot be removed.
-json::object edit_of_patch(json::object patch, const store::RunRow& run) {
-  for (auto& [name, value] : patch) {
-    if (name == "labels" && value.is_object()) {
-      json::object labels = parse_json(run.labels).value().as_object();
-      for (auto& [label, text] : value.get_object()) {
-        if (text.is_null()) {
-          labels.erase(label);
-        } else {
-          labels[label] = std::move(text);
-        }
-      }
-      value = std::move(labels);
-    } else if (value.is_null()) {
-      if (name != "labels" && name != "notes") Body::refuse(name, "cannot be removed");
-      value = name == "notes" ? json::value("") : json::value(json::object());
-    }
-  }
-  return patch;
-}
-
-Body edit_body(const http::Request& request, const store::RunRow& run) {
-  if (http::media_type_of(request.header("content-type")) != http::merge_patch_type) return Body(request);
-  json::value patch = parse_body(request);
-  return patch.is_object() ? Body(edit_of_patch(std::move(patch.get_object()), run), "") : Body(request);
-}
-
-http::Response edit(Service& service, const http::Request& request) {
+http::Response edit_run(Service& service, const http::Request& request) {
   const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
@@ -159,7 +160,7 @@ http::Response edit(Service& service, const http::Request& request) {
   return run_response(service, run.id);
 }
 
-http::Response remove_run(Service& service, const http::Request& request) {
+http::Response delete_run(Service& service, const http::Request& request) {
   const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
@@ -177,23 +178,6 @@ http::Response remove_run(Service& service, const http::Request& request) {
   service.tokens.remove_run_tokens(run.id);
   announce_run(service, run.id);
   return run_response(service, run.id);
-}
-
-}  // namespace
-
-void add_run_action_routes(http::Router& router, Service& service) {
-  const auto post = [&](const char* path, http::Response (*handle)(Service&, const http::Request&)) {
-    add_body_route(router, "POST", path, http::Scope::operate, max_action_bytes,
-                   [&service, handle](const http::Request& request) { return handle(service, request); });
-  };
-  post("/api/v1/runs/{run}/stop", stop);
-  post("/api/v1/runs/{run}/resume", resume);
-  add_empty_post(router, "/api/v1/runs/{run}/checkpoint", http::Scope::operate,
-                 [&service](const http::Request& request) { return checkpoint(service, request); });
-  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, max_action_bytes,
-                 [&service](const http::Request& request) { return edit(service, request); });
-  router.add("DELETE", "/api/v1/runs/{run}", http::Scope::operate,
-             [&service](const http::Request& request) { return remove_run(service, request); });
 }
 
 }  // namespace babelring::api

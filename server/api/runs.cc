@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/api/run_progress.h"
-#include "server/api/service.h"
 #include "server/store/run_state.h"
 #include "server/verdict/run_health.h"
 
@@ -129,6 +129,8 @@ json::object parts_of(const json::object& item, const std::vector<std::string>& 
   return parts;
 }
 
+}  // namespace
+
 http::Response list_runs(Service& service, const http::Request& request) {
   const std::vector<std::string> fields = read_fields(request);
   store::RunFilter filter = read_filter(request);
@@ -171,14 +173,12 @@ http::Response show_run(Service& service, const http::Request& request) {
 }
 
 /// The cached response, if there was no commit since it was made.
-std::optional<http::Response> show_known_run(const Service& service, const http::Request& request) {
+std::optional<http::Response> show_cached_run(const Service& service, const http::Request& request) {
   const std::int64_t now_ms = wall_time_ms();
   const auto text = service.run_texts.find(request.parameter("run"), service.store.revision(), now_ms);
   if (!text) return std::nullopt;
   return run_answer(request, *text, now_ms);
 }
-
-}  // namespace
 
 json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
   return run_item(run, health_of(service, reader, run, now_ms), now_ms);
@@ -219,15 +219,6 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
   item["best"] = eval_or_null(run.best_eval);
   item["last_eval"] = eval_or_null(run.last_eval);
   return item;
-}
-
-void add_run_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs", http::Scope::read,
-             [&service](const http::Request& request) { return list_runs(service, request); });
-  http::Route one = http::returning("GET", "/api/v1/runs/{run}", http::Scope::read,
-                                    [&service](const http::Request& request) { return show_run(service, request); });
-  one.quick = [&service](const http::Request& request) { return show_known_run(service, request); };
-  router.add(std::move(one));
 }
 
 }  // namespace babelring::api

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "server/api/handlers.h"
 #include "server/api/query_price.h"
 #include "server/api/series_answer.h"
 #include "server/api/series_request.h"
@@ -49,27 +50,6 @@ void explain_empty(store::Reader& reader, const store::RunRow& run, const std::s
   if (asked.bounded) throw http::Problem(416, "range_empty", fmt::format("'{}' has no point in this range", key));
 }
 
-http::Response show_series(Service& service, const http::Request& request) {
-  const Asked asked = asked_of(request);
-  const SeriesForm form = form_of(request);
-  auto reader = query_reader(service, request);
-  const store::RunRow run = require_run(*reader, request);
-  store::SeriesQuery query = query_of(request, run, asked);
-  query.key = request.parameter("key");
-  if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
-  const std::int64_t pieces = pieces_of(*reader, query, asked);
-  check_price({.series = 1,
-               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
-               .pieces = pieces,
-               .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
-               .every_point = asked.agg == "raw"});
-  const store::Series series = read(*reader, query, asked);
-  if (series.points.empty()) explain_empty(*reader, run, query.key, asked);
-  if (form == SeriesForm::json) return json_response(series_json(query, asked, series)).set("Vary", "Accept");
-  if (form == SeriesForm::f64) return series_f64(asked, series).set("Vary", "Accept");
-  return http::text_response(200, "text/csv; charset=utf-8", series_csv(asked, series)).set("Vary", "Accept");
-}
-
 /// Parses names such as "loss" (all ranks) and "network_tx_bytes_per_second@3" (rank 3). Ignores repeated names.
 std::vector<store::SeriesQuery> queries_of(const http::Request& request, const store::SeriesQuery& common) {
   std::vector<store::SeriesQuery> queries;
@@ -92,6 +72,29 @@ std::vector<store::SeriesQuery> queries_of(const http::Request& request, const s
         fmt::format("keys: expected 1 to {} comma-separated keys, found {}", max_series, queries.size()));
   }
   return queries;
+}
+
+}  // namespace
+
+http::Response show_series(Service& service, const http::Request& request) {
+  const Asked asked = asked_of(request);
+  const SeriesForm form = form_of(request);
+  auto reader = query_reader(service, request);
+  const store::RunRow run = require_run(*reader, request);
+  store::SeriesQuery query = query_of(request, run, asked);
+  query.key = request.parameter("key");
+  if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
+  const std::int64_t pieces = pieces_of(*reader, query, asked);
+  check_price({.series = 1,
+               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
+               .pieces = pieces,
+               .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
+               .every_point = asked.agg == "raw"});
+  const store::Series series = read(*reader, query, asked);
+  if (series.points.empty()) explain_empty(*reader, run, query.key, asked);
+  if (form == SeriesForm::json) return json_response(series_json(query, asked, series)).set("Vary", "Accept");
+  if (form == SeriesForm::f64) return series_f64(asked, series).set("Vary", "Accept");
+  return http::text_response(200, "text/csv; charset=utf-8", series_csv(asked, series)).set("Vary", "Accept");
 }
 
 /// Several series over one range, so that a page with many charts sends one request. A key without any step is empty.
@@ -118,15 +121,6 @@ http::Response list_series(Service& service, const http::Request& request) {
     items.push_back(series_json(query, asked, read(*reader, query, asked)));
   }
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
-}
-
-}  // namespace
-
-void add_series_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/metrics/{key}", http::Scope::read,
-             [&service](const http::Request& request) { return show_series(service, request); });
-  router.add("GET", "/api/v1/runs/{run}/series", http::Scope::read,
-             [&service](const http::Request& request) { return list_series(service, request); });
 }
 
 }  // namespace babelring::api

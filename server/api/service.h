@@ -9,6 +9,7 @@
 #include "server/access/idempotency.h"
 #include "server/access/token_service.h"
 #include "server/api/run_answers.h"
+#include "server/artifacts/backup_maker.h"
 #include "server/artifacts/downloads.h"
 #include "server/artifacts/retention_service.h"
 #include "server/events/event_hub.h"
@@ -19,6 +20,7 @@
 #include "server/http/run_ranks.h"
 #include "server/store/store.h"
 #include "server/telemetry/http_meter.h"
+#include "server/telemetry/newer_workers.h"
 #include "server/verdict/run_health.h"
 
 namespace babelring::launch {
@@ -56,40 +58,12 @@ struct Service {
   access::EditLocks edits{};                                             // by run or checkpoint
   artifacts::Context artifacts{store, checkpoint_roots, audit, downloads};
   artifacts::RetentionService retention{artifacts};
+  artifacts::BackupMaker backups{store};
+  telemetry::NewerWorkers newer_workers{};
+  std::string contract = {};  // openapi.json; make_router() sets it
 };
-
-/// Every route of the service.
-http::Router make_router(Service& service);
 
 /// Publishes an alert that was raised, cleared or acknowledged to the event streams.
 void publish_alert(Service& service, const store::AlertRow& alert);
-
-/// The lane of each route.
-http::Lane lane_of(const http::Route& route);
-
-// One function per resource, each in the file of that name.
-void add_run_routes(http::Router& router, Service& service);
-void add_submit_routes(http::Router& router, Service& service);
-void add_run_action_routes(http::Router& router, Service& service);
-void add_heartbeat_routes(http::Router& router, Service& service);
-void add_history_routes(http::Router& router, Service& service);
-void add_record_routes(http::Router& router, Service& service);
-void add_metric_routes(http::Router& router, Service& service);
-void add_series_routes(http::Router& router, Service& service);
-void add_metrics_query_routes(http::Router& router, Service& service);
-void add_export_routes(http::Router& router, Service& service);
-void add_eval_routes(http::Router& router, Service& service);
-void add_verdict_routes(http::Router& router, Service& service);
-void add_alert_routes(http::Router& router, Service& service);
-void add_rank_routes(http::Router& router, Service& service);
-void add_checkpoint_routes(http::Router& router, Service& service);
-void add_download_routes(http::Router& router, Service& service);
-void add_retention_routes(http::Router& router, Service& service);
-void add_backup_routes(http::Router& router, Service& service);
-void add_translate_routes(http::Router& router, Service& service);
-void add_log_routes(http::Router& router, Service& service);
-void add_event_routes(http::Router& router, Service& service);
-void add_token_routes(http::Router& router, Service& service);
-void add_audit_routes(http::Router& router, Service& service);
 
 }  // namespace babelring::api

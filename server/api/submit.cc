@@ -2,6 +2,7 @@
 #include "base/records.h"
 #include "server/access/audited.h"
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/verdict/step_time.h"
@@ -10,7 +11,6 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
-constexpr std::size_t max_submit_bytes = max_config_bytes + (std::size_t{256} << 10);
 constexpr std::size_t max_run_name_bytes = 200, max_notes_bytes = 64 << 10;
 constexpr std::int64_t max_queued = 1000;
 
@@ -89,7 +89,16 @@ void require_room(Service& service) {
   }
 }
 
-http::Response submit(Service& service, const http::Request& request) {
+json::value memory_item(const launch::CheckedConfig& config) {
+  if (config.memory.empty()) return nullptr;
+  json::object item;
+  for (const auto& [name, value] : config.memory) item[name] = value;
+  return item;
+}
+
+}  // namespace
+
+http::Response submit_run(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     require_room(service);
     const Submission wish = read_submission(service, request);
@@ -103,15 +112,8 @@ http::Response submit(Service& service, const http::Request& request) {
   });
 }
 
-json::value memory_item(const launch::CheckedConfig& config) {
-  if (config.memory.empty()) return nullptr;
-  json::object item;
-  for (const auto& [name, value] : config.memory) item[name] = value;
-  return item;
-}
-
 /// Performs all checks of a submission and returns the command, without storing anything.
-http::Response validate(Service& service, const http::Request& request) {
+http::Response validate_run(Service& service, const http::Request& request) {
   const Submission wish = read_submission(service, request);
   launch::LaunchOrder order{.run = "RUN",
                             .name = wish.run.name,
@@ -156,20 +158,6 @@ http::Response list_profiles(Service& service, const http::Request& request) {
               {"most_running", profile.max_running}});
   }
   return page.response();
-}
-
-}  // namespace
-
-void add_submit_routes(http::Router& router, Service& service) {
-  const auto post = [&](const char* path, http::Scope scope, http::Handler handler) {
-    add_body_route(router, "POST", path, scope, max_submit_bytes, std::move(handler));
-  };
-  post("/api/v1/runs", http::Scope::operate,
-       [&service](const http::Request& request) { return submit(service, request); });
-  post("/api/v1/runs:validate", http::Scope::read,
-       [&service](const http::Request& request) { return validate(service, request); });
-  router.add("GET", "/api/v1/profiles", http::Scope::read,
-             [&service](const http::Request& request) { return list_profiles(service, request); });
 }
 
 }  // namespace babelring::api

@@ -2,8 +2,8 @@
 #include "base/records.h"
 #include "server/access/audited.h"
 #include "server/api/body.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 
 namespace babelring::api {
 namespace {
@@ -59,7 +59,9 @@ access::TokenService::NewToken read_new_token(const http::Request& request) {
   return token;
 }
 
-http::Response make_token(Service& service, const http::Request& request) {
+}  // namespace
+
+http::Response create_token(Service& service, const http::Request& request) {
   const auto answer = [&] {
     access::AuditedRow row(service.audit, request, 201);
     const access::TokenService::CreatedToken created = service.tokens.create(
@@ -102,7 +104,7 @@ http::Response list_tokens(Service& service, const http::Request& request) {
 }
 
 /// Returns the request's own token, so that clients can offer only what it permits.
-http::Response show_self(Service& service, const http::Request& request) {
+http::Response show_own_token(Service& service, const http::Request& request) {
   if (!request.caller) {
     return json_response(json::object{
         {"id", nullptr}, {"name", "anonymous"}, {"scope", "admin"}, {"run", nullptr}, {"expires_at", nullptr}});
@@ -118,7 +120,7 @@ http::Response show_self(Service& service, const http::Request& request) {
   throw http::Problem(401, "token_invalid", "the token has been revoked");
 }
 
-http::Response remove_token(Service& service, const http::Request& request) {
+http::Response delete_token(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("token");
   access::AuditedRow row(service.audit, request, 204);
   const auto append = [&](store::Database& database, const store::TokenRow&) { row.append(database); };
@@ -129,19 +131,6 @@ http::Response remove_token(Service& service, const http::Request& request) {
   http::Response response;
   response.status = 204;
   return response;
-}
-
-}  // namespace
-
-void add_token_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/tokens", http::Scope::admin,
-             [&service](const http::Request& request) { return list_tokens(service, request); });
-  add_body_route(router, "POST", "/api/v1/tokens", http::Scope::admin, 4096,
-                 [&service](const http::Request& request) { return make_token(service, request); });
-  router.add("GET", "/api/v1/tokens/self", http::Scope::read,
-             [&service](const http::Request& request) { return show_self(service, request); });
-  router.add("DELETE", "/api/v1/tokens/{token}", http::Scope::admin,
-             [&service](const http::Request& request) { return remove_token(service, request); });
 }
 
 }  // namespace babelring::api

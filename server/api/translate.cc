@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "server/api/body.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/http/dispatcher.h"
 #include "server/translate/pool.h"
@@ -15,7 +15,6 @@ constexpr std::size_t max_lines = 32;
 constexpr std::int64_t max_pieces = 512;  // subwords per line
 constexpr std::int64_t max_beam = 12;
 constexpr std::size_t max_line_bytes = 16 << 10;
-constexpr std::size_t max_translate_bytes = max_lines * max_line_bytes + (64 << 10);
 
 json::array read_lines(Body& body) {
   const json::value* text = body.value("text");
@@ -77,7 +76,9 @@ http::Response response_of(const http::Request& request, const std::string& chec
   return json_response(answer);
 }
 
-void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, http::Reply reply) {
+}  // namespace
+
+void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
   const store::CheckpointRow checkpoint =
       artifacts::require_checkpoint(service.store, request->parameter("checkpoint"));
   json::object line = read_request(*request);
@@ -85,23 +86,10 @@ void translate_text(Service& service, const std::shared_ptr<const http::Request>
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
   service.translators->translate(
       checkpoint.id, std::move(folder), std::move(line),
-      [request, id = checkpoint.id, reply = std::move(reply), held = service.downloads.hold(checkpoint.id)](
-          translate::Outcome outcome) { reply(response_of(*request, id, std::move(outcome))); },
+      [request, id = checkpoint.id, reply, held = service.downloads.hold(checkpoint.id)](translate::Outcome outcome) {
+        reply(response_of(*request, id, std::move(outcome)));
+      },
       {http::owner_of(*request), [request] { return request->abandoned(); }});
-}
-
-}  // namespace
-
-void add_translate_routes(http::Router& router, Service& service) {
-  http::Route route;
-  route.method = "POST";
-  route.path = "/api/v1/checkpoints/{checkpoint}/translate";
-  route.scope = http::Scope::read;
-  route.max_body_bytes = max_translate_bytes;
-  route.handler = [&service](std::shared_ptr<const http::Request> request, http::Reply reply) {
-    translate_text(service, request, std::move(reply));
-  };
-  router.add(std::move(route));
 }
 
 }  // namespace babelring::api

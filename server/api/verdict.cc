@@ -1,13 +1,11 @@
 #include "server/verdict/verdict.h"
 
 #include "server/api/control.h"
+#include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/service.h"
 #include "server/verdict/verdict_input.h"
 
 namespace babelring::api {
-namespace {
-
 http::Response show_verdict(Service& service, const http::Request& request) {
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
@@ -29,13 +27,6 @@ http::Response show_verdict(Service& service, const http::Request& request) {
                                     {"confidence", verdict.confidence},
                                     {"window", seen ? json::value(window) : json::value(nullptr)},
                                     {"evidence", std::move(evidence)}});
-}
-
-}  // namespace
-
-void add_verdict_routes(http::Router& router, Service& service) {
-  router.add("GET", "/api/v1/runs/{run}/verdict", http::Scope::read,
-             [&service](const http::Request& request) { return show_verdict(service, request); });
 }
 
 }  // namespace babelring::api

@@ -57,7 +57,7 @@ std::optional<Response> check_body(const Request& request, const Route& route, s
 
 /// Refuses query parameters that the route does not support.
 std::optional<Response> check_query(const Request& request, const Route& route) {
-  const auto fault = route.takes ? query_fault(request.target, *route.takes) : std::nullopt;
+  const auto fault = route.query_names ? query_fault(request.target, *route.query_names) : std::nullopt;
   if (!fault) return std::nullopt;
   return problem_response(*fault, request.id);
 }
@@ -65,9 +65,9 @@ std::optional<Response> check_query(const Request& request, const Route& route) 
 /// Refuses an Accept header that matches no media type of the route.
 std::optional<Response> check_accept(const Request& request, const Route& route) {
   const std::string_view accept = request.header("accept");
-  if (accept.empty() || route.gives.empty() || accepted_type(accept, route.gives)) return std::nullopt;
+  if (accept.empty() || route.produces.empty() || accepted_type(accept, route.produces)) return std::nullopt;
   const std::string given =
-      fmt::format("the response is {}, which the Accept header does not match", fmt::join(route.gives, ", "));
+      fmt::format("the response is {}, which the Accept header does not match", fmt::join(route.produces, ", "));
   return problem_response(Problem(406, "not_acceptable", given), request.id);
 }
 
@@ -134,10 +134,10 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   if (match.route != nullptr) {
     const Route& route = *match.route;
     std::optional<Response> refusal;
-    if (!route.prompt) refusal = gate_->check_caller(request, route.scope, route.open_here);
+    if (!route.on_io_thread) refusal = gate_->check_caller(request, route.scope, route.loopback_without_token);
     if (!refusal) refusal = check_query(request, route);
     if (!refusal) refusal = check_body(request, route, body_bytes);
-    if (!refusal && !route.prompt) refusal = check_accept(request, route);  // health checks ignore Accept
+    if (!refusal && !route.on_io_thread) refusal = check_accept(request, route);  // health checks ignore Accept
     return {std::move(refusal), &route};
   }
   if (auto refusal = gate_->check_caller(request, Scope::none)) return {std::move(refusal), nullptr};
@@ -154,11 +154,11 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
 
 std::optional<Response> Dispatcher::answer_now(Request& request, const Admission& admission) const {
   request.complete = SteadyClock::now();
-  if (admission.route == nullptr || !admission.route->quick) return std::nullopt;
+  if (admission.route == nullptr || !admission.route->from_cache) return std::nullopt;
   const Stopwatch watch;
   std::optional<Response> response;
   try {
-    response = admission.route->quick(request);
+    response = admission.route->from_cache(request);
     if (!response) return std::nullopt;
     add_validator(request, *response);
     compress(request, *response);
@@ -184,7 +184,7 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
     return;
   }
   const Route& route = *admission.route;
-  if (route.prompt) {
+  if (route.on_io_thread) {
     handle(request, route, reply);
     return;
   }

@@ -41,7 +41,8 @@ class Dispatcher {
   }
   /// True if an admitted request is served even when all ordinary connections are in use: health checks and reports.
   static bool is_vital(const Admission& admission) {
-    return reports(admission) || (admission.route != nullptr && (admission.route->prompt || admission.route->vital));
+    return reports(admission) ||
+           (admission.route != nullptr && (admission.route->on_io_thread || admission.route->vital));
   }
   /// True if a long response to this caller (null: no token) may continue.
   bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }

@@ -153,7 +153,7 @@ bool Gate::comes_from_here(const Request& request) const {
   return !options_.behind_proxy && !forwarded && !request.http_1_0 && is_loopback(request.address);
 }
 
-std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool open_here) const {
+std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool loopback_without_token) const {
   const std::string_view secret = bearer_of(request);
   if (options_.authenticator != nullptr && !secret.empty()) {
     request.caller = options_.authenticator->identify(secret);
@@ -163,7 +163,7 @@ std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool 
   if (options_.authenticator == nullptr || needed == Scope::none) return std::nullopt;
   if (!request.caller) {
     const bool given = !request.header("authorization").empty();
-    if (open_here && options_.open_metrics && !given && comes_from_here(request)) return std::nullopt;
+    if (loopback_without_token && options_.open_metrics && !given && comes_from_here(request)) return std::nullopt;
     Response response = refusal(request, 401, given ? "token_invalid" : "token_missing",
                                 given ? "the token is not known here, has expired or was revoked"
                                       : "send a token: Authorization: Bearer TOKEN");

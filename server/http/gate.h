@@ -34,7 +34,7 @@ struct GateOptions {
   AccessLog* access_log = nullptr;  // null: requests are not logged
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
   bool behind_proxy = false;
-  /// Routes with `open_here` need no token from processes on this machine.
+  /// Routes with `loopback_without_token` need no token from processes on this machine.
   bool open_metrics = false;
 };
 
@@ -51,8 +51,8 @@ class Gate {
   std::optional<Response> check_origin(Request& request) const;
 
   /// Checks rate limit, token and scope. Returns a refusal, or nothing if the request may proceed. Fills request.caller
-  /// and request.actor. `open_here`: open_metrics applies.
-  std::optional<Response> check_caller(Request& request, Scope needed, bool open_here = false) const;
+  /// and request.actor. `loopback_without_token`: open_metrics applies.
+  std::optional<Response> check_caller(Request& request, Scope needed, bool loopback_without_token = false) const;
 
   /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const;

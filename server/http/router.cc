@@ -29,11 +29,9 @@ bool fits(const std::vector<std::string>& pattern, const std::vector<std::string
 }  // namespace
 
 Route returning(std::string method, std::string path, Scope scope, Handler handler) {
-  Route route{std::move(method), std::move(path), scope, 0, false, {}, {}};
-  route.handler = [handle = std::move(handler)](const std::shared_ptr<const Request>& request, const Reply& reply) {
-    reply(handle(*request));
-  };
-  return route;
+  const auto respond = [handle = std::move(handler)](const std::shared_ptr<const Request>& request,
+                                                     const Reply& reply) { reply(handle(*request)); };
+  return {.method = std::move(method), .path = std::move(path), .scope = scope, .handler = respond};
 }
 
 void Router::add(std::string method, std::string path, Scope scope, Handler handler) {
@@ -47,10 +45,6 @@ void Router::add(Route route) {
 
 void Router::wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make) {
   for (Route& route : routes_) route.handler = make(route, std::move(route.handler));
-}
-
-void Router::describe(const std::function<void(Route&)>& fill) {
-  for (Route& route : routes_) fill(route);
 }
 
 Router::Match Router::match(Request& request) const {

@@ -16,7 +16,7 @@ namespace babelring::http {
 /// Responds through the reply, at once or later from any thread. May throw Problem or any other exception before that.
 using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
 /// Responds on the I/O thread if that needs no blocking; nothing: the handler is called. May throw Problem.
-using QuickHandler = std::function<std::optional<Response>(const Request&)>;
+using CacheHandler = std::function<std::optional<Response>(const Request&)>;
 /// Returns the response. May throw Problem.
 using Handler = std::function<Response(const Request&)>;
 
@@ -24,16 +24,16 @@ struct Route {
   std::string method;  // GET also answers HEAD
   std::string path;    // template: /api/v1/runs/{run}
   Scope scope = Scope::read;
+  AsyncHandler handler = {};
   std::size_t max_body_bytes = 0;
-  bool prompt = false;  // never blocks: handled on the I/O thread, and without checks of token or rate
-  AsyncHandler handler;
-  std::vector<std::string> segments;
-  bool open_here = false;               // GateOptions::open_metrics applies
-  QuickHandler quick = nullptr;         // called before the handler; may be absent
-  std::vector<std::string> gives = {};  // media types of its responses; empty: Accept headers are ignored
-  std::optional<std::vector<std::string>> takes = {};  // query parameters, others are refused; absent: all pass
-  bool vital = false;                                  // also answered when all connections are taken
-  Lane lane = Lane::ordinary;                          // which threads run the handler
+  Lane lane = Lane::ordinary;           // which threads run the handler
+  bool on_io_thread = false;            // never blocks: handled on the I/O thread, and without checks of token or rate
+  bool vital = false;                   // also answered when all connections are taken
+  bool loopback_without_token = false;  // GateOptions::open_metrics applies
+  CacheHandler from_cache = nullptr;    // called before the handler; may be absent
+  std::vector<std::string> produces = {};  // media types of its responses; empty: Accept headers are ignored
+  std::optional<std::vector<std::string>> query_names = {};  // others are refused; absent: all are accepted
+  std::vector<std::string> segments = {};                    // of the path; Router::add() sets it
 };
 
 /// A route whose handler returns the response.
@@ -50,9 +50,6 @@ class Router {
   /// Replaces every handler by what `make` returns for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
-  /// Lets `fill` set what each route gives and takes, and its lane.
-  void describe(const std::function<void(Route&)>& fill);
-
   /// `tell` is called, from any thread, for each request that is refused or answered without its handler; `route` is
   /// null if none matches.
   using Refused = std::function<void(const Request&, const Route*, int status, double seconds)>;
@@ -67,8 +64,6 @@ class Router {
   };
   /// Fills request.parameters on a match.
   Match match(Request& request) const;
-
-  const std::vector<Route>& routes() const { return routes_; }
 
  private:
   std::vector<Route> routes_;

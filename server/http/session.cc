@@ -233,7 +233,7 @@ std::optional<Response> Session::check_reserve(const Request& request, const Dis
                                                std::optional<Connections::ReserveShare>& share) {
   const char* detail = "all connections are taken; only health checks and reports are answered now";
   if (Dispatcher::is_vital(admission)) {
-    if (admission.route->prompt) return std::nullopt;
+    if (admission.route->on_io_thread) return std::nullopt;
     share.emplace(connections_, client_of(request));
     if (*share) return std::nullopt;
     detail = "all connections are taken, and this client has too many of those that are kept for reports";

@@ -9,7 +9,7 @@
 
 #include "base/records.h"
 #include "server/alerts/alert_watch.h"
-#include "server/api/service.h"
+#include "server/api/routes.h"
 #include "server/http/server.h"
 #include "server/launch/control_plane.h"
 #include "tests/server/client.h"

@@ -25,7 +25,7 @@ class AbandonedTest : public ::testing::Test {
   };
 
   void start(const http::Limits& limits = {}) {
-    http::Route wait{"GET", "/wait", http::Scope::none, 0, false, {}, {}};
+    http::Route wait{.method = "GET", .path = "/wait", .scope = http::Scope::none};
     wait.handler = [this](std::shared_ptr<const http::Request> request, http::Reply reply) {
       const std::lock_guard lock(mutex_);
       held_.push_back({std::move(request), std::move(reply)});
@@ -52,7 +52,7 @@ class AbandonedTest : public ::testing::Test {
   }
 
   static http::Route odd(const std::string& path, std::function<void(const http::Reply&)> act) {
-    http::Route route{"GET", path, http::Scope::none, 0, false, {}, {}};
+    http::Route route{.method = "GET", .path = path, .scope = http::Scope::none};
     route.handler = [act = std::move(act)](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
       act(reply);
     };

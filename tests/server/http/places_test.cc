@@ -34,7 +34,7 @@ class PlacesTest : public ::testing::Test {
  protected:
   PlacesTest() {
     http::Router router;
-    http::Route alive{"GET", "/alive", Scope::none, 0, true, {}, {}};
+    http::Route alive{.method = "GET", .path = "/alive", .scope = Scope::none, .on_io_thread = true};
     alive.handler = [](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
       reply(http::text_response(200, "text/plain", "well"));
     };
@@ -46,7 +46,7 @@ class PlacesTest : public ::testing::Test {
     http::Route report = http::returning("POST", "/report", Scope::ingest, hello);
     report.max_body_bytes = 100'000;
     router.add(std::move(report));
-    http::Route wait{"GET", "/wait", Scope::none, 0, false, {}, {}};
+    http::Route wait{.method = "GET", .path = "/wait", .scope = Scope::none};
     wait.handler = [this](const std::shared_ptr<const http::Request>&, http::Reply reply) {
       const std::lock_guard lock(mutex_);
       held_.push_back(std::move(reply));

@@ -45,7 +45,8 @@ class TlsTest : public ::testing::Test {
       response.body = std::make_shared<Pieces>();
       return response;
     });
-    http::Route echo{"POST", "/echo", http::Scope::none, std::size_t{4} << 20, false, {}, {}};
+    http::Route echo{
+        .method = "POST", .path = "/echo", .scope = http::Scope::none, .max_body_bytes = std::size_t{4} << 20};
     echo.handler = [](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
       reply(http::text_response(200, "text/plain", request->body));
     };
