@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/http/gate.h"
+#include "server/http/admission.h"
 #include "server/translate/pool.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 
 #include "base/digest.h"
 #include "server/http/dispatcher.h"
-#include "server/http/entity_tags.h"
+#include "server/http/etag.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {

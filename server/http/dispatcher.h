@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "server/http/gate.h"
+#include "server/http/admission.h"
 #include "server/http/lanes.h"
 #include "server/http/router.h"
 #include "server/http/static_files.h"

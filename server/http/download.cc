@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "server/http/dispatcher.h"
-#include "server/http/entity_tags.h"
+#include "server/http/etag.h"
 #include "server/http/problem.h"
 #include "server/http/range.h"
 

@@ -1,6 +1,6 @@
 #include "server/http/query.h"
 
-#include "server/http/entity_tags.h"
+#include "server/http/etag.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring {

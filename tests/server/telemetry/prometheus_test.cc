@@ -12,7 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/json.h"
-#include "server/http/gate.h"
+#include "server/http/admission.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

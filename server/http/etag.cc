@@ -1,4 +1,4 @@
-#include "server/http/entity_tags.h"
+#include "server/http/etag.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "server/http/gate.h"
+#include "server/http/admission.h"
 
 #include <fmt/format.h>
 
