@@ -155,12 +155,12 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   control.hear_until(
       [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
-  http::GateOptions gate = options.gate(service.tokens, service.audit);
-  gate.ranks = &service.ranks;
-  gate.access_log = &access_log;
+  http::AdmissionOptions admission = options.admission_options(service.tokens, service.audit);
+  admission.ranks = &service.ranks;
+  admission.access_log = &access_log;
   server.start([&](http::Dispatcher::Executor executor) {
     service.lanes = executor;
-    return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), gate,
+    return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), admission,
                             std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);

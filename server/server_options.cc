@@ -273,15 +273,16 @@ std::vector<std::string> ServerOptions::security_warnings() const {
   return warnings;
 }
 
-http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::AuditTrail& audit) const {
-  http::GateOptions gate;
-  gate.names = {hosts, origins};
-  gate.authenticator = tokens ? &authenticator : nullptr;
-  gate.audit = &audit;
-  gate.rates = {request_rate, 2 * request_rate};
-  gate.behind_proxy = behind_proxy;
-  gate.open_metrics = open_metrics;
-  return gate;
+http::AdmissionOptions ServerOptions::admission_options(http::Authenticator& authenticator,
+                                                        http::AuditTrail& audit) const {
+  http::AdmissionOptions admission;
+  admission.names = {hosts, origins};
+  admission.authenticator = tokens ? &authenticator : nullptr;
+  admission.audit = &audit;
+  admission.rates = {request_rate, 2 * request_rate};
+  admission.behind_proxy = behind_proxy;
+  admission.open_metrics = open_metrics;
+  return admission;
 }
 
 translate::PoolOptions ServerOptions::translator_options() const {

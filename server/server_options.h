@@ -58,8 +58,7 @@ struct ServerOptions {
   /// Options of the translation pool. Its program is empty if none was found.
   translate::PoolOptions translator_options() const;
 
-  /// Options of the access gate.
-  http::GateOptions gate(http::Authenticator& authenticator, http::AuditTrail& audit) const;
+  http::AdmissionOptions admission_options(http::Authenticator& authenticator, http::AuditTrail& audit) const;
 };
 
 }  // namespace babelring

@@ -58,7 +58,7 @@ store::AuditFilter audit_filter(const http::Request& request) {
 }
 
 /// Streams the entries as JSON lines, oldest first, in batches: holds no database connection while the client reads.
-class AuditExport : public http::Producer {
+class AuditExport : public http::BodyStream {
  public:
   AuditExport(Service& service, store::AuditFilter filter) : service_(service), filter_(std::move(filter)) {
     filter_.oldest_first = true;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "server/http/dispatcher.h"
 #include "server/http/etag.h"
 #include "server/http/problem.h"
 

@@ -9,7 +9,7 @@ constexpr std::size_t rows_a_piece = 2000;
 
 /// Streams all stored steps of a run as CSV, in batches of a few thousand rows. Holds no database connection while the
 /// client reads, so that a slow client does not block checkpointing of the write-ahead log.
-class StepExport : public http::Producer {
+class StepExport : public http::BodyStream {
  public:
   StepExport(Service& service, std::int64_t run, std::vector<std::string> keys)
       : service_(service), run_(run), keys_(std::move(keys)) {}

@@ -5,7 +5,6 @@
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
 #include "server/artifacts/checkpoint_files.h"
-#include "server/http/dispatcher.h"
 #include "server/translate/pool.h"
 
 namespace babelring::api {
@@ -89,7 +88,7 @@ void translate_text(Service& service, const std::shared_ptr<const http::Request>
       [request, id = checkpoint.id, reply, held = service.downloads.hold(checkpoint.id)](translate::Outcome outcome) {
         reply(response_of(*request, id, std::move(outcome)));
       },
-      {http::owner_of(*request), [request] { return request->abandoned(); }});
+      {request->owner(), [request] { return request->abandoned(); }});
 }
 
 }  // namespace babelring::api

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,26 +9,29 @@
 #include "server/http/access.h"
 #include "server/http/access_log.h"
 #include "server/http/message.h"
+#include "server/http/problem.h"
 #include "server/http/rate_limiter.h"
+#include "server/http/router.h"
 #include "server/http/run_ranks.h"
+#include "server/http/static_files.h"
 
 namespace babelring::http {
 
-/// What Host and Origin headers may say.
+/// The accepted values of Host and Origin headers.
 struct AllowedNames {
-  /// Names that a Host header may have besides those of loopback, in lower case and without a port.
+  /// Names in a Host header besides those of loopback, in lower case and without a port.
   std::set<std::string> hosts;
   /// Origins of other sites whose pages may use the API from a browser: https://tools.example:8443.
   std::set<std::string> origins;
 };
 
-struct GateOptions {
+struct AdmissionOptions {
   AllowedNames names;
   Authenticator* authenticator = nullptr;  // null: no token is required
   AuditTrail* audit = nullptr;             // null: writes are not recorded
   RateLimiter::Options rates;
-  /// Reports (scope ingest) of a token in here have a bucket of their own, with 10 requests a second for each of the
-  /// token's ranks where that is more than the rate.
+  /// Reports (scope ingest) of a token listed here have their own bucket, with 10 requests per second for each of the
+  /// token's ranks if that is more than the rate.
   const RunRanks* ranks = nullptr;
   AccessLog* access_log = nullptr;  // null: requests are not logged
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
@@ -38,47 +40,63 @@ struct GateOptions {
   bool open_metrics = false;
 };
 
-/// Decides, before a request's body is read, whether it is allowed, and records who wrote. Thread-safe.
-class Gate {
+/// Decides whether a request is allowed, before its body is read. Thread-safe.
+class Admission {
  public:
-  explicit Gate(GateOptions options);
+  Admission(AdmissionOptions options, Router router, StaticFiles files);
 
   /// Replaces the names that the options gave.
   void allow(AllowedNames names);
 
-  /// Checks that the request is meant for this server and comes from a page that may send it. Returns a refusal, the
-  /// answer to a preflight, or nothing if the request may proceed. Completes request.address and answer_headers.
-  std::optional<Response> check_origin(Request& request) const;
+  struct Decision {
+    std::optional<Response> refusal;  // send it at once, without reading the body
+    const Route* route = nullptr;     // null: static file or unknown path
 
-  /// Checks rate limit, token and scope. Returns a refusal, or nothing if the request may proceed. Fills request.caller
-  /// and request.actor. `loopback_without_token`: open_metrics applies.
-  std::optional<Response> check_caller(Request& request, Scope needed, bool loopback_without_token = false) const;
+    /// True if the request is a report: its route requires scope ingest.
+    bool reports() const { return route != nullptr && route->scope == Scope::ingest; }
+    /// True if the request is served even when all ordinary connections are in use: health checks and reports.
+    bool is_vital() const { return reports() || (route != nullptr && (route->on_io_thread || route->vital)); }
+  };
+  /// Runs the checks in their order; the first problem refuses the request. Sets `parameters`, `address`, `caller`,
+  /// `actor` and `answer_headers` of the request.
+  Decision decide(Request& request) const;
 
-  /// Whether a long response to this caller (null: without a token) may continue.
+  /// True if a long response to this caller (null: no token) may continue.
   bool still_holds(const Caller* caller) const;
 
-  /// The audit's note of a write that needs the scope ingest, operate or admin, as far as it is known before the
-  /// handler runs; null for any other request, and without an audit. `kept_out`: the request was refused for who sent
-  /// it.
-  std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope,
-                                        bool kept_out) const;
-  /// Completes the request's note by its outcome, stores it and then calls `then`. Without a note, or where the handler
-  /// has stored it together with the change, `then` is called at once.
-  void note(const Request& request, const Response& response, std::function<void()> then) const;
+  const AdmissionOptions& options() const { return options_; }
+  const Router& router() const { return router_; }
+  const StaticFiles& files() const { return files_; }
 
  private:
-  bool host_is_ours(std::string_view host) const;
-  bool comes_from_here(const Request& request) const;
-  std::optional<Response> check_rate(Request& request, Scope needed) const;
+  /// Returns why the request is refused, or nothing. The route of a static file or an unknown path has no method.
+  using Check = std::optional<Problem> (Admission::*)(Request&, const Route&) const;
+  static const Check origin_checks[], checks[];
+
+  std::optional<Problem> check_host(Request& request, const Route& route) const;
+  std::optional<Problem> check_origin(Request& request, const Route& route) const;
+  /// Identifies the caller, whose rate it limits.
+  std::optional<Problem> check_rate(Request& request, const Route& route) const;
+  std::optional<Problem> check_token(Request& request, const Route& route) const;
+  std::optional<Problem> check_path(Request& request, const Route& route) const;
+  std::optional<Problem> check_query(Request& request, const Route& route) const;
+  std::optional<Problem> check_body(Request& request, const Route& route) const;
+  std::optional<Problem> check_accept(Request& request, const Route& route) const;
+
+  bool allows_origin(const Request& request) const;
+  bool is_preflight(const Request& request) const;
+  bool comes_from_loopback(const Request& request) const;
+  void identify(Request& request) const;
+  RateLimiter::Verdict take_permit(const Request& request, const std::string& run, std::int64_t ranks,
+                                   double scale) const;
   double scale_of(std::int64_t ranks) const;
 
-  const GateOptions options_;
+  const AdmissionOptions options_;
+  const Router router_;
+  const StaticFiles files_;
   Replaceable<const AllowedNames> names_;
   mutable RateLimiter rates_;
 };
-
-/// Whether the request's method may change anything.
-bool writes(const Request& request);
 
 bool is_loopback(std::string_view address);
 

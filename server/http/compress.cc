@@ -7,7 +7,7 @@
 
 #include "base/failure.h"
 #include "server/http/accept.h"
-#include "server/http/dispatcher.h"
+#include "server/http/etag.h"
 
 namespace babelring::http {
 namespace {

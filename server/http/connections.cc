@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "server/http/session.h"
-
 namespace babelring::http {
 namespace {
 
@@ -15,11 +13,11 @@ constexpr std::size_t max_reserve = 512;
 constexpr std::size_t max_leaving = 256;  // they still have their descriptors
 constexpr std::chrono::milliseconds search_pause(100);
 
-/// How expendable a session in this phase is, 0 the most; nothing: not at all.
+/// How expendable a connection in this phase is, 0 the most; nothing: not at all.
 std::optional<std::int64_t> expendability(const Standing& standing, std::chrono::steady_clock::time_point now) {
   const auto age = now - standing.since;
   switch (standing.phase) {
-    case Standing::Phase::parting:
+    case Standing::Phase::closing:
       return 0;
     case Standing::Phase::greeting:
       return age >= seconds(1) ? std::optional(1) : std::nullopt;
@@ -57,7 +55,7 @@ Place Connections::find_place(const std::string& address, bool remote) {
     const std::lock_guard lock(mutex_);
     place = choose_place(address, remote, ended);
   }
-  for (const auto& session : ended) session->abort();
+  for (const auto& connection : ended) connection->abort();
   return place;
 }
 
@@ -77,75 +75,75 @@ Place Connections::choose_place(const std::string& address, bool remote, Ended& 
 bool Connections::make_room(Time now, Ended& ended) {
   if (now < next_search_) return false;
   std::vector<Candidate> candidates;
-  for (auto entry = sessions_.begin(); entry != sessions_.end(); ++entry) {
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->second.leaving || entry->first->place() == Place::reserve) continue;
     const Standing standing = entry->first->standing();
     if (const auto rank = expendability(standing, now)) candidates.push_back({order_of(*rank, standing), entry});
   }
-  const bool any = end_sessions(std::move(candidates), places_.ordinary / 64 + 1, ended);
+  const bool any = end_connections(std::move(candidates), places_.ordinary / 64 + 1, ended);
   if (!any) next_search_ = now + search_pause;  // a search for each new connection would cost too much
   return any;
 }
 
 bool Connections::make_room_in_reserve(const std::string& of_address, Ended& ended) {
   std::vector<Candidate> candidates;
-  for (const auto& [session, entry] : reserved_) {
-    if (!of_address.empty() && session->address() != of_address) continue;
-    const Standing standing = session->standing();
-    if (standing.phase == Standing::Phase::parting) candidates.push_back({order_of(0, standing), entry});
+  for (const auto& [connection, entry] : reserved_) {
+    if (!of_address.empty() && connection->address() != of_address) continue;
+    const Standing standing = connection->standing();
+    if (standing.phase == Standing::Phase::closing) candidates.push_back({order_of(0, standing), entry});
     if (standing.phase == Standing::Phase::greeting) candidates.push_back({order_of(1, standing), entry});
   }
-  return end_sessions(std::move(candidates), of_address.empty() ? places_.reserve / 8 + 1 : 1, ended);
+  return end_connections(std::move(candidates), of_address.empty() ? places_.reserve / 8 + 1 : 1, ended);
 }
 
-bool Connections::end_sessions(std::vector<Candidate> candidates, std::size_t most, Ended& ended) {
+bool Connections::end_connections(std::vector<Candidate> candidates, std::size_t most, Ended& ended) {
   const std::size_t count = std::min({most, candidates.size(), max_leaving - leaving_});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(candidates.begin(), middle, candidates.end(),
                     [](const Candidate& a, const Candidate& b) { return a.order < b.order; });
   for (auto chosen = candidates.begin(); chosen != middle; ++chosen) {
-    auto& [session, entry] = *chosen->entry;
-    forget(session);
+    auto& [connection, entry] = *chosen->entry;
+    forget(connection);
     entry.leaving = true;
     ++leaving_;
-    if (auto alive = entry.session.lock()) ended.push_back(std::move(alive));
+    if (auto alive = entry.connection.lock()) ended.push_back(std::move(alive));
   }
   return count > 0;
 }
 
-void Connections::forget(Session* session) {
-  const auto found = from_.find(session->address());
+void Connections::forget(Connection* connection) {
+  const auto found = from_.find(connection->address());
   if (--found->second == 0) from_.erase(found);
-  if (reserved_.erase(session) == 0) --ordinary_;
+  if (reserved_.erase(connection) == 0) --ordinary_;
 }
 
-void Connections::add(const std::shared_ptr<Session>& session) {
+void Connections::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
-  const auto entry = sessions_.emplace(session.get(), Entry{session}).first;
-  ++from_[session->address()];
-  if (session->place() == Place::reserve) {
-    reserved_.emplace(session.get(), entry);
+  const auto entry = entries_.emplace(connection.get(), Entry{connection}).first;
+  ++from_[connection->address()];
+  if (connection->place() == Place::reserve) {
+    reserved_.emplace(connection.get(), entry);
   } else {
     ++ordinary_;
   }
 }
 
-void Connections::remove(Session* session) {
+void Connections::remove(Connection* connection) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = sessions_.find(session); found != sessions_.end()) {
+  if (const auto found = entries_.find(connection); found != entries_.end()) {
     if (found->second.leaving) {
       --leaving_;
     } else {
-      forget(session);
+      forget(connection);
     }
-    sessions_.erase(found);
+    entries_.erase(found);
   }
   changed_.notify_all();  // under the lock: whoever waits for the last one may destroy this right after
 }
 
 std::size_t Connections::count() const {
   const std::lock_guard lock(mutex_);
-  return sessions_.size();
+  return entries_.size();
 }
 
 std::size_t Connections::count_from(const std::string& address) const {
@@ -153,13 +151,13 @@ std::size_t Connections::count_from(const std::string& address) const {
   return found == from_.end() ? 0 : found->second;
 }
 
-std::vector<std::shared_ptr<Session>> Connections::all() const {
+std::vector<std::shared_ptr<Connection>> Connections::all() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Session>> sessions;
-  for (const auto& [pointer, entry] : sessions_) {
-    if (auto session = entry.session.lock()) sessions.push_back(std::move(session));
+  std::vector<std::shared_ptr<Connection>> connections;
+  for (const auto& [pointer, entry] : entries_) {
+    if (auto connection = entry.connection.lock()) connections.push_back(std::move(connection));
   }
-  return sessions;
+  return connections;
 }
 
 Connections::ReserveShare::ReserveShare(Connections& connections, std::string client)
@@ -179,7 +177,7 @@ Connections::ReserveShare::~ReserveShare() {
 
 bool Connections::wait_empty(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return sessions_.empty(); });
+  return changed_.wait_for(lock, limit, [&] { return entries_.empty(); });
 }
 
 }  // namespace babelring::http

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -9,13 +10,12 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace babelring::http {
 
-class Session;
-
-/// How many sessions there may be.
+/// The max numbers of connections.
 struct Places {
   std::size_t ordinary = 0;  // that serve any request
   std::size_t reserve = 0;   // beside these, that serve health checks and reports alone
@@ -23,39 +23,82 @@ struct Places {
 
   /// Divides `connections`: an eighth, 512 at most, is the reserve.
   static Places of(std::size_t connections, std::size_t an_address);
-  /// How many sessions in the reserve one remote address may have, beside its ordinary ones.
+  /// How many connections in the reserve one remote address may have, beside its ordinary ones.
   std::size_t reserve_of_address() const;
 };
 
 enum class Place : std::uint8_t { none, ordinary, reserve };
 
-/// What a session is doing, as far as it decides whether its place may be given to another connection.
+/// What a connection is doing, as far as it decides whether its place may be given to another connection.
 struct Standing {
   enum class Phase : std::uint8_t {
     greeting,  // its first request is not complete
     working,   // a request is being served, or events are being sent
     stalled,   // waits until the client takes bytes
     idle,      // its next request is not complete
-    parting,   // the last response is out
+    closing,   // the last response was sent
   };
   Phase phase = Phase::greeting;
   std::chrono::steady_clock::time_point since;
   bool reporter = false;  // reports with a token
 };
 
-/// The live sessions and their places. Where no place is free, those are ended whose client can best do without, in
-/// this order: that part; whose first request is not there after a second; whose client has taken nothing for five;
-/// that are idle; reporters' that have been idle for ten. Thread-safe.
+/// A connection that holds a place. Thread-safe where nothing else is said.
+class Connection {
+ public:
+  Connection(std::string address, Place place)
+      : address_(std::move(address)),
+        place_(place),
+        since_(std::chrono::steady_clock::now().time_since_epoch().count()) {}
+  virtual ~Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Ends the connection after the response in progress; at once if it is idle or streams events.
+  virtual void finish() = 0;
+  /// Ends the connection now.
+  virtual void abort() = 0;
+
+  const std::string& address() const { return address_; }
+  Place place() const { return place_; }
+  Standing standing() const {
+    const std::chrono::steady_clock::duration since(since_.load(std::memory_order_relaxed));
+    return {phase(), std::chrono::steady_clock::time_point(since), reporter_.load(std::memory_order_relaxed)};
+  }
+
+ protected:
+  // These are called on the connection's thread only.
+  Standing::Phase phase() const { return phase_.load(std::memory_order_relaxed); }
+  /// Begins a phase now.
+  void enter(Standing::Phase phase) {
+    since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    phase_.store(phase, std::memory_order_relaxed);
+  }
+  /// Continues an earlier phase, without a new beginning.
+  void return_to(Standing::Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void set_reporter() { reporter_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const std::string address_;
+  const Place place_;
+  std::atomic<Standing::Phase> phase_ = Standing::Phase::greeting;
+  std::atomic<std::chrono::steady_clock::rep> since_;
+  std::atomic<bool> reporter_ = false;
+};
+
+/// The live connections and their places. If no place is free, the most expendable connections are ended, in this
+/// order: those that are closing; those without a complete first request after 1 s; those whose client has taken
+/// nothing for 5 s; idle ones; reporters' that have been idle for 10 s. Thread-safe.
 class Connections {
  public:
   explicit Connections(Places places) : places_(places) {}
 
-  /// The place for a new connection from this address. May end other sessions. `remote`: beyond loopback.
+  /// The place for a new connection from this address. May end other connections. `remote`: beyond loopback.
   Place find_place(const std::string& address, bool remote);
-  void add(const std::shared_ptr<Session>& session);
-  void remove(Session* session);
+  void add(const std::shared_ptr<Connection>& connection);
+  void remove(Connection* connection);
   std::size_t count() const;
-  std::vector<std::shared_ptr<Session>> all() const;
+  std::vector<std::shared_ptr<Connection>> all() const;
 
   /// A reserved place's request that is being served, of one client (a token, or an address); false if that client has
   /// too many, more than a quarter of the reserve. Ends on destruction.
@@ -73,21 +116,21 @@ class Connections {
     bool granted_ = false;
   };
 
-  /// Waits until no session is left; false if some still are after `limit`.
+  /// Waits until no connection is left; false if some still are after `limit`.
   bool wait_empty(std::chrono::milliseconds limit);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Entry {
-    std::weak_ptr<Session> session;
+    std::weak_ptr<Connection> connection;
     bool leaving = false;  // was ended to make room, and no longer counts
   };
-  using Sessions = std::map<Session*, Entry>;
+  using Entries = std::map<Connection*, Entry>;
 
-  using Ended = std::vector<std::shared_ptr<Session>>;  // to be aborted, and released, without the lock
+  using Ended = std::vector<std::shared_ptr<Connection>>;  // to be aborted, and released, without the lock
   struct Candidate {
     std::int64_t order;  // the least goes first
-    Sessions::iterator entry;
+    Entries::iterator entry;
   };
 
   // All under the lock.
@@ -96,16 +139,16 @@ class Connections {
   bool make_room(Time now, Ended& ended);
   /// In the reserve, `of_address` alone unless it is empty.
   bool make_room_in_reserve(const std::string& of_address, Ended& ended);
-  bool end_sessions(std::vector<Candidate> candidates, std::size_t most, Ended& ended);
-  /// Stops to count a session.
-  void forget(Session* session);
+  bool end_connections(std::vector<Candidate> candidates, std::size_t most, Ended& ended);
+  /// Stops to count a connection.
+  void forget(Connection* connection);
 
   const Places places_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Sessions sessions_;
-  std::map<Session*, Sessions::iterator> reserved_;    // those of sessions_ that are in the reserve and not leaving
-  std::unordered_map<std::string, std::size_t> from_;  // sessions of each address that are not leaving
+  Entries entries_;
+  std::map<Connection*, Entries::iterator> reserved_;  // those of entries_ that are in the reserve and not leaving
+  std::unordered_map<std::string, std::size_t> from_;  // connections of each address that are not leaving
   std::unordered_map<std::string, std::size_t> reserve_shares_;
   std::size_t ordinary_ = 0, leaving_ = 0;
   Time next_search_{};

@@ -9,7 +9,6 @@
 
 #include <utility>
 
-#include "server/http/dispatcher.h"
 #include "server/http/etag.h"
 #include "server/http/problem.h"
 #include "server/http/range.h"

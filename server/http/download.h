@@ -26,7 +26,7 @@ Response download_response(const Request& request, Download download);
 
 /// Several parts offered for download as one file. Equal entity tags must imply equal bytes.
 struct Assembly {
-  Pieces body;
+  CompositeBody body;
   std::string name;          // suggested file name
   std::string content_type;  // e.g. application/x-tar
   std::string etag;          // strong, including quotes

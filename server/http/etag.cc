@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/digest.h"
 #include "server/http/field_text.h"
 
 namespace babelring::http {
@@ -24,6 +25,28 @@ bool if_match_holds(std::string_view field, std::string_view etag) {
   if (list.empty() || list == "*") return true;
   const auto tags = strong_tags(list);
   return std::find(tags.begin(), tags.end(), etag) != tags.end();
+}
+
+bool lists_etag(std::string_view list, std::string_view etag) {
+  if (list == "*") return true;
+  for (std::size_t at = list.find(etag); at != std::string_view::npos; at = list.find(etag, at + 1)) {
+    const bool ends = at + etag.size() == list.size() || list[at + etag.size()] == ',' || list[at + etag.size()] == ' ';
+    if (ends) return true;
+  }
+  return false;
+}
+
+void add_validator(const Request& request, Response& response) {
+  const auto* body = std::get_if<std::string>(&response.body);
+  const bool readable = request.method == "GET" || request.method == "HEAD";
+  if (!readable || response.status != 200 || body == nullptr || !response.header("ETag").empty()) return;
+  const std::string etag = '"' + sha256_hex(*body).substr(0, 32) + '"';
+  if (response.header("Cache-Control").empty()) response.set("Cache-Control", "no-cache");
+  response.set("ETag", etag);
+  const std::string_view known = request.header("if-none-match");
+  if (!lists_etag(known, etag) && !lists_etag(known, etag.substr(0, etag.size() - 1) + "-gzip\"")) return;
+  response.status = 304;
+  response.body = std::string();
 }
 
 }  // namespace babelring::http

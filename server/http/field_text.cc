@@ -8,4 +8,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+std::string media_type_of(std::string_view content_type) {
+  return lower(trimmed(content_type.substr(0, content_type.find(';'))));
+}
+
 }  // namespace babelring::http

@@ -15,7 +15,7 @@ struct Limits {
   std::chrono::milliseconds answer{600'000};       // from the end of the body to the handler's response
   std::chrono::milliseconds write_stall{30'000};   // without any progress of the client
   std::chrono::milliseconds heartbeat{15'000};     // between comments on a quiet event stream
-  std::chrono::milliseconds parting_write{1'000};  // for a response after which the connection is closed
+  std::chrono::milliseconds closing_write{1'000};  // for a response after which the connection is closed
   std::chrono::milliseconds reserve_head{2'000};   // instead of header and idle, for a connection in the reserve
   std::chrono::milliseconds reserve_body{5'000};   // instead of body
   std::chrono::milliseconds drain{10'000};         // for requests in flight when the server stops

@@ -28,6 +28,7 @@ struct Request {
   std::map<std::string, std::string> query;       // percent-decoded; the last value of repeated names
   std::map<std::string, std::string> headers;     // names in lower case; repeated fields are joined by ", "
   std::map<std::string, std::string> parameters;  // values of the {name} segments in the route's template
+  std::int64_t content_length = 0;
   std::string body;
   std::string id;                        // X-Request-Id of the client, or generated
   std::string address;                   // client address
@@ -46,11 +47,17 @@ struct Request {
   /// response. Cheap; any thread may call it.
   bool abandoned() const { return gone && gone->load(std::memory_order_relaxed); }
 
+  /// The owner for fair queueing: its token, or its address without a token.
+  std::string owner() const { return caller == nullptr ? "address " + address : caller->token; }
+
   /// Empty if absent.
   std::string_view header(const std::string& lower_case_name) const;
   const std::string& parameter(const std::string& name) const { return parameters.at(name); }
   std::optional<std::string> query_value(const std::string& name) const;
 };
+
+/// True if the request's method may change anything.
+bool writes(const Request& request);
 
 /// Parses request.target into decoded `segments` and `query`. The error describes a malformed target.
 Status parse_target(Request& request);
@@ -62,7 +69,7 @@ struct FileSlice {
 };
 
 /// A body of known length: a sequence of strings and file ranges.
-struct Pieces {
+struct CompositeBody {
   std::vector<std::variant<std::string, FileSlice>> parts;
 
   void add(std::string text) { parts.emplace_back(std::move(text)); }
@@ -73,9 +80,9 @@ struct Pieces {
 };
 
 /// A body of unknown length, produced in chunks. Called on handler threads, one call at a time.
-class Producer {
+class BodyStream {
  public:
-  virtual ~Producer() = default;
+  virtual ~BodyStream() = default;
   /// The next chunk; empty at the end. An exception aborts the connection, so that the client detects a truncated body.
   virtual std::string next() = 0;
 };
@@ -103,7 +110,7 @@ class EventSource {
 struct Response {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::variant<std::string, std::string_view, FileSlice, Pieces, std::shared_ptr<Producer>,
+  std::variant<std::string, std::string_view, FileSlice, CompositeBody, std::shared_ptr<BodyStream>,
                std::shared_ptr<EventSource>>
       body;
   std::shared_ptr<const void> held;  // released after the body was sent or the connection has ended
@@ -119,6 +126,9 @@ struct Response {
 };
 
 Response text_response(int status, std::string content_type, std::string body);
+
+/// Status in metrics and logs of requests whose client disconnected before the response.
+inline constexpr int client_left = 499;
 
 /// The reason phrase of a status, for example "Not Found".
 std::string_view reason_of(int status);

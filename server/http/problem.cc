@@ -29,6 +29,7 @@ Response problem_response(const Problem& problem, std::string_view request_id) {
   Response response = text_response(problem.status(), "application/problem+json", to_text(body));
   response.set("Cache-Control", "no-store");
   if (problem.status() == 503) response.set("Retry-After", "1");
+  for (const auto& [name, value] : problem.headers()) response.set(name, value);
   return response;
 }
 

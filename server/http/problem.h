@@ -24,11 +24,19 @@ class Problem : public Failure {
   int status() const { return status_; }
   const std::string& code() const { return code_; }
   const std::vector<Fault>& faults() const { return faults_; }
+  const std::vector<std::pair<std::string, std::string>>& headers() const { return headers_; }
+
+  /// Adds a header to the response.
+  Problem&& with(std::string name, std::string value) && {
+    headers_.emplace_back(std::move(name), std::move(value));
+    return std::move(*this);
+  }
 
  private:
   int status_;
   std::string code_;
   std::vector<Fault> faults_;
+  std::vector<std::pair<std::string, std::string>> headers_;
 };
 
 /// The problem as a response. `request_id` becomes `instance`. A 503 response carries Retry-After.

@@ -55,7 +55,7 @@ Result<RequestHead> parse_head(std::string_view text) {
     if (!fresh) entry->second += ", " + std::string(field.value());
   }
   const std::string_view length = head.request.header("content-length");
-  std::from_chars(length.data(), length.data() + length.size(), head.content_length);
+  std::from_chars(length.data(), length.data() + length.size(), head.request.content_length);
   head.expects_continue = persistent && lower(head.request.header("expect")) == "100-continue";
   head.request.id = request_id(head.request.header("x-request-id"));
   if (auto target = parse_target(head.request); !target) return Error{target.error()};

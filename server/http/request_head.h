@@ -12,7 +12,6 @@ namespace babelring::http {
 /// A parsed request head.
 struct RequestHead {
   Request request;  // without body and parameters
-  std::int64_t content_length = 0;
   bool expects_continue = false;
   bool takes_interim = false;  // HTTP/1.1: 1xx responses may precede the response
 };

@@ -47,24 +47,27 @@ void Router::wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>&
   for (Route& route : routes_) route.handler = make(route, std::move(route.handler));
 }
 
-Router::Match Router::match(Request& request) const {
-  Match match;
+const Route* Router::find(Request& request) const {
   for (const Route& route : routes_) {
-    if (!fits(route.segments, request.segments)) continue;
     const bool same = route.method == request.method || (route.method == "GET" && request.method == "HEAD");
-    if (!same) {
-      if (!match.allowed.empty()) match.allowed += ", ";
-      match.allowed += route.method == "GET" ? "GET, HEAD" : route.method;
-      continue;
-    }
+    if (!same || !fits(route.segments, request.segments)) continue;
     for (std::size_t i = 0; i < route.segments.size(); ++i) {
       const std::string& segment = route.segments[i];
       if (is_parameter(segment)) request.parameters[segment.substr(1, segment.size() - 2)] = request.segments[i];
     }
-    match.route = &route;
-    return match;
+    return &route;
   }
-  return match;
+  return nullptr;
+}
+
+std::string Router::allowed_methods(const Request& request) const {
+  std::string methods;
+  for (const Route& route : routes_) {
+    if (!fits(route.segments, request.segments)) continue;
+    if (!methods.empty()) methods += ", ";
+    methods += route.method == "GET" ? "GET, HEAD" : route.method;
+  }
+  return methods;
 }
 
 }  // namespace babelring::http

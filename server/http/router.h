@@ -29,7 +29,7 @@ struct Route {
   Lane lane = Lane::ordinary;           // which threads run the handler
   bool on_io_thread = false;            // never blocks: handled on the I/O thread, and without checks of token or rate
   bool vital = false;                   // also answered when all connections are taken
-  bool loopback_without_token = false;  // GateOptions::open_metrics applies
+  bool loopback_without_token = false;  // AdmissionOptions::open_metrics applies
   CacheHandler from_cache = nullptr;    // called before the handler; may be absent
   std::vector<std::string> produces = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> query_names = {};  // others are refused; absent: all are accepted
@@ -50,20 +50,18 @@ class Router {
   /// Replaces every handler by what `make` returns for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
-  /// `tell` is called, from any thread, for each request that is refused or answered without its handler; `route` is
-  /// null if none matches.
+  /// Sets a callback for each request that is refused or answered without its handler. It is called from any thread;
+  /// `route` is null if none matches.
   using Refused = std::function<void(const Request&, const Route*, int status, double seconds)>;
-  void on_refusal(Refused tell) { refused_ = std::move(tell); }
-  void note_refusal(const Request& request, const Route* route, int status, double seconds) const {
+  void on_refusal(Refused call) { refused_ = std::move(call); }
+  void report_refusal(const Request& request, const Route* route, int status, double seconds) const {
     if (refused_) refused_(request, route, status, seconds);
   }
 
-  struct Match {
-    const Route* route = nullptr;
-    std::string allowed;  // the methods of the path, if none of its routes has the request's: "GET, HEAD"
-  };
-  /// Fills request.parameters on a match.
-  Match match(Request& request) const;
+  /// The route with the request's method and path; null if there is none. Sets request.parameters if it is found.
+  const Route* find(Request& request) const;
+  /// The methods of the routes with the request's path: "GET, HEAD". Empty if there are none.
+  std::string allowed_methods(const Request& request) const;
 
  private:
   std::vector<Route> routes_;

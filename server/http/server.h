@@ -39,7 +39,7 @@ class Server {
   /// Handshakes from now on use this certificate and key; connections go on with the one that they have. Requires TLS.
   /// Returns describe_certificate(). Throws UsageFailure if the files are wrong, and then changes nothing. Any thread.
   std::string use_certificate(const std::filesystem::path& certificate, const std::filesystem::path& key);
-  /// Replaces the names that GateOptions gave. Requires start(). Any thread.
+  /// Replaces the names that AdmissionOptions gave. Requires start(). Any thread.
   void allow(AllowedNames names);
 
   /// The lanes that handlers run in, also after this object has ended.

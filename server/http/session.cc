@@ -28,7 +28,7 @@ namespace {
 using asio::use_awaitable;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds moment(500);          // for each part of parting
+constexpr std::chrono::milliseconds moment(500);          // for each step of closing
 constexpr std::chrono::milliseconds moment_to_stop(200);  // until the connection of a cancelled operation is closed
 constexpr std::chrono::milliseconds first_look(50), max_pause(1000);  // whether the client still waits for an answer
 
@@ -36,17 +36,15 @@ constexpr std::chrono::milliseconds first_look(50), max_pause(1000);  // whether
 
 Session::Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address, Place place,
                  const Shared& shared)
-    : transport_(std::move(socket), tls),
+    : Connection(std::move(address), place),
+      transport_(std::move(socket), tls),
       socket_(transport_.socket()),
       deadline_(socket_.get_executor()),
       ready_(socket_.get_executor()),
       dispatcher_(shared.dispatcher),
       limits_(shared.limits),
       connections_(shared.connections),
-      bodies_(shared.bodies),
-      address_(std::move(address)),
-      place_(place),
-      since_(std::chrono::steady_clock::now().time_since_epoch().count()) {}
+      bodies_(shared.bodies) {}
 
 Session::~Session() {
   connections_.remove(this);
@@ -112,17 +110,6 @@ void Session::on_deadline() {
   ready_.cancel();
 }
 
-void Session::enter(Standing::Phase phase) {
-  since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  phase_.store(phase, std::memory_order_relaxed);
-}
-
-Standing Session::standing() const {
-  const std::chrono::steady_clock::duration since(since_.load(std::memory_order_relaxed));
-  return {phase_.load(std::memory_order_relaxed), std::chrono::steady_clock::time_point(since),
-          reporter_.load(std::memory_order_relaxed)};
-}
-
 asio::awaitable<void> Session::run() {
   try {
     if (co_await secure()) {
@@ -130,7 +117,7 @@ asio::awaitable<void> Session::run() {
       }
       if (events_) co_await write_events();
     }
-    co_await part();
+    co_await linger_and_close();
   } catch (const boost::system::system_error&) {
     // The client left or stalled, or the server is stopping.
   } catch (const std::exception& failure) {
@@ -145,7 +132,7 @@ asio::awaitable<void> Session::run() {
 
 asio::awaitable<bool> Session::secure() {
   if (!transport_.encrypted()) co_return true;
-  set_deadline(place_ == Place::reserve ? limits_.reserve_head : limits_.header);
+  set_deadline(place() == Place::reserve ? limits_.reserve_head : limits_.header);
   interruptible_ = true;
   error_code code;
   co_await transport_.async_handshake(asio::redirect_error(use_awaitable, code));
@@ -162,8 +149,8 @@ asio::awaitable<bool> Session::secure() {
   co_return false;
 }
 
-asio::awaitable<void> Session::part() {
-  enter(Standing::Phase::parting);
+asio::awaitable<void> Session::linger_and_close() {
+  enter(Standing::Phase::closing);
   error_code code;
   set_deadline(moment);
   // Without a close_notify, the client would take the end of a body without a length for a broken connection.
@@ -186,11 +173,11 @@ asio::awaitable<void> Session::part() {
 }
 
 asio::awaitable<void> Session::refuse(int status, std::string code, std::string detail) {
-  note_malformed(dispatcher_.access_log(), address_, status);
+  note_malformed(dispatcher_.access_log(), address(), status);
   Response response = problem_response(Problem(status, std::move(code), detail), "");
   const auto& body = std::get<std::string>(response.body);
   const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true, strict_transport()};
-  enter(Standing::Phase::parting);
+  enter(Standing::Phase::closing);
   co_await write_all(response_head(response, framing, ""), body);
 }
 
@@ -199,17 +186,17 @@ asio::awaitable<bool> Session::serve_one() {
   if (!head) co_return false;
   auto request = std::make_shared<Request>(std::move(head->request));
   ++served_;
-  const bool last = served_ >= limits_.requests_a_connection || place_ == Place::reserve;
+  const bool last = served_ >= limits_.requests_a_connection || place() == Place::reserve;
   request->keep_alive = request->keep_alive && !last;
-  request->address = address_;
+  request->address = address();
   Stopwatch watch;
-  auto admission = dispatcher_.admit(*request, head->content_length);
+  auto admission = dispatcher_.admit(*request);
   const Route* route = admission.route;
   std::optional<Response> response = std::move(admission.refusal);
   std::optional<Connections::ReserveShare> share;
-  if (!response && place_ == Place::reserve) response = check_reserve(*request, admission, share);
-  if (!response && request->caller && Dispatcher::reports(admission)) reporter_ = true;
-  if (head->content_length > 0 && !co_await take_body(*request, *head, response)) co_return false;
+  if (!response && place() == Place::reserve) response = check_reserve(*request, admission, share);
+  if (!response && request->caller && admission.reports()) set_reporter();
+  if (request->content_length > 0 && !co_await take_body(*request, *head, response)) co_return false;
   if (!response) {
     watch.lap_ms();  // a slow body is the client's
     response = dispatcher_.answer_now(*request, admission);
@@ -229,10 +216,10 @@ asio::awaitable<bool> Session::serve_one() {
   co_return out.reusable && !finishing_;
 }
 
-std::optional<Response> Session::check_reserve(const Request& request, const Dispatcher::Admission& admission,
+std::optional<Response> Session::check_reserve(const Request& request, const Admission::Decision& admission,
                                                std::optional<Connections::ReserveShare>& share) {
   const char* detail = "all connections are taken; only health checks and reports are answered now";
-  if (Dispatcher::is_vital(admission)) {
+  if (admission.is_vital()) {
     if (admission.route->on_io_thread) return std::nullopt;
     share.emplace(connections_, client_of(request));
     if (*share) return std::nullopt;
@@ -242,7 +229,7 @@ std::optional<Response> Session::check_reserve(const Request& request, const Dis
 }
 
 asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const Request> request,
-                                                         Dispatcher::Admission admission, bool takes_interim) {
+                                                         Admission::Decision admission, bool takes_interim) {
   clear_deadline();
   Arrival<Response> arrival(socket_.get_executor());
   dispatcher_.dispatch(request, admission, Reply(arrival.sender()));

@@ -25,7 +25,7 @@ inline constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;  // of 
 
 /// One connection: reads requests, one after another, and writes their responses. Runs on the one thread of its
 /// socket's context, except where a function says otherwise.
-class Session : public std::enable_shared_from_this<Session> {
+class Session : public Connection, public std::enable_shared_from_this<Session> {
  public:
   /// What all sessions of a server use; it outlives them.
   struct Shared {
@@ -39,18 +39,12 @@ class Session : public std::enable_shared_from_this<Session> {
   /// check or a report (503 otherwise).
   Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address, Place place,
           const Shared& shared);
-  ~Session();
+  ~Session() override;
 
   /// Begins to serve; the session keeps itself alive until its connection ends.
   void start();
-  /// Ends the session after the response in progress; at once if it is idle or streams events. Any thread.
-  void finish();
-  /// Ends it now. Any thread.
-  void abort();
-  const std::string& address() const { return address_; }
-  Place place() const { return place_; }
-  /// Any thread.
-  Standing standing() const;
+  void finish() override;
+  void abort() override;
 
  private:
   template <class T>
@@ -61,7 +55,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<bool> secure();
   /// Lingering close, so that the last response also reaches a client that is still sending. It takes a second at
   /// most, and reads no more than max_drained_bytes.
-  Awaitable<void> part();
+  Awaitable<void> linger_and_close();
   /// Serves one request. False if the connection is over or has become an event stream.
   Awaitable<bool> serve_one();
   /// Length of the head that is now in buffer_; 0 if the connection is over or the client was refused.
@@ -82,11 +76,11 @@ class Session : public std::enable_shared_from_this<Session> {
   /// refused then.
   Awaitable<bool> body_is_in_time(std::chrono::steady_clock::time_point start, std::size_t have);
   /// Refuses what the reserve does not serve. `share` is kept until the request has been answered.
-  std::optional<Response> check_reserve(const Request& request, const Dispatcher::Admission& admission,
+  std::optional<Response> check_reserve(const Request& request, const Admission::Decision& admission,
                                         std::optional<Connections::ReserveShare>& share);
   /// The handler's response; nothing if the client has left meanwhile. Sets `gone` then, and when the response does
   /// not come in time. `takes_interim`: the client understands responses of class 1xx.
-  Awaitable<std::optional<Response>> answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission,
+  Awaitable<std::optional<Response>> answer(std::shared_ptr<const Request> request, Admission::Decision admission,
                                             bool takes_interim);
   /// The events of `wanted`, and errors, that poll() reports of the socket at once.
   short events_now(short wanted);
@@ -109,10 +103,10 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Sends the rest. The events of a stream are left to write_events().
   Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
   Awaitable<void> write_file(const FileSlice& slice);
-  Awaitable<void> write_pieces(const Request& request, std::shared_ptr<Producer> producer);
+  Awaitable<void> write_stream(const Request& request, std::shared_ptr<BodyStream> stream);
   Awaitable<void> write_events();
   Awaitable<void> write_all(std::string_view first, std::string_view second);
-  Awaitable<std::string> next_piece(const Request& request, std::shared_ptr<Producer> producer);
+  Awaitable<std::string> next_chunk(const Request& request, std::shared_ptr<BodyStream> stream);
 
   Awaitable<void> write_encrypted(const FileSlice& slice);
   /// Sends what the socket takes of both without waiting, and returns how much; nothing over TLS. Throws system_error
@@ -128,7 +122,6 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Begins to send: the client must keep up limits.write_bytes_a_second over each limits.write_stall.
   void begin_sending();
   void note_taken(std::size_t bytes);
-  void enter(Standing::Phase phase);
   void wait_until(std::chrono::steady_clock::time_point time);
   void close();
 
@@ -141,11 +134,6 @@ class Session : public std::enable_shared_from_this<Session> {
   const Limits& limits_;
   Connections& connections_;
   const BodyMemory& bodies_;
-  const std::string address_;
-  const Place place_;
-  std::atomic<Standing::Phase> phase_ = Standing::Phase::greeting;
-  std::atomic<std::chrono::steady_clock::rep> since_;
-  std::atomic<bool> reporter_ = false;
   std::string buffer_;
   std::shared_ptr<EventSource> events_;      // of an event stream
   std::shared_ptr<const Caller> listener_;   // who receives it

@@ -33,7 +33,7 @@ asio::mutable_buffer Session::scrap() {
 asio::awaitable<std::size_t> Session::read_head() {
   constexpr std::string_view end_of_head = "\r\n\r\n";
   if (buffer_.empty() && finishing_) co_return 0;
-  const bool reserve = place_ == Place::reserve;
+  const bool reserve = place() == Place::reserve;
   if (served_ > 0) enter(Standing::Phase::idle);
   error_code code;
   bool begun = false;
@@ -87,14 +87,14 @@ asio::awaitable<bool> Session::take_body(Request& request, const RequestHead& he
   if (!refusal) co_return co_await read_body(request, head, refusal);
   // A reporter over its rate comes again, and shall find its connection open.
   const bool passes_over = refusal->status == 429 && request.keep_alive && !head.expects_continue &&
-                           head.content_length <= max_drained_bytes;
-  if (passes_over) co_return co_await discard_body(head.content_length);
+                           request.content_length <= max_drained_bytes;
+  if (passes_over) co_return co_await discard_body(request.content_length);
   request.keep_alive = false;
   co_return true;
 }
 
 asio::awaitable<bool> Session::read_body(Request& request, const RequestHead& head, std::optional<Response>& refusal) {
-  const auto size = static_cast<std::size_t>(head.content_length);
+  const auto size = static_cast<std::size_t>(request.content_length);
   const auto room = std::make_shared<BodyMemory::Room>(bodies_, client_of(request));
   const auto no_room = [&] {
     refusal = problem_response(Problem(503, "busy", "no memory is left for this body; send it again"), request.id);
@@ -103,7 +103,7 @@ asio::awaitable<bool> Session::read_body(Request& request, const RequestHead& he
     return true;
   };
   // A body that could not become whole now is not begun.
-  if (!room->could_grow_to(head.content_length)) co_return no_room();
+  if (!room->could_grow_to(request.content_length)) co_return no_room();
   if (head.expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
   const auto start = std::chrono::steady_clock::now();
   std::string& body = request.body;
@@ -148,7 +148,7 @@ asio::awaitable<bool> Session::discard_body(std::int64_t length) {
 asio::awaitable<bool> Session::body_is_in_time(std::chrono::steady_clock::time_point start, std::size_t have) {
   // A body that trickles in holds memory and a connection: it must also keep up a rate.
   const auto earned = limits_.body_grace + std::chrono::milliseconds(have * 1000 / limits_.body_bytes_a_second);
-  const auto most = place_ == Place::reserve ? limits_.reserve_body : limits_.body;
+  const auto most = place() == Place::reserve ? limits_.reserve_body : limits_.body;
   const auto passed = std::chrono::steady_clock::now() - start;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(std::min(most, earned) - passed);
   if (left.count() > 0) {

@@ -37,10 +37,10 @@ BodyFraming framing_of(const Request& request, const Response& response) {
     framing.length = static_cast<std::int64_t>(view->size());
   } else if (const auto* slice = std::get_if<FileSlice>(&response.body)) {
     framing.length = slice->length;
-  } else if (const auto* pieces = std::get_if<Pieces>(&response.body)) {
-    framing.length = pieces->length();
+  } else if (const auto* composite = std::get_if<CompositeBody>(&response.body)) {
+    framing.length = composite->length();
   } else {
-    framing.chunked = std::holds_alternative<std::shared_ptr<Producer>>(response.body) && request.keep_alive;
+    framing.chunked = std::holds_alternative<std::shared_ptr<BodyStream>>(response.body) && request.keep_alive;
     framing.close = !framing.chunked;
   }
   if (response.status == 304 || response.status == 204) framing.length.reset();
@@ -67,15 +67,15 @@ asio::awaitable<void> Session::write_rest(const Request& request, Response& resp
   const std::size_t in_head = std::min(out.sent, out.head.size());
   co_await write_all(std::string_view(out.head).substr(in_head), out.text.substr(out.sent - in_head));
   if (const auto* slice = std::get_if<FileSlice>(&response.body)) co_await write_file(*slice);
-  if (const auto* pieces = std::get_if<Pieces>(&response.body)) {
-    for (const auto& part : pieces->parts) {
-      const auto* piece = std::get_if<std::string>(&part);
-      if (piece != nullptr) co_await write_all(*piece, {});
-      if (piece == nullptr) co_await write_file(std::get<FileSlice>(part));
+  if (const auto* composite = std::get_if<CompositeBody>(&response.body)) {
+    for (const auto& part : composite->parts) {
+      const auto* text = std::get_if<std::string>(&part);
+      if (text != nullptr) co_await write_all(*text, {});
+      if (text == nullptr) co_await write_file(std::get<FileSlice>(part));
     }
   }
-  if (auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body)) {
-    co_await write_pieces(request, *producer);
+  if (auto* stream = std::get_if<std::shared_ptr<BodyStream>>(&response.body)) {
+    co_await write_stream(request, *stream);
   }
   if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body)) {
     events_ = std::move(*events);
@@ -98,7 +98,7 @@ std::size_t Session::send_now(std::string_view first, std::string_view second) {
 
 void Session::begin_sending() {
   taken_ = 0;
-  set_deadline(phase_ == Standing::Phase::parting ? limits_.parting_write : limits_.write_stall);
+  set_deadline(phase() == Standing::Phase::closing ? limits_.closing_write : limits_.write_stall);
 }
 
 void Session::note_taken(std::size_t bytes) {
@@ -110,11 +110,11 @@ void Session::note_taken(std::size_t bytes) {
 
 asio::awaitable<void> Session::write_all(std::string_view first, std::string_view second) {
   std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
-  const Standing::Phase before = phase_;
+  const Standing::Phase before = phase();
   begin_sending();
   while (asio::buffer_size(buffers) > 0) {
     if (timed_out_) throw boost::system::system_error(asio::error::timed_out);
-    if (before != Standing::Phase::parting) enter(Standing::Phase::stalled);
+    if (before != Standing::Phase::closing) enter(Standing::Phase::stalled);
     std::size_t sent = co_await transport_.async_write_some(buffers, use_awaitable);
     note_taken(sent);
     for (auto& buffer : buffers) {
@@ -123,7 +123,7 @@ asio::awaitable<void> Session::write_all(std::string_view first, std::string_vie
       sent -= taken;
     }
   }
-  phase_.store(before, std::memory_order_relaxed);
+  return_to(before);
 }
 
 asio::awaitable<void> Session::write_encrypted(const FileSlice& slice) {
@@ -175,43 +175,43 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   }
 }
 
-asio::awaitable<std::string> Session::next_piece(const Request& request, std::shared_ptr<Producer> producer) {
-  struct Piece {
+asio::awaitable<std::string> Session::next_chunk(const Request& request, std::shared_ptr<BodyStream> stream) {
+  struct Chunk {
     std::string text;
     std::exception_ptr failure;
   };
-  Arrival<Piece> arrival(socket_.get_executor());
-  dispatcher_.run(request, [send = arrival.sender(), producer = std::move(producer)] {
-    Piece piece;
+  Arrival<Chunk> arrival(socket_.get_executor());
+  dispatcher_.run(request, [send = arrival.sender(), stream = std::move(stream)] {
+    Chunk chunk;
     try {
-      piece.text = producer->next();
+      chunk.text = stream->next();
     } catch (...) {
-      piece.failure = std::current_exception();
+      chunk.failure = std::current_exception();
     }
-    send(std::move(piece));
+    send(std::move(chunk));
   });
   const auto end = std::chrono::steady_clock::now() + limits_.answer;
   while (!co_await arrival.wait(std::chrono::seconds(1))) {
     const bool late = std::chrono::steady_clock::now() >= end;
     if (late || hung_up()) throw boost::system::system_error(asio::error::timed_out);  // breaks the body off
   }
-  Piece piece = arrival.take();
-  if (piece.failure) std::rethrow_exception(piece.failure);
-  co_return std::move(piece.text);
+  Chunk chunk = arrival.take();
+  if (chunk.failure) std::rethrow_exception(chunk.failure);
+  co_return std::move(chunk.text);
 }
 
-asio::awaitable<void> Session::write_pieces(const Request& request, std::shared_ptr<Producer> producer) {
+asio::awaitable<void> Session::write_stream(const Request& request, std::shared_ptr<BodyStream> stream) {
   const bool chunked = request.keep_alive;
   for (;;) {
     clear_deadline();
-    const std::string piece = co_await next_piece(request, producer);
-    if (piece.empty()) break;
+    const std::string chunk = co_await next_chunk(request, stream);
+    if (chunk.empty()) break;
     if (!chunked) {
-      co_await write_all(piece, {});
+      co_await write_all(chunk, {});
       continue;
     }
-    const std::string size_line = fmt::format("{:x}\r\n", piece.size());
-    co_await write_all(size_line, piece);
+    const std::string size_line = fmt::format("{:x}\r\n", chunk.size());
+    co_await write_all(size_line, chunk);
     co_await write_all("\r\n", {});
   }
   if (chunked) co_await write_all("0\r\n\r\n", {});

@@ -9,8 +9,8 @@
 
 #include "base/failure.h"
 #include "server/http/compress.h"
-#include "server/http/dispatcher.h"
 #include "server/http/download.h"
+#include "server/http/etag.h"
 
 namespace babelring::http {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "server/http/dispatcher.h"
+#include "server/http/message.h"
 #include "server/http/problem.h"
 #include "server/store/writer.h"
 

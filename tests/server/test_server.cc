@@ -20,8 +20,8 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-TestServer::TestServer(const http::Limits& limits, events::EventHub::Limits events, http::GateOptions gate)
-    : limits_(limits), event_limits_(events), gate_(std::move(gate)) {
+TestServer::TestServer(const http::Limits& limits, events::EventHub::Limits events, http::AdmissionOptions admission)
+    : limits_(limits), event_limits_(events), admission_(std::move(admission)) {
   start();
 }
 
@@ -35,16 +35,16 @@ void TestServer::start() {
   if (!service_->tokens.identify(admin_secret)) {
     service_->tokens.create({"test admin", http::Scope::admin, "", std::nullopt, "test"}, admin_secret);
   }
-  gate_.authenticator = &service_->tokens;
-  gate_.audit = &service_->audit;
-  gate_.ranks = &service_->ranks;
+  admission_.authenticator = &service_->tokens;
+  admission_.audit = &service_->audit;
+  admission_.ranks = &service_->ranks;
   http::Server::Options options;
   options.limits = limits_;
   server_ = std::make_unique<http::Server>(options);
   static constexpr std::array<http::PageFile, 0> no_page = {};
   server_->start([this](http::Dispatcher::Executor executor) {
     service_->lanes = executor;
-    return http::Dispatcher(make_router(), http::StaticFiles(no_page, {}), gate_, std::move(executor));
+    return http::Dispatcher(make_router(), http::StaticFiles(no_page, {}), admission_, std::move(executor));
   });
 }
 

@@ -36,7 +36,7 @@ class TestServer {
  public:
   /// Asks for tokens, and knows admin_secret, which a Client sends.
   explicit TestServer(const http::Limits& limits = {}, events::EventHub::Limits events = {},
-                      http::GateOptions gate = {});
+                      http::AdmissionOptions admission = {});
   std::uint16_t port() const { return server_->port(); }
   std::size_t connections() const { return server_->connections(); }
   store::Store& store() { return *store_; }
@@ -72,7 +72,7 @@ class TestServer {
   std::function<void(const http::Route&)> before_;
   http::Limits limits_;
   events::EventHub::Limits event_limits_;
-  http::GateOptions gate_;
+  http::AdmissionOptions admission_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<events::EventHub> events_;
   std::unique_ptr<launch::ControlPlane> control_;

@@ -41,8 +41,8 @@ class AccessLogTest : public ::testing::Test {
     chosen.slow = std::chrono::milliseconds(0);  // however busy the machine is
     return chosen;
   }
-  http::GateOptions gate() {
-    http::GateOptions options;
+  http::AdmissionOptions admission() {
+    http::AdmissionOptions options;
     options.access_log = &log;
     return options;
   }
@@ -56,7 +56,7 @@ class AccessLogTest : public ::testing::Test {
   testing::TemporaryFolder folder;
   std::filesystem::path file = folder.path() / "access.log";
   AccessLog log;
-  testing::TestServer server{{}, {}, gate()};
+  testing::TestServer server{{}, {}, admission()};
 };
 
 TEST_F(AccessLogTest, HasALineForEachRefusedRequestAndNoneForOthers) {

@@ -20,8 +20,8 @@ testing::Answer ask(std::uint16_t port, const std::string& method, const std::st
   return client.receive();
 }
 
-TEST(Gate, AnswersForItsOwnNamesAlone) {
-  http::GateOptions options;
+TEST(Admission, AnswersForItsOwnNamesAlone) {
+  http::AdmissionOptions options;
   options.names.hosts = {"train.example", "[fe80::1]"};
   testing::TestServer server({}, {}, options);
   for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:9", "train.example",
@@ -35,7 +35,7 @@ TEST(Gate, AnswersForItsOwnNamesAlone) {
   }
 }
 
-TEST(Gate, LetsNoOtherSiteWrite) {
+TEST(Admission, LetsNoOtherSiteWrite) {
   testing::TestServer server;
   for (const char* origin : {"https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1:1",
                              "localhost:80", "file://", "http://localhost:8080@evil.example"}) {
@@ -53,8 +53,8 @@ TEST(Gate, LetsNoOtherSiteWrite) {
   EXPECT_EQ(ask(server.port(), "POST", "localhost:8080", "Origin: http://localhost:8080\r\n").status, 400);  // let in
 }
 
-TEST(Gate, LetsNamedSitesUseTheApi) {
-  http::GateOptions options;
+TEST(Admission, LetsNamedSitesUseTheApi) {
+  http::AdmissionOptions options;
   options.names.origins = {"https://tools.example:8443"};
   testing::TestServer server({}, {}, options);
   const std::string origin = "Origin: https://tools.example:8443\r\n";
@@ -69,8 +69,8 @@ TEST(Gate, LetsNamedSitesUseTheApi) {
   EXPECT_EQ(ask(server.port(), "POST", "localhost", "Origin: https://tools.example\r\n").status, 403);
 }
 
-TEST(Gate, TakesOtherNamesWhileItWorks) {
-  http::GateOptions options;
+TEST(Admission, TakesOtherNamesWhileItWorks) {
+  http::AdmissionOptions options;
   options.names = {{"old.example"}, {"https://old.example"}};
   testing::TestServer server({}, {}, options);
   server.http_server().allow({{"new.example"}, {"https://new.example"}});
@@ -118,8 +118,8 @@ TEST(RateLimiter, AtItsBoundKeepsTheBucketsOfThoseItHoldsBack) {
   EXPECT_FALSE(limiter.take("greedy", start).allowed);
 }
 
-TEST(Gate, BoundsHowOftenATokenAsks) {
-  http::GateOptions options;
+TEST(Admission, BoundsHowOftenATokenAsks) {
+  http::AdmissionOptions options;
   options.rates = {0.001, 3};  // none is earned anew while the test takes its time
   testing::TestServer server({}, {}, options);
   const std::string reader = server.token(Scope::read);
@@ -144,8 +144,8 @@ TEST(Gate, BoundsHowOftenATokenAsks) {
 }
 
 /// Nor does a refusal cost a reporter its connection.
-TEST(Gate, LetsEachRankOfARunReport) {
-  http::GateOptions options;
+TEST(Admission, LetsEachRankOfARunReport) {
+  http::AdmissionOptions options;
   options.rates = {0.001, 2};
   testing::TestServer server({}, {}, options);
   Client client(server.port(), server.token(Scope::ingest));
@@ -181,8 +181,8 @@ TEST(RunRanks, AreCountedByTokenUpToABound) {
   EXPECT_EQ(ranks.of("t_4"), 0);
 }
 
-TEST(Gate, GivesARankItsShareOfAHighRateAndNoMore) {
-  http::GateOptions options;
+TEST(Admission, GivesARankItsShareOfAHighRateAndNoMore) {
+  http::AdmissionOptions options;
   options.rates = {1000, 2000};
   testing::TestServer server({}, {}, options);
   const std::string reporter = server.token(Scope::ingest);
@@ -195,8 +195,8 @@ TEST(Gate, GivesARankItsShareOfAHighRateAndNoMore) {
       << answer.headers.at("ratelimit-policy");
 }
 
-TEST(Gate, ARankCountsAsOneWhateverItsNumber) {
-  http::GateOptions options;
+TEST(Admission, ARankCountsAsOneWhateverItsNumber) {
+  http::AdmissionOptions options;
   options.rates = {0.001, 2};
   testing::TestServer server({}, {}, options);
   Client client(server.port(), server.token(Scope::ingest));
@@ -212,9 +212,9 @@ TEST(Gate, ARankCountsAsOneWhateverItsNumber) {
   EXPECT_EQ(report(), 429);
 }
 
-TEST(Gate, TakesTheClientsAddressFromTheProxyAlone) {
+TEST(Admission, TakesTheClientsAddressFromTheProxyAlone) {
   for (const bool behind_proxy : {false, true}) {
-    http::GateOptions options;
+    http::AdmissionOptions options;
     options.behind_proxy = behind_proxy;
     testing::TestServer server({}, {}, options);
     Client(server.port()).request("DELETE", "/api/v1/tokens/x", "", "X-Forwarded-For: 6.6.6.6, 10.1.2.3\r\n");
@@ -223,12 +223,17 @@ TEST(Gate, TakesTheClientsAddressFromTheProxyAlone) {
   }
 }
 
-TEST(Gate, WithoutAnAuthenticatorAsksNobody) {
-  http::Gate gate({});
+TEST(Admission, WithoutAnAuthenticatorAsksNobody) {
+  http::Router router;
+  router.add("GET", "/admin", Scope::admin, {});
+  const http::Admission admission({}, std::move(router), http::StaticFiles({}, {}));
   http::Request request;
+  request.method = "GET";
+  request.segments = {"admin"};
   request.headers["host"] = "localhost";
-  EXPECT_FALSE(gate.check_origin(request));
-  EXPECT_FALSE(gate.check_caller(request, Scope::admin));
+  const auto decision = admission.decide(request);
+  EXPECT_FALSE(decision.refusal);
+  EXPECT_NE(decision.route, nullptr);
   EXPECT_EQ(request.actor, "anonymous");
 }
 

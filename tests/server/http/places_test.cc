@@ -55,10 +55,10 @@ class PlacesTest : public ::testing::Test {
     http::Server::Options options;
     options.limits.connections = 32;
     server = std::make_unique<http::Server>(options);
-    http::GateOptions gate;
-    gate.authenticator = &tokens_;
+    http::AdmissionOptions admission;
+    admission.authenticator = &tokens_;
     server->start([&](http::Dispatcher::Executor executor) {
-      return http::Dispatcher(router, http::StaticFiles({}, {}), gate, std::move(executor));
+      return http::Dispatcher(router, http::StaticFiles({}, {}), admission, std::move(executor));
     });
   }
 

@@ -23,7 +23,7 @@ namespace {
 
 using testing::Certificate;
 
-class Pieces : public http::Producer {
+class Pieces : public http::BodyStream {
  public:
   std::string next() override { return count_++ < 100 ? std::string(5000, 'p') : std::string(); }
 

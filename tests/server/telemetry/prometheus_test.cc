@@ -116,7 +116,7 @@ TEST_F(PrometheusTest, CountsRefusals) {
   EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/runs",method="GET",code="421"})"), "1");
   EXPECT_EQ(value_of(text, requests + R"({route="none",method="GET",code="404"})"), "1");
 
-  http::GateOptions options;
+  http::AdmissionOptions options;
   options.rates = {0.01, 2};
   testing::TestServer strict({}, {}, options);
   Client eager(strict.port(), strict.token(http::Scope::read));
@@ -133,7 +133,7 @@ TEST_F(PrometheusTest, RequiresATokenWithScopeRead) {
 
 /// With open_metrics, a local scraper needs no token, but one behind a proxy does.
 TEST_F(PrometheusTest, MayBeOpenToLocalClients) {
-  http::GateOptions options;
+  http::AdmissionOptions options;
   options.open_metrics = true;
   testing::TestServer open({}, {}, options);
   Client nobody(open.port(), "");
@@ -157,12 +157,18 @@ TEST_F(PrometheusTest, MayBeOpenToLocalClients) {
   EXPECT_EQ(Client(proxied.port(), "").get("/metrics").status, 401);
   EXPECT_EQ(Client(proxied.port()).get("/metrics").status, 200);
 
-  http::Gate gate(http::GateOptions{.authenticator = &server.service().tokens, .open_metrics = true});
+  http::Router router;
+  router.add({.method = "GET", .path = "/metrics", .scope = http::Scope::read, .loopback_without_token = true});
+  const http::Admission admission({.authenticator = &server.service().tokens, .open_metrics = true}, std::move(router),
+                                  http::StaticFiles({}, {}));
   http::Request request;
+  request.method = "GET";
+  request.segments = {"metrics"};
+  request.headers["host"] = "localhost";
   request.address = "10.1.2.3";
-  EXPECT_EQ(gate.check_caller(request, http::Scope::read, true)->status, 401);
+  EXPECT_EQ(admission.decide(request).refusal->status, 401);
   request.address = "::ffff:127.0.0.1";
-  EXPECT_FALSE(gate.check_caller(request, http::Scope::read, true));
+  EXPECT_FALSE(admission.decide(request).refusal);
 }
 
 TEST_F(PrometheusTest, CountsIngestedNumbers) {
