@@ -89,8 +89,8 @@ Request read_request(const json::object& object, const TranslateOptions& usual) 
       beam.n_best = static_cast<int>(integer_in(value, "nbest", 1, 100));
     } else if (name == "length_penalty") {
       beam.length_penalty = number_in(value, "length_penalty", 0, 10);
-    } else if (name == "most_pieces") {
-      request.max_pieces = integer_in(value, "most_pieces", 1, default_max_pieces);
+    } else if (name == "max_subwords" || name == "most_pieces") {  // the older name
+      request.max_pieces = integer_in(value, "max_subwords", 1, default_max_pieces);
     } else {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
     }

@@ -55,7 +55,7 @@ communication: {{deadline_s: 120}}
 PROFILES = """
 bench:
   server: "http://127.0.0.1:{port}"
-  most_running: 2
+  max_running: 2
   command: [sh, -c, '{step_back}', sh, mpirun, -np, "{{ranks}}", --bind-to, none, --oversubscribe]
   environment: [OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1]
 fake:

@@ -154,8 +154,8 @@ http::Response list_profiles(Service& service, const http::Request& request) {
     page.add({{"name", name},
               {"launcher", profile.launcher},
               {"hosts", json::array(profile.hosts.begin(), profile.hosts.end())},
-              {"most_ranks", profile.max_ranks},
-              {"most_running", profile.max_running}});
+              {"max_ranks", profile.max_ranks},
+              {"max_running", profile.max_running}});
   }
   return page.response();
 }

@@ -11,7 +11,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t max_lines = 32;
-constexpr std::int64_t max_pieces = 512;  // subwords per line
+constexpr std::int64_t max_subwords = 512;  // per line
 constexpr std::int64_t max_beam = 12;
 constexpr std::size_t max_line_bytes = 16 << 10;
 
@@ -38,7 +38,7 @@ json::array read_lines(Body& body) {
 /// Builds the request line for the translator. Omitted options have the defaults of `nmt translate`.
 json::object read_request(const http::Request& request) {
   Body body(request);
-  json::object line = {{"text", read_lines(body)}, {"most_pieces", max_pieces}};
+  json::object line = {{"text", read_lines(body)}, {"max_subwords", max_subwords}};
   const auto beam = body.integer("beam", 1, max_beam);
   const auto nbest = body.integer("nbest", 1, beam.value_or(max_beam));
   const auto length_penalty = body.number("length_penalty", 0, 10);

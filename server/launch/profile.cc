@@ -55,8 +55,10 @@ void Profile::bind(OptionBinder& b) {
       "data_roots", data_roots,
       "data.folder must lie below one of these, training.start_from below these or the run folders; empty: anywhere");
   b.flag("data_is_here", data_is_here, "the server can access data.folder and checks it before a start");
-  b.integer("most_ranks", max_ranks, 1, 100000, "maximum number of ranks per run");
-  b.integer("most_running", max_running, 1, 10000, "maximum number of concurrent runs; others are queued");
+  b.integer("max_ranks", max_ranks, 1, 100000, "maximum number of ranks per run");
+  b.integer("max_running", max_running, 1, 10000, "maximum number of concurrent runs; others are queued");
+  b.integer("most_ranks", max_ranks, 1, 100000, "older name of max_ranks");
+  b.integer("most_running", max_running, 1, 10000, "older name of max_running");
   b.number("launch_timeout_s", launch_timeout_s, 1, 86400, "time limit until every rank has reported");
   b.number("heartbeat_timeout_s", heartbeat_timeout_s, 2, 86400, "silence of a rank after which the attempt is ended");
   b.number("stall_timeout_s", stall_timeout_s, 0, 1e7,
@@ -73,7 +75,7 @@ void Profile::check() const {
   std::int64_t slots = 0;
   for (const std::string& host : hosts) slots += parse_host(host).slots;
   if (!hosts.empty() && slots < max_ranks) {
-    throw UsageFailure(fmt::format("{}.most_ranks: {}, but its hosts have {} slots", name, max_ranks, slots));
+    throw UsageFailure(fmt::format("{}.max_ranks: {}, but its hosts have {} slots", name, max_ranks, slots));
   }
   if (launcher == "slurm" && !hosts.empty()) {
     throw UsageFailure(fmt::format("{}.hosts: Slurm chooses hosts; use submit: [\"--nodelist=…\"]", name));

@@ -21,7 +21,7 @@ OVER = ("succeeded", "failed", "stopped", "lost")
 class ControlServer(Server):
     """A `server` that restarts failed runs at once."""
 
-    profile = "heartbeat_timeout_s: 120\n  cool_down_s: 0\n  most_running: 4"
+    profile = "heartbeat_timeout_s: 120\n  cool_down_s: 0\n  max_running: 4"
     options: list[str] = []
 
     def start(self) -> None:

@@ -29,7 +29,7 @@ class HostServer(ControlServer):
 two-hosts:
   launcher: mpirun
   hosts: ["hostA:2", "hostB:2"]
-  most_ranks: 4
+  max_ranks: 4
   server: "http://hostA:8080"
   environment: ["OMPI_MCA_plm_rsh_agent={agent}", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24",
                 "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"]

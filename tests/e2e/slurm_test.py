@@ -121,7 +121,7 @@ class Slurm:
 class SlurmServer(ControlServer):
     """The profile's cool-down is the default, so that a restart after a fault meets it."""
 
-    profile = "most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 120"
+    profile = "max_running: 1\nbatch:\n  launcher: slurm\n  max_running: 4\n  heartbeat_timeout_s: 120"
 
 
 class SlurmCase(ControlTest):
@@ -222,7 +222,7 @@ class SrunTest(SlurmCase):
 
 class TwoNodeServer(ControlServer):
     profile = (
-        "most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 120\n  cool_down_s: 0\n"
+        "max_running: 1\nbatch:\n  launcher: slurm\n  max_running: 4\n  heartbeat_timeout_s: 120\n  cool_down_s: 0\n"
         "both:\n  launcher: slurm\n  submit: [--nodes=2, --ntasks-per-node=1]\n  heartbeat_timeout_s: 120\n  cool_down_s: 0"
     )
 

@@ -113,7 +113,7 @@ class TranslateTest(SystemTest):
             error = ask(line)["error"]
             self.assertEqual(error["code"], "bad_request", line)
             self.assertIn(words, error["detail"])
-        long = ask(json.dumps({"id": 9, "text": ["short", "cat " * 300], "most_pieces": 100}))
+        long = ask(json.dumps({"id": 9, "text": ["short", "cat " * 300], "max_subwords": 100}))
         self.assertEqual((long["id"], long["error"]["code"]), (9, "too_long"))
         self.assertIn("text[1]: ", long["error"]["detail"])
         self.same_words(ask(json.dumps({"id": 10, "text": LINES}))["items"])

@@ -230,7 +230,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
   testing::TemporaryFolder folder;
   const auto options = folder.path() / "options.yaml", profiles = folder.path() / "profiles.yaml";
   write_file_atomically(options, "allow-host: [one.example]\nlog-level: info\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "small: {most_ranks: 2}\n");
+  write_file_atomically(profiles, "small: {max_ranks: 2}\n");
   Process server(arguments_for(folder.path() / "data", {"--options", options.string()}));
   const auto status_for = [&](const std::string& host) {
     Client client(server.port(), "");
@@ -248,7 +248,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
 
   write_file_atomically(
       options, "allow-host: [two.example]\nlog-level: debug\nrequest-rate: 77\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "large: {most_ranks: 200}\n");
+  write_file_atomically(profiles, "large: {max_ranks: 200}\n");
   server.send(SIGHUP);
   EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: large; removed: small")) << server.log();
   EXPECT_TRUE(server.logged("reload: options " + options.string() + ": log level debug; hosts 127.0.0.1, two.example"));
@@ -266,7 +266,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
   EXPECT_EQ(status_for("three.example"), 421);
   EXPECT_EQ(status_for("two.example"), 200);
   write_file_atomically(options, "allow-host: [four.example]\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "medium: {most_ranks: none}\n");
+  write_file_atomically(profiles, "medium: {max_ranks: none}\n");
   server.send(SIGHUP);
   EXPECT_TRUE(server.logged("error: reload: " + profiles.string() + ":1:")) << server.log();
   EXPECT_EQ(status_for("four.example"), 200);
@@ -355,10 +355,10 @@ TEST(ServerProgram, ChecksAStartWithoutStarting) {
     more.emplace_back("--check");
     return WEXITSTATUS(Process(arguments_for(data, std::move(more))).end(0));
   };
-  write_file_atomically(profiles, "small: {most_ranks: 2}\n");
+  write_file_atomically(profiles, "small: {max_ranks: 2}\n");
   EXPECT_EQ(checked({"--profiles", profiles.string()}), 0);
   EXPECT_FALSE(std::filesystem::exists(data));
-  write_file_atomically(profiles, "small: {most_ranks: none}\n");
+  write_file_atomically(profiles, "small: {max_ranks: none}\n");
   EXPECT_EQ(checked({"--profiles", profiles.string()}), 1);
   EXPECT_EQ(checked({"--checkpoint-root", (folder.path() / "absent").string()}), 1);
   EXPECT_EQ(checked({"--nonsense"}), 2);

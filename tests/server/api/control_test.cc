@@ -56,7 +56,7 @@ class ControlTest : public ::testing::Test {
 TEST_F(ControlTest, ReloadsProfilesWhileRunning) {
   launch::ControlPlane& control = server.control();
   const auto held = control.find_profile("mpirun-local");
-  control.use_profiles(launch::read_profiles("big: {most_ranks: 8}\nmpirun-local: {most_ranks: 3}\n", "f"));
+  control.use_profiles(launch::read_profiles("big: {max_ranks: 8}\nmpirun-local: {max_ranks: 3}\n", "f"));
   EXPECT_EQ(get("/api/v1/profiles").at("items").as_array().size(), 2U);
   EXPECT_EQ(control.find_profile("mpirun-local")->max_ranks, 3);
   EXPECT_EQ(control.find_profile("big")->worker, (server.folder() / "worker").string()) << "defaults are filled in";

@@ -146,10 +146,10 @@ TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
 
 TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
   const auto profiles = read_profiles(
-      "cluster:\n  hosts: [a:2, b:2]\n  most_ranks: 4\n  environment: [X=1]\nmpirun-local:\n  most_running: 3\n", "f");
+      "cluster:\n  hosts: [a:2, b:2]\n  max_ranks: 4\n  environment: [X=1]\nmpirun-local:\n  most_running: 3\n", "f");
   EXPECT_EQ(profiles.size(), 2U);
   EXPECT_EQ(profiles.at("cluster").hosts.size(), 2U);
-  EXPECT_EQ(profiles.at("mpirun-local").max_running, 3);
+  EXPECT_EQ(profiles.at("mpirun-local").max_running, 3) << "by its older name";
   EXPECT_EQ(read_profiles("", "f").size(), 1U);
   const auto complaint = [](const std::string& yaml) -> std::string {
     try {
@@ -161,10 +161,10 @@ TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
   };
   EXPECT_EQ(complaint("c:\n  launcher: ssh\n").substr(0, 9), "f:2:13: c");
   EXPECT_EQ(complaint("c:\n  mostranks: 1\n").substr(0, 6), "f:2:3:");
-  EXPECT_EQ(complaint("external:\n  most_ranks: 1\n").substr(0, 6), "f:1:1:");
+  EXPECT_EQ(complaint("external:\n  max_ranks: 1\n").substr(0, 6), "f:1:1:");
   EXPECT_NE(complaint("- a\n"), "");
   EXPECT_NE(complaint("a: [b\n"), "");
-  EXPECT_EQ(complaint("c:\n  hosts: [a:2]\n  most_ranks: 3\n"), "c.most_ranks: 3, but its hosts have 2 slots");
+  EXPECT_EQ(complaint("c:\n  hosts: [a:2]\n  max_ranks: 3\n"), "c.max_ranks: 3, but its hosts have 2 slots");
   EXPECT_NE(complaint("c:\n  hosts: [\"a:0\"]\n"), "");
   EXPECT_NE(complaint("c:\n  hosts: [\"-x\"]\n"), "");
   EXPECT_NE(complaint("c:\n  environment: [novalue]\n"), "");

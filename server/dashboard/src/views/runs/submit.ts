@@ -143,7 +143,7 @@ export class SubmitPage implements Page {
 
   private chooseProfile(): void {
     const chosen = this.profiles.find(({ name }) => name === this.fields.profile.value);
-    if (chosen) this.fields.worldSize.max = String(chosen.most_ranks);
+    if (chosen) this.fields.worldSize.max = String(chosen.max_ranks);
   }
 
   private body(): Record<string, unknown> {
