@@ -50,18 +50,18 @@ json::object read_request(const http::Request& request) {
 }
 
 http::Problem problem_of(const translate::Outcome& outcome) {
-  using translate::Verdict;
-  switch (outcome.verdict) {
-    case Verdict::refused:
+  using Status = translate::Outcome::Status;
+  switch (outcome.status) {
+    case Status::refused:
       return outcome.code == "too_long" ? http::Problem(422, "too_long", outcome.detail)
                                         : http::Problem(400, "bad_body", outcome.detail);
-    case Verdict::unavailable:
+    case Status::unavailable:
       return {503, "no_translator", outcome.detail};
-    case Verdict::busy:
+    case Status::busy:
       return {503, "busy", outcome.detail};
-    case Verdict::late:
+    case Status::late:
       return {503, "translator_late", outcome.detail};
-    case Verdict::damaged:
+    case Status::damaged:
       return {409, "damaged", outcome.detail};
     default:
       return {500, "translator_failed", outcome.detail};
@@ -69,7 +69,8 @@ http::Problem problem_of(const translate::Outcome& outcome) {
 }
 
 http::Response response_of(const http::Request& request, const std::string& checkpoint, translate::Outcome outcome) {
-  if (outcome.verdict != translate::Verdict::done) return http::problem_response(problem_of(outcome), request.id);
+  if (outcome.status != translate::Outcome::Status::done)
+    return http::problem_response(problem_of(outcome), request.id);
   json::object answer = {{"checkpoint", checkpoint}};
   for (auto& [name, value] : outcome.answer) answer.insert_or_assign(name, std::move(value));
   return json_response(answer);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,70 +10,29 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "base/priority.h"
+#include "base/spawn.h"
 
 namespace babelring::launch {
 namespace {
 
-/// File actions and attributes for posix_spawn.
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawnattr_init(&attributes_);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_,
-                             static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID));
-  }
-  ~SpawnPlan() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  void write_to(int descriptor, int target) { posix_spawn_file_actions_adddup2(&actions_, descriptor, target); }
-  void append_to(const std::string& file) {
-    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0640);
-    posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-  }
-
-  pid_t start(const ProcessOrder& order) {
-    if (order.input < 0) posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (order.input >= 0) posix_spawn_file_actions_adddup2(&actions_, order.input, STDIN_FILENO);
-    posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
-    const std::string folder = order.folder.string();
-    if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());
-    std::vector<std::string> arguments = order.arguments, environment = order.environment;
-    std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
-    pid_t pid = -1;
-    const int error = posix_spawnp(&pid, argv[0], &actions_, &attributes_, argv.data(), envp.data());
-    if (error != 0) fail("cannot start {}: {}", order.arguments.front(), std::strerror(error));
-    if (order.nice > 0) lower_priority(pid, order.nice);
-    return pid;
-  }
-
- private:
-  static std::vector<char*> pointers(std::vector<std::string>& texts) {
-    std::vector<char*> out;
-    out.reserve(texts.size() + 1);
-    for (std::string& text : texts) out.push_back(text.data());
-    out.push_back(nullptr);
-    return out;
-  }
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
+pid_t start(const ProcessOrder& order, int output, int errors) {
+  SpawnOptions options{.arguments = order.arguments,
+                       .environment = order.environment,
+                       .folder = order.folder,
+                       .input = order.input,
+                       .output = output,
+                       .errors = errors,
+                       .nice = order.nice};
+  if (!order.output.empty()) options.output_file = order.output.string();
+  const auto pid = spawn(options);
+  if (!pid) fail("cannot start {}: {}", order.arguments.front(), pid.error());
+  return *pid;
+}
 
 class Pipe {
  public:
@@ -133,9 +91,7 @@ std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const Progr
 }  // namespace
 
 pid_t start_process(const ProcessOrder& order) {
-  SpawnPlan plan;
-  plan.append_to(order.output.empty() ? "/dev/null" : order.output.string());
-  return plan.start(order);
+  return start(order, -1, -1);
 }
 
 std::optional<Ended> poll_child(pid_t pid) {
@@ -148,10 +104,7 @@ std::optional<Ended> poll_child(pid_t pid) {
 
 ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits) {
   Pipe out, err;
-  SpawnPlan plan;
-  plan.write_to(out.writing(), STDOUT_FILENO);
-  plan.write_to(err.writing(), STDERR_FILENO);
-  const pid_t pid = plan.start(order);
+  const pid_t pid = start(order, out.writing(), err.writing());
   if (limits.memory_bytes > 0) {
     const rlimit limit{limits.memory_bytes, limits.memory_bytes};
     prlimit(pid, RLIMIT_AS, &limit, nullptr);
@@ -179,12 +132,8 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
 }
 
 std::vector<std::string> plain_environment() {
-  std::vector<std::string> environment;
-  for (const char* name :
-       {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "BABELRING_CA_FILE"}) {
-    if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
-  }
-  return environment;
+  return inherited_environment(
+      {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "BABELRING_CA_FILE"});
 }
 
 std::string shell_quoted(const std::string& text) {

@@ -38,7 +38,7 @@ Pool::~Pool() {
     }
     changed_.notify_all();
   }
-  for (Job& job : waiting) job.done({.verdict = Verdict::busy, .detail = "the server is shutting down"});
+  for (Job& job : waiting) job.done({.status = Outcome::Status::busy, .detail = "the server is shutting down"});
   for (const auto& slot : slots_) slot->thread.join();
 }
 
@@ -63,7 +63,7 @@ std::list<Pool::Job> Pool::take_abandoned() {
 void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
                      Client client) {
   if (options_.program.empty()) {
-    done({.verdict = Verdict::unavailable,
+    done({.status = Outcome::Status::unavailable,
           .detail = "no `nmt` program found in the server program's folder; set --nmt"});
     return;
   }
@@ -78,8 +78,8 @@ void Pool::translate(std::string checkpoint, std::filesystem::path folder, json:
     changed_.notify_all();
     return std::string();
   }();
-  for (Job& job : left) job.done({.verdict = Verdict::busy, .detail = abandoned_detail});
-  if (!refusal.empty()) done({.verdict = Verdict::busy, .detail = refusal});
+  for (Job& job : left) job.done({.status = Outcome::Status::busy, .detail = abandoned_detail});
+  if (!refusal.empty()) done({.status = Outcome::Status::busy, .detail = refusal});
 }
 
 Pool::Load Pool::load() const {
@@ -131,11 +131,11 @@ void Pool::serve(Slot& slot) {
   while (!ending_) {
     std::optional<Job> job = take_job(slot);
     if (!job) {
-      const bool idle_for_long = slot.helper && SteadyClock::now() - slot.last_used >= options_.idle;
+      const bool idle_for_long = slot.process && SteadyClock::now() - slot.last_used >= options_.idle;
       if (idle_for_long) {
-        drop_helper(slot);
+        drop_process(slot);
         slot.checkpoint.clear();
-      } else if (slot.helper) {
+      } else if (slot.process) {
         changed_.wait_until(lock, slot.last_used + options_.idle);
       } else {
         changed_.wait(lock);
@@ -144,11 +144,11 @@ void Pool::serve(Slot& slot) {
     }
     if (job->client.left()) {
       lock.unlock();
-      job->done({.verdict = Verdict::busy, .detail = abandoned_detail});
+      job->done({.status = Outcome::Status::busy, .detail = abandoned_detail});
       lock.lock();
       continue;
     }
-    if (slot.checkpoint != job->checkpoint) drop_helper(slot);
+    if (slot.checkpoint != job->checkpoint) drop_process(slot);
     slot.checkpoint = job->checkpoint;
     slot.busy = true;
     lock.unlock();
@@ -156,124 +156,127 @@ void Pool::serve(Slot& slot) {
     try {
       outcome = answer(slot, *job);
     } catch (const std::exception& failure) {
-      outcome = {.verdict = Verdict::unavailable, .detail = failure.what()};  // the process could not be started
+      outcome = {.status = Outcome::Status::unavailable, .detail = failure.what()};  // the process could not be started
     }
-    const bool ours = outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused && !job->client.left();
+    const bool ours =
+        outcome.status != Outcome::Status::done && outcome.status != Outcome::Status::refused && !job->client.left();
     if (ours) {
       spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
     }
     lock.lock();
     slot.last_used = SteadyClock::now();  // before the response, so that later requests have later times
     slot.busy = false;
-    if (!slot.helper) slot.checkpoint.clear();
+    if (!slot.process) slot.checkpoint.clear();
     changed_.notify_all();
     lock.unlock();
     job->done(std::move(outcome));
     lock.lock();
   }
-  drop_helper(slot);
+  drop_process(slot);
 }
 
 /// Requires mutex_.
-void Pool::drop_helper(Slot& slot) {
+void Pool::drop_process(Slot& slot) {
   slot.pid = 0;
-  slot.helper.reset();
+  slot.process.reset();
 }
 
 Outcome Pool::answer(Slot& slot, const Job& job) {
   if (SteadyClock::now() >= job.deadline) {
-    return {.verdict = Verdict::busy, .detail = "the request exceeded its deadline in the queue"};
+    return {.status = Outcome::Status::busy, .detail = "the request exceeded its deadline in the queue"};
   }
   {
     const std::lock_guard lock(mutex_);
-    if (slot.helper && !slot.helper->running()) drop_helper(slot);
+    if (slot.process && !slot.process->running()) drop_process(slot);
   }
-  if (!slot.helper) {
-    if (Outcome loading = load(slot, job); loading.verdict != Verdict::done) return loading;
+  if (!slot.process) {
+    if (Outcome loading = load(slot, job); loading.status != Outcome::Status::done) return loading;
   }
   json::object request = job.request;
   request["id"] = ++slot.last_id;
-  if (const auto trouble = slot.helper->send(to_text(request), job.deadline); trouble != Helper::Trouble::none) {
-    return failed(slot, trouble, "taking the request");
+  if (const auto status = slot.process->send(to_text(request), job.deadline);
+      status != TranslatorProcess::LineStatus::ok) {
+    return failed(slot, status, "taking the request");
   }
-  const Helper::Line line = receive(slot, job);
-  if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "translating");
+  const TranslatorProcess::Line line = receive(slot, job);
+  if (line.result != TranslatorProcess::LineStatus::ok) return failed(slot, line.result, "translating");
   auto answer = parse_json(line.text);
   const json::value* id = answer.ok() && answer->is_object() ? answer->get_object().if_contains("id") : nullptr;
   if (id == nullptr || *id != request["id"]) return confused(slot);
   json::object object = std::move(answer->get_object());
   object.erase("id");
   const json::value* error = object.if_contains("error");
-  if (error == nullptr || !error->is_object()) return {.verdict = Verdict::done, .answer = std::move(object)};
-  return {.verdict = Verdict::refused,
+  if (error == nullptr || !error->is_object()) return {.status = Outcome::Status::done, .answer = std::move(object)};
+  return {.status = Outcome::Status::refused,
           .code = get_text(error->get_object(), "code"),
           .detail = get_text(error->get_object(), "detail")};
 }
 
 Outcome Pool::load(Slot& slot, const Job& job) {
-  auto helper = std::make_unique<Helper>(
+  auto process = std::make_unique<TranslatorProcess>(
       options_.program,
       std::vector<std::string>{"translate", "--serve", "--end-with-parent", "--memory-mb",
                                std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads),
                                "--checkpoint", job.folder.string()});
   {
     const std::lock_guard lock(mutex_);
-    slot.helper = std::move(helper);
-    slot.pid = slot.helper->pid();
+    slot.process = std::move(process);
+    slot.pid = slot.process->pid();
     if (ending_) kill(slot.pid, SIGKILL);  // started after the destructor killed the others
   }
-  const Helper::Line line = receive(slot, job);
-  if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "loading the checkpoint");
+  const TranslatorProcess::Line line = receive(slot, job);
+  if (line.result != TranslatorProcess::LineStatus::ok) return failed(slot, line.result, "loading the checkpoint");
   spdlog::info("process {} translates with {}", slot.pid, job.checkpoint);
   return {};
 }
 
-Helper::Line Pool::receive(Slot& slot, const Job& job) {
+TranslatorProcess::Line Pool::receive(Slot& slot, const Job& job) {
   for (;;) {
-    Helper::Line line = slot.helper->receive(std::min(job.deadline, SteadyClock::now() + abandoned_poll));
-    if (line.trouble != Helper::Trouble::late || SteadyClock::now() >= job.deadline) return line;
+    TranslatorProcess::Line line = slot.process->receive(std::min(job.deadline, SteadyClock::now() + abandoned_poll));
+    if (line.result != TranslatorProcess::LineStatus::late || SteadyClock::now() >= job.deadline) return line;
     if (!job.client.left()) continue;
     const std::lock_guard lock(mutex_);
-    if (!queue_.empty()) return {Helper::Trouble::abandoned, {}};
+    if (!queue_.empty()) return {TranslatorProcess::LineStatus::abandoned, {}};
   }
 }
 
 Outcome Pool::confused(Slot& slot) {
   const std::lock_guard lock(mutex_);
-  drop_helper(slot);
-  return {.verdict = Verdict::crashed, .detail = "the translator sent an unexpected response and was killed"};
+  drop_process(slot);
+  return {.status = Outcome::Status::crashed, .detail = "the translator sent an unexpected response and was killed"};
 }
 
-Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doing) {
+Outcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing) {
   const bool loading = doing.starts_with("loading");
   {
     const std::lock_guard lock(mutex_);
     slot.pid = 0;  // the process may be reaped from here on, so no other thread may signal it
   }
-  if (trouble == Helper::Trouble::ended) {
+  if (status == TranslatorProcess::LineStatus::ended) {
     // It has closed its output and is about to exit. Wait for its own exit code before killing it.
     const auto patience = SteadyClock::now() + std::chrono::seconds(5);
-    while (slot.helper->running() && SteadyClock::now() < patience) {
+    while (slot.process->running() && SteadyClock::now() < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
-  const int code = slot.helper->end();
-  const std::string words = slot.helper->last_words();
+  const int code = slot.process->end();
+  const std::string words = slot.process->last_error_line();
   {
     const std::lock_guard lock(mutex_);
-    drop_helper(slot);
-    if (ending_) return {.verdict = Verdict::busy, .detail = "the server is shutting down"};
+    drop_process(slot);
+    if (ending_) return {.status = Outcome::Status::busy, .detail = "the server is shutting down"};
   }
-  if (trouble == Helper::Trouble::abandoned) return {.verdict = Verdict::busy, .detail = abandoned_detail};
-  if (trouble == Helper::Trouble::late) {
-    return {.verdict = Verdict::late,
+  if (status == TranslatorProcess::LineStatus::abandoned)
+    return {.status = Outcome::Status::busy, .detail = abandoned_detail};
+  if (status == TranslatorProcess::LineStatus::late) {
+    return {.status = Outcome::Status::late,
             .detail = fmt::format("the translator was still {} after {} s and was killed", doing,
                                   options_.deadline.count() / 1000.0)};
   }
-  if (loading && code == exit_failure) return {.verdict = Verdict::damaged, .detail = words};
+  if (loading && code == exit_failure) return {.status = Outcome::Status::damaged, .detail = words};
   const std::string how = code > 128 ? fmt::format("signal {}", code - 128) : fmt::format("exit code {}", code);
   return {
-      .verdict = Verdict::crashed,
+      .status = Outcome::Status::crashed,
       .detail = fmt::format("the translator ended ({}) while {}{}{}", how, doing, words.empty() ? "" : ": ", words)};
 }
 

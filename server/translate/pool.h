@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "server/translate/helper.h"
+#include "server/translate/translator_process.h"
 
 namespace babelring::translate {
 
@@ -30,19 +30,17 @@ struct PoolOptions {
   int threads = 2;                            // per process; 0: all processors
 };
 
-/// Result status of a request.
-enum class Verdict {
-  done,
-  refused,      // invalid request; code and detail come from the translator
-  unavailable,  // no translation program
-  busy,         // the queue is full, or the request waited too long
-  late,         // the translator exceeded the deadline and was killed
-  damaged,      // the checkpoint cannot be loaded
-  crashed,      // the translator ended without a response
-};
-
 struct Outcome {
-  Verdict verdict = Verdict::done;
+  enum class Status {
+    done,
+    refused,      // invalid request; code and detail come from the translator
+    unavailable,  // no translation program
+    busy,         // the queue is full, or the request waited too long
+    late,         // the translator exceeded the deadline and was killed
+    damaged,      // the checkpoint cannot be loaded
+    crashed,      // the translator ended without a response
+  };
+  Status status = Status::done;
   json::object answer = {};  // if done; see docs/formats.md
   std::string code = {};     // if refused: bad_request, too_long
   std::string detail = {};   // one line, unless done
@@ -99,7 +97,7 @@ class Pool {
   /// A slot for one process, and the thread that communicates with it.
   struct Slot {
     std::string checkpoint;  // loaded, being loaded, or empty
-    std::unique_ptr<Helper> helper;
+    std::unique_ptr<TranslatorProcess> process;
     pid_t pid = 0;
     bool busy = false;
     SteadyClock::time_point last_used;
@@ -117,11 +115,11 @@ class Pool {
   /// Processes one request. The slot's helper is dropped unless the request succeeds.
   Outcome answer(Slot& slot, const Job& job);
   Outcome load(Slot& slot, const Job& job);
-  /// The helper's next line. Trouble::abandoned: the client has disconnected and another request waits.
-  Helper::Line receive(Slot& slot, const Job& job);
+  /// The process's next line. LineStatus::abandoned: the client has disconnected and another request waits.
+  TranslatorProcess::Line receive(Slot& slot, const Job& job);
   Outcome confused(Slot& slot);
-  Outcome failed(Slot& slot, Helper::Trouble trouble, const std::string& doing);
-  void drop_helper(Slot& slot);
+  Outcome failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing);
+  void drop_process(Slot& slot);
 
   const PoolOptions options_;
   mutable std::mutex mutex_;  // guards the members below, except helpers: only the slot's thread uses them

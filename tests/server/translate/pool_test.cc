@@ -38,7 +38,7 @@ std::future<Outcome> ask(Pool& pool, const std::string& checkpoint, const std::s
 }
 
 std::string hyp(const Outcome& outcome) {
-  if (outcome.verdict != Verdict::done) return outcome.detail;
+  if (outcome.status != Outcome::Status::done) return outcome.detail;
   return std::string(outcome.answer.at("items").at(0).at("hyp").as_string());
 }
 
@@ -105,9 +105,9 @@ TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
   send("a", "hang");
   ASSERT_TRUE(soon([&] { return pool.load().running == 1; }));
   for (const char* owner : {"a", "a", "a", "b", "b"}) send(owner, "hang");
-  EXPECT_EQ(answers[3].get().verdict, Verdict::busy) << "two of one client wait";
+  EXPECT_EQ(answers[3].get().status, Outcome::Status::busy) << "two of one client wait";
   EXPECT_EQ(pool.load().waiting, 4U);
-  EXPECT_EQ(ask(pool, "one", "abc").get().verdict, Verdict::busy) << "four wait";
+  EXPECT_EQ(ask(pool, "one", "abc").get().status, Outcome::Status::busy) << "four wait";
   left = true;
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba") << "by a fresh process: the first hung for a client that left";
   for (auto& answer : answers) {
@@ -147,7 +147,7 @@ TEST(TranslatorPool, KilledInTheMiddleItFailsThatRequestAlone) {
   Pool pool(options());
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
   const Outcome killed = ask(pool, "one", "die").get();
-  EXPECT_EQ(killed.verdict, Verdict::crashed);
+  EXPECT_EQ(killed.status, Outcome::Status::crashed);
   EXPECT_EQ(killed.detail, "the translator ended (signal 9) while translating");
   const Outcome after = ask(pool, "one", "abc").get();
   EXPECT_EQ(hyp(after), "cba");
@@ -172,9 +172,9 @@ TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
     Outcome late;
     EXPECT_TRUE(soon([&, checkpoint = checkpoint, text = text] {  // it may be late before its turn has come
       late = ask(pool, checkpoint, text).get();
-      return late.verdict != Verdict::busy;
+      return late.status != Outcome::Status::busy;
     }));
-    EXPECT_EQ(late.verdict, Verdict::late);
+    EXPECT_EQ(late.status, Outcome::Status::late);
     EXPECT_THAT(late.detail, HasSubstr("after 0.5 s and was killed"));
     EXPECT_TRUE(no_child_is_left());
   }
@@ -184,10 +184,10 @@ TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
 TEST(TranslatorPool, ADamagedCheckpointIsToldFromACrash) {
   Pool pool(options());
   const Outcome damaged = ask(pool, "damaged", "abc").get();
-  EXPECT_EQ(damaged.verdict, Verdict::damaged);
+  EXPECT_EQ(damaged.status, Outcome::Status::damaged);
   EXPECT_EQ(damaged.detail, "nmt: weights.safetensors: SHA-256 is other");
   const Outcome crashed = ask(pool, "dies-loading", "abc").get();
-  EXPECT_EQ(crashed.verdict, Verdict::crashed);
+  EXPECT_EQ(crashed.status, Outcome::Status::crashed);
   EXPECT_EQ(crashed.detail, "the translator ended (signal 9) while loading the checkpoint");
   EXPECT_THAT(ask(pool, "one", "nonsense").get().detail, HasSubstr("unexpected response"));
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba");
@@ -197,7 +197,7 @@ TEST(TranslatorPool, WhatTheTranslatorRefusesIsNoFault) {
   Pool pool(options());
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
   const Outcome refused = ask(pool, "one", "long").get();
-  EXPECT_EQ(refused.verdict, Verdict::refused);
+  EXPECT_EQ(refused.status, Outcome::Status::refused);
   EXPECT_EQ(refused.code, "too_long");
   EXPECT_EQ(refused.detail, "text[0]: 700 tokens");
   EXPECT_EQ(pid(ask(pool, "one", "abc").get()), before);
@@ -214,7 +214,7 @@ TEST(TranslatorPool, AFullQueueIsBusyAtOnce) {
   ASSERT_TRUE(soon([&] { return pool.loaded().at(0).busy; }));
   auto second = ask(pool, "one", "b"), third = ask(pool, "two", "c");
   const Outcome fourth = ask(pool, "one", "d").get();
-  EXPECT_EQ(fourth.verdict, Verdict::busy);
+  EXPECT_EQ(fourth.status, Outcome::Status::busy);
   EXPECT_EQ(fourth.detail, "2 requests are waiting already");
   ASSERT_EQ(kill(process, SIGCONT), 0);
   EXPECT_EQ(hyp(running.get()), "deppots");
@@ -259,7 +259,7 @@ TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
     process = pool.loaded()[0].pid;
     answers.push_back(ask(pool, "two", "a"));
   }
-  for (auto& answer : answers) EXPECT_EQ(answer.get().verdict, Verdict::busy);
+  for (auto& answer : answers) EXPECT_EQ(answer.get().status, Outcome::Status::busy);
   EXPECT_FALSE(exists(process));
 }
 
@@ -270,7 +270,7 @@ TEST(TranslatorPool, WithoutAProgramItSaysSo) {
   wrong.program = "/nowhere/nmt";
   Pool pool(wrong);
   const Outcome outcome = ask(pool, "one", "a").get();
-  EXPECT_EQ(outcome.verdict, Verdict::unavailable);
+  EXPECT_EQ(outcome.status, Outcome::Status::unavailable);
   EXPECT_EQ(outcome.detail, "/nowhere/nmt: No such file or directory");
 }
 

@@ -13,22 +13,22 @@
 namespace babelring::translate {
 
 /// A child process with a line-based request/response protocol. The destructor kills it with SIGKILL. Not thread-safe.
-class Helper {
+class TranslatorProcess {
  public:
   /// Starts `program` with standard input and output connected to this object. It inherits no other file descriptors,
   /// no blocked signals and only the necessary part of the environment. Throws Failure if it cannot be started.
-  Helper(const std::filesystem::path& program, const std::vector<std::string>& arguments);
-  ~Helper();
-  Helper(const Helper&) = delete;
-  Helper& operator=(const Helper&) = delete;
+  TranslatorProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments);
+  ~TranslatorProcess();
+  TranslatorProcess(const TranslatorProcess&) = delete;
+  TranslatorProcess& operator=(const TranslatorProcess&) = delete;
 
-  enum class Trouble { none, ended, late, abandoned };
+  enum class LineStatus { ok, ended, late, abandoned };
   struct Line {
-    Trouble trouble = Trouble::none;
+    LineStatus result = LineStatus::ok;
     std::string text;
   };
   /// Sends a line, given without its newline. Returns `late` if the process does not accept it before the deadline.
-  Trouble send(const std::string& line, SteadyClock::time_point deadline);
+  LineStatus send(const std::string& line, SteadyClock::time_point deadline);
   /// Receives the next line; max 16 MiB.
   Line receive(SteadyClock::time_point deadline);
 
@@ -36,7 +36,7 @@ class Helper {
   /// Kills the process. Returns its exit code, or 128 + signal.
   int end();
   /// The last line on its standard error, made printable.
-  std::string last_words() const;
+  std::string last_error_line() const;
   pid_t pid() const { return pid_; }
 
  private:
