@@ -87,7 +87,7 @@ launch::ControlOptions control_options(const ServerOptions& options, const std::
 /// Joins what starts runs with what serves them.
 void connect_control(launch::ControlPlane& control, api::Service& service, const ServerOptions& options) {
   service.control = &control;
-  control.on_change([&service](const std::string& run) { api::note_change(service, run); });
+  control.on_change([&service](const std::string& run) { api::publish_change(service, run); });
   control.on_purge(
       [&service](const store::CheckpointRow& checkpoint) {
         artifacts::remove_folder(artifacts::folder_of(service.checkpoint_roots, checkpoint),

@@ -52,12 +52,12 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const auto kind = alerts::kind_of(body.required_text("kind", max_rule_name_bytes));
   if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
   rule.kind = *kind;
-  constexpr double most = std::numeric_limits<double>::max();  // fault_of() checks the bounds of the kind
-  const auto threshold = body.number("threshold", -most, most);
+  constexpr double any = std::numeric_limits<double>::max();  // fault_of() checks the bounds of the kind
+  const auto threshold = body.number("threshold", -any, any);
   if (!threshold) Body::refuse(place + "threshold", "expected a number");
   rule.threshold = *threshold;
-  rule.hold_s = body.number("hold_s", -most, most).value_or(0);
-  rule.clear_s = body.number("clear_s", -most, most).value_or(0);
+  rule.hold_s = body.number("hold_s", -any, any).value_or(0);
+  rule.clear_s = body.number("clear_s", -any, any).value_or(0);
   rule.enabled = body.flag("enabled").value_or(true);
   rule.run = body.text("run", max_rule_name_bytes).value_or("");
   body.finish();

@@ -31,7 +31,7 @@ http::Response no_content() {
 }
 
 /// Publishes the checkpoint's new state to the event streams.
-void announce_checkpoint(Service& service, const std::string& id) {
+void publish_checkpoint(Service& service, const std::string& id) {
   auto reader = service.store.reader();
   const auto checkpoint = store::find_checkpoint(*reader, id);
   if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
@@ -41,14 +41,14 @@ void announce_checkpoint(Service& service, const std::string& id) {
 http::Response set_pin(Service& service, const http::Request& request, bool pinned) {
   const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
-  require_match(request, state_of(checkpoint_item(checkpoint)));
+  require_match(request, state_digest(checkpoint_item(checkpoint)));
   if (checkpoint.removed && !pinned) return no_content();
   artifacts::change_pin(artifacts::folder_of(service.checkpoint_roots, checkpoint), pinned, [&] {
     access::audited_write(service.audit, request, 204, [&](store::Database& database) {
       static_cast<void>(store::set_pinned(database, checkpoint.id, pinned));
     });
   });
-  announce_checkpoint(service, checkpoint.id);
+  publish_checkpoint(service, checkpoint.id);
   return no_content();
 }
 
@@ -92,7 +92,7 @@ http::Response show_checkpoint(Service& service, const http::Request& request) {
 http::Response delete_checkpoint(Service& service, const http::Request& request) {
   auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
-  require_match(request, state_of(checkpoint_item(checkpoint)));
+  require_match(request, state_digest(checkpoint_item(checkpoint)));
   artifacts::folder_of(service.checkpoint_roots, checkpoint);
   if (const std::string why = artifacts::protection_on_disk(service.artifacts, checkpoint); !why.empty())
     refuse_removal(checkpoint, why);
@@ -101,7 +101,7 @@ http::Response delete_checkpoint(Service& service, const http::Request& request)
                           [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
     one_at_a_time.unlock();  // the row is marked; deleting the files may take long
   });
-  announce_checkpoint(service, checkpoint.id);
+  publish_checkpoint(service, checkpoint.id);
   return no_content();
 }
 

@@ -18,15 +18,15 @@ std::string digest_of(std::string_view text) {
   return sha256_hex(text).substr(0, digits);
 }
 
-std::string state_of(json::object thing, std::initializer_list<std::string_view> volatile_members) {
-  for (const std::string_view member : volatile_members) thing.erase(member);
-  return digest_of(to_text(thing));
+std::string state_digest(json::object resource, std::initializer_list<std::string_view> volatile_members) {
+  for (const std::string_view member : volatile_members) resource.erase(member);
+  return digest_of(to_text(resource));
 }
 
-http::Response resource_response(const http::Request& request, const json::object& thing,
+http::Response resource_response(const http::Request& request, const json::object& resource,
                                  std::initializer_list<std::string_view> volatile_members) {
-  std::string body = to_text(thing);
-  std::string etag = '"' + state_of(thing, volatile_members) + '-' + digest_of(body) + '"';
+  std::string body = to_text(resource);
+  std::string etag = '"' + state_digest(resource, volatile_members) + '-' + digest_of(body) + '"';
   return tagged_response(request, std::move(body), std::move(etag));
 }
 

@@ -14,11 +14,11 @@ std::string digest_of(std::string_view text);
 
 /// The digest of a resource without its time-dependent members `volatile_members` (ages, estimates). It is the first
 /// half of the resource's ETag, and If-Match of PATCH and DELETE is compared with it.
-std::string state_of(json::object thing, std::initializer_list<std::string_view> volatile_members = {});
+std::string state_digest(json::object resource, std::initializer_list<std::string_view> volatile_members = {});
 
 /// The response to a GET of a single resource, with the ETag "STATE-BODY". If-None-Match is compared with the whole tag
 /// and gives 304, so that no client keeps an outdated age; If-Match is compared with STATE only.
-http::Response resource_response(const http::Request& request, const json::object& thing,
+http::Response resource_response(const http::Request& request, const json::object& resource,
                                  std::initializer_list<std::string_view> volatile_members = {});
 
 /// The same for a serialized body: 200, or 304 if If-None-Match has `etag` (given with its quotes).

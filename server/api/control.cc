@@ -30,27 +30,27 @@ launch::ControlPlane& control_of(Service& service) {
   return *service.control;
 }
 
-void announce_run(Service& service, const std::string& run) {
+void publish_run(Service& service, const std::string& run) {
   auto reader = service.store.reader();
   if (const auto found = store::find_run(*reader, run)) {
     service.events.publish(run, "state", to_text(run_item(service, *reader, *found, wall_time_ms())));
   }
 }
 
-std::string run_state(json::object item) {
-  return state_of(std::move(item), {"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll",
-                                    "learning_rate", "step_ms", "target_tokens_per_second", "eta_seconds", "progress",
-                                    "health", "best", "last_eval", "hosts"});
+std::string run_state_digest(json::object item) {
+  return state_digest(std::move(item), {"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll",
+                                        "learning_rate", "step_ms", "target_tokens_per_second", "eta_seconds",
+                                        "progress", "health", "best", "last_eval", "hosts"});
 }
 
 void require_run_match(const http::Request& request, const store::RunRow& run) {
   json::object item = run_item(run, verdict::Health(), wall_time_ms());  // the tag does not cover its health
   item["config"] = run.config;
-  require_match(request, run_state(std::move(item)));
+  require_match(request, run_state_digest(std::move(item)));
 }
 
-void note_change(Service& service, const std::string& run) {
-  announce_run(service, run);
+void publish_change(Service& service, const std::string& run) {
+  publish_run(service, run);
   auto reader = service.store.reader();
   const auto found = store::find_run(*reader, run);
   if (found && store::is_terminal(found->state)) service.tokens.remove_run_tokens(run);

@@ -20,16 +20,16 @@ launch::ControlPlane& control_of(Service& service);
 json::value gpu_item(const std::optional<launch::BeatGpu>& gpu);
 
 /// Publishes the run's current state to the event streams.
-void announce_run(Service& service, const std::string& run);
+void publish_run(Service& service, const std::string& run);
 
 /// The state part of a run's ETag. `item` is the run with its configuration. The tag covers the members that PATCH and
 /// DELETE change, not the progress of training.
-std::string run_state(json::object item);
+std::string run_state_digest(json::object item);
 /// Checks If-Match of a PATCH or DELETE. Throws Problem 412 if the tag is of another state of the run.
 void require_run_match(const http::Request& request, const store::RunRow& run);
 
 /// Call after a change of the run's state: publishes it to the event streams, and removes the tokens of an ended run.
-void note_change(Service& service, const std::string& run);
+void publish_change(Service& service, const std::string& run);
 
 /// A response with the run's current state.
 http::Response run_response(Service& service, const std::string& run, int status = 200);

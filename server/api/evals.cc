@@ -26,7 +26,7 @@ EvalSample read_sample(const json::value& value, std::size_t index) {
 
 EvalRecord read_eval(const http::Request& request) {
   Body body(request);
-  const auto number = [&](const char* name, double most) { return body.number(name, 0, most).value_or(store::absent); };
+  const auto number = [&](const char* name, double max) { return body.number(name, 0, max).value_or(store::absent); };
   EvalRecord eval;
   const auto update = body.integer("update", 0, max_number);
   if (!update) Body::refuse("update", "expected, but absent");

@@ -95,7 +95,7 @@ http::Response add_heartbeat(Service& service, const http::Request& request) {
     access::audited_write(service.audit, request, 200, [&](store::Database& database) {
       return store::record_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
-    announce_run(service, run);
+    publish_run(service, run);
     order = commands_for(service, run, beat);
   }
   if (!order) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));

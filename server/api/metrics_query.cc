@@ -17,7 +17,7 @@ constexpr std::int64_t finest = 20'000;  // max points per series before alignme
 constexpr std::int64_t row_bytes = 48;   // approximate size of a point in the response
 
 /// The parsed body of a query.
-struct Wish {
+struct Query {
   std::vector<std::string> runs, keys;
   std::optional<std::int64_t> rank;
   std::string x = "step", agg = "minmax";
@@ -60,36 +60,36 @@ std::int64_t integer_of(std::string_view name, const json::value& value, std::in
   return *number;
 }
 
-Wish wish_of(const http::Request& request) {
+Query read_query(const http::Request& request) {
   const json::value body = parse_body(request);
   if (!body.is_object()) refuse("expected an object");
-  Wish wish;
+  Query query;
   for (const auto& [name, value] : body.as_object()) {
     if (name == "runs") {
-      wish.runs = texts_of(name, value);
+      query.runs = texts_of(name, value);
     } else if (name == "keys") {
-      wish.keys = texts_of(name, value);
+      query.keys = texts_of(name, value);
     } else if (name == "rank") {
-      if (value != "all") wish.rank = integer_of(name, value, 0, max_rank);
+      if (value != "all") query.rank = integer_of(name, value, 0, max_rank);
     } else if (name == "x") {
-      wish.x = word_of(name, value, {"step", "wall", "rel"});
+      query.x = word_of(name, value, {"step", "wall", "rel"});
     } else if (name == "agg") {
-      wish.agg = word_of(name, value, {"minmax", "avg"});
+      query.agg = word_of(name, value, {"minmax", "avg"});
     } else if (name == "from") {
-      wish.from = number_of(name, value);
+      query.from = number_of(name, value);
     } else if (name == "to") {
-      wish.to = number_of(name, value);
+      query.to = number_of(name, value);
     } else if (name == "points") {
-      wish.points = integer_of(name, value, 2, max_points_per_series);
+      query.points = integer_of(name, value, 2, max_points_per_series);
     } else {
       refuse(fmt::format("'{}': unknown member", std::string_view(name)));
     }
   }
-  const std::size_t series = wish.runs.size() * wish.keys.size();
+  const std::size_t series = query.runs.size() * query.keys.size();
   if (series == 0 || series > max_query_series) {
     refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", max_query_series, series));
   }
-  return wish;
+  return query;
 }
 
 /// One series and the places of its points on the common axis.
@@ -107,26 +107,26 @@ void check_query_price(const QueryPrice& price, const char* pointer) {
 }
 
 /// The finest resolution within the limit on all points, so that rows are filled evenly.
-std::size_t points_of(const Wish& wish) {
-  const auto series = static_cast<std::int64_t>(wish.runs.size() * wish.keys.size());
-  return static_cast<std::size_t>(std::max(wish.points, std::min(finest, max_query_points / series)));
+std::size_t points_of(const Query& query) {
+  const auto series = static_cast<std::int64_t>(query.runs.size() * query.keys.size());
+  return static_cast<std::size_t>(std::max(query.points, std::min(finest, max_query_points / series)));
 }
 
-store::SeriesQuery column_query(const Wish& wish, const store::RunRow& run, const std::string& key) {
-  store::SeriesQuery query = range_query(run, wish.x, wish.from, wish.to);
-  query.key = key;
-  query.rank = wish.rank;
-  query.points = points_of(wish);
-  return query;
+store::SeriesQuery column_query(const Query& query, const store::RunRow& run, const std::string& key) {
+  store::SeriesQuery column = range_query(run, query.x, query.from, query.to);
+  column.key = key;
+  column.rank = query.rank;
+  column.points = points_of(query);
+  return column;
 }
 
-Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow& run, const std::string& key) {
-  Column column{run, column_query(wish, run, key), {}, {}};
+Column read_column(store::Reader& reader, const Query& query, const store::RunRow& run, const std::string& key) {
+  Column column{run, column_query(query, run, key), {}, {}};
   column.series = store::read_series(reader, column.query);
   for (const store::SeriesPoint& point : column.series.points) {
-    const std::int64_t at = wish.x == "step"   ? point.step
-                            : wish.x == "wall" ? point.time_ms
-                                               : point.time_ms - run.started_ms;
+    const std::int64_t at = query.x == "step"   ? point.step
+                            : query.x == "wall" ? point.time_ms
+                                                : point.time_ms - run.started_ms;
     column.at.push_back(static_cast<double>(at));
   }
   return column;
@@ -136,16 +136,16 @@ Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow&
 /// width with at least one point.
 class Rows {
  public:
-  Rows(const std::vector<Column>& columns, std::size_t most) : last_(static_cast<double>(most - 1)) {
+  Rows(const std::vector<Column>& columns, std::size_t max_rows) : last_(static_cast<double>(max_rows - 1)) {
     std::set<double> places;
     for (const Column& column : columns) {
       exact_ = exact_ && !column.series.sampled;
       places.insert(column.at.begin(), column.at.end());
     }
-    exact_ = exact_ && places.size() <= most;
+    exact_ = exact_ && places.size() <= max_rows;
     if (!places.empty()) {
       low_ = *places.begin();
-      width_ = (*places.rbegin() - low_) / static_cast<double>(most);
+      width_ = (*places.rbegin() - low_) / static_cast<double>(max_rows);
     }
     for (const double place : places) {
       const double start = start_of(place);
@@ -172,7 +172,7 @@ class Rows {
   std::vector<double> starts_;
 };
 
-json::object column_json(const Column& column, const Rows& rows, const Wish& wish) {
+json::object column_json(const Column& column, const Rows& rows, const Query& query) {
   struct Cell {
     double min = 0, max = 0, sum = 0, weight = 0;
     std::int64_t finite = 0;
@@ -197,12 +197,12 @@ json::object column_json(const Column& column, const Rows& rows, const Wish& wis
   }
   json::object item = {{"run", column.run.id},
                        {"key", column.query.key},
-                       {"rank", wish.rank ? json::value(*wish.rank) : json::value("all")},
+                       {"rank", query.rank ? json::value(*query.rank) : json::value("all")},
                        {"aggregate", store::to_string(store::rank_aggregate(column.query.key))},
                        {"total", column.series.total},
                        {"non_finite", non_finite_json(column.series)}};
   item[rows.exact() ? "value" : "avg"] = std::move(average);
-  if (!rows.exact() && wish.agg == "minmax") {
+  if (!rows.exact() && query.agg == "minmax") {
     item["min"] = std::move(min);
     item["max"] = std::move(max);
   }
@@ -212,28 +212,28 @@ json::object column_json(const Column& column, const Rows& rows, const Wish& wis
 }  // namespace
 
 http::Response query_metrics(Service& service, const http::Request& request) {
-  const Wish wish = wish_of(request);
+  const Query query = read_query(request);
   QueryPrice price{
-      .series = std::ssize(wish.runs) * std::ssize(wish.keys), .points = wish.points, .point_bytes = row_bytes};
+      .series = std::ssize(query.runs) * std::ssize(query.keys), .points = query.points, .point_bytes = row_bytes};
   check_query_price(price, "/points");
   std::vector<store::RunRow> runs;
   auto reader = query_reader(service, request);
-  for (const std::string& id : wish.runs) {
+  for (const std::string& id : query.runs) {
     auto run = valid_id(id, 'r') ? store::find_run(*reader, id) : std::nullopt;
     if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
-    const std::int64_t pieces = store::count_pieces(*reader, column_query(wish, *run, wish.keys.front()));
-    price.pieces += std::min(pieces, max_query_pieces + 1) * std::ssize(wish.keys);
+    const std::int64_t pieces = store::count_pieces(*reader, column_query(query, *run, query.keys.front()));
+    price.pieces += std::min(pieces, max_query_pieces + 1) * std::ssize(query.keys);
     runs.push_back(std::move(*run));
   }
   check_query_price(price, "/runs");
   std::vector<Column> columns;
   for (const store::RunRow& run : runs) {
-    for (const std::string& key : wish.keys) columns.push_back(read_column(*reader, wish, run, key));
+    for (const std::string& key : query.keys) columns.push_back(read_column(*reader, query, run, key));
   }
-  const Rows rows(columns, static_cast<std::size_t>(wish.points));
+  const Rows rows(columns, static_cast<std::size_t>(query.points));
   json::array items;
-  for (const Column& column : columns) items.push_back(column_json(column, rows, wish));
-  return json_response(json::object{{"x", wish.x},
+  for (const Column& column : columns) items.push_back(column_json(column, rows, query));
+  return json_response(json::object{{"x", query.x},
                                     {"exact", rows.exact()},
                                     {"width", rows.width()},
                                     {"at", json::array(rows.starts().begin(), rows.starts().end())},

@@ -117,7 +117,7 @@ class Announcer {
     for (const auto& [index, id] : result.fresh) {
       const Record& record = batch_.records[index];
       if (service_.alerts != nullptr) service_.alerts->observe(record);
-      std::visit([&](const auto& body) { tell(record, body, id); }, record.body);
+      std::visit([&](const auto& body) { publish(record, body, id); }, record.body);
     }
     if (!steps_.empty()) service_.events.publish_steps(batch_.run, batch_.attempt, batch_.rank, std::move(steps_));
     if (result.run_changed && wants("state")) {
@@ -138,10 +138,10 @@ class Announcer {
   }
   void add(const std::string& topic, const json::object& item) { messages_.push_back({topic, to_text(item)}); }
 
-  void tell(const Record& record, const StepRecord& step, const std::string&) {
+  void publish(const Record& record, const StepRecord& step, const std::string&) {
     if (wants("metrics")) steps_.add(step.update, record.header.time_ms, store::stored_metrics(step));
   }
-  void tell(const Record&, const EvalRecord&, const std::string& id) {
+  void publish(const Record&, const EvalRecord&, const std::string& id) {
     if (!wants("eval")) return;
     auto reader = service_.store.reader(store::Store::For::own);
     auto eval = store::find_eval(*reader, id);
@@ -149,12 +149,12 @@ class Announcer {
     eval->samples.clear();
     add("eval", eval_item(*eval));
   }
-  void tell(const Record&, const CheckpointRecord&, const std::string& id) {
+  void publish(const Record&, const CheckpointRecord&, const std::string& id) {
     if (!wants("checkpoint")) return;
     auto reader = service_.store.reader(store::Store::For::own);
     if (const auto checkpoint = store::find_checkpoint(*reader, id)) add("checkpoint", checkpoint_item(*checkpoint));
   }
-  void tell(const Record& record, const LogRecord& log, const std::string&) {
+  void publish(const Record& record, const LogRecord& log, const std::string&) {
     if (!wants("log")) return;
     const json::object item = {{"run", batch_.run},
                                {"rank", record.header.rank},
@@ -164,7 +164,7 @@ class Announcer {
                                {"text", log.text}};
     add("log", item);
   }
-  void tell(const Record&, const LifecycleRecord&, const std::string&) {}  // published as the run's state
+  void publish(const Record&, const LifecycleRecord&, const std::string&) {}  // published as the run's state
 
   Service& service_;
   const store::Batch& batch_;

@@ -39,7 +39,7 @@ http::Response replace_retention(Service& service, const http::Request& request)
   {
     auto reader = service.store.reader(store::Store::For::own);
     run = require_run(*reader, request);
-    require_match(request, state_of(current_policy(*reader, *run)));
+    require_match(request, state_digest(current_policy(*reader, *run)));
   }
   const auto policy = artifacts::policy_from_json(parse_body(request));
   if (!policy) throw http::Problem(422, "policy_refused", policy.error(), faults_of_policy(policy.error()));

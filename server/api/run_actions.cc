@@ -37,7 +37,7 @@ void require_reachable(Service& service, const store::RunRow& run) {
 }
 
 http::Response changed(Service& service, const std::string& run) {
-  announce_run(service, run);
+  publish_run(service, run);
   control_of(service).wake();
   return run_response(service, run, 202);
 }
@@ -101,18 +101,18 @@ http::Response resume_run(Service& service, const http::Request& request) {
                           fmt::format("run {} is deleted; restore it first: PATCH {{\"deleted\": false}}", run.id));
     }
     Body body(request, true);
-    store::Resume wish{
+    store::Resume resume{
         .run = run.id, .actor = request.actor, .world_size = body.integer("world_size", 1, profile->max_ranks)};
     const std::string checkpoint = body.text("checkpoint", 28).value_or("latest");
     body.finish();
     if (checkpoint != "latest") {
       const store::CheckpointRow row = artifacts::require_loadable(service.store, service.checkpoint_roots, checkpoint);
       if (row.run != run.id) Body::refuse("checkpoint", "belongs to another run; submit a run with resume_from");
-      wish.folder = row.folder;
-      wish.step = row.step;
+      resume.folder = row.folder;
+      resume.step = row.step;
     }
     const auto state = access::audited_write(service.audit, request, 202, [&](store::Database& database) {
-      return store::request_resume(database, wish, wall_time_ms());
+      return store::request_resume(database, resume, wall_time_ms());
     });
     if (!state) refuse_state(run, "resumed");
     return changed(service, run.id);
@@ -156,7 +156,7 @@ http::Response edit_run(Service& service, const http::Request& request) {
     Body::refuse("deleted", "expected false, which restores the run; use DELETE to delete it");
   access::audited_write(service.audit, request, 200,
                         [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
-  announce_run(service, run.id);
+  publish_run(service, run.id);
   return run_response(service, run.id);
 }
 
@@ -176,7 +176,7 @@ http::Response delete_run(Service& service, const http::Request& request) {
     store::delete_run(database, run.id, checkpoints == "delete", wall_time_ms());
   });
   service.tokens.remove_run_tokens(run.id);
-  announce_run(service, run.id);
+  publish_run(service, run.id);
   return run_response(service, run.id);
 }
 

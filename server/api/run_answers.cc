@@ -14,7 +14,8 @@ namespace babelring::api {
 RunText run_text(const store::RunRow& run, const verdict::Health& health, std::uint64_t revision, std::int64_t now_ms) {
   json::object item = run_item(run, health, now_ms);
   item["config"] = run.config;
-  const std::string state = run_state(item);  // before the members are reordered, as require_run_match() computes it
+  const std::string state =
+      run_state_digest(item);  // before the members are reordered, as require_run_match() computes it
   // Move it to the end, where it can be replaced without a search: a label may also be named record_age_ms.
   item.erase("record_age_ms");
   item["record_age_ms"] = 0;
@@ -25,7 +26,8 @@ RunText run_text(const store::RunRow& run, const verdict::Health& health, std::u
   made.before_age = text.substr(0, age);
   made.tag = state + '-' + digest_of(made.before_age);
   made.updated_ms = run.updated_ms;
-  const bool becomes_stale = run.state == store::RunState::running && now_ms - run.updated_ms <= verdict::stale_after_ms;
+  const bool becomes_stale =
+      run.state == store::RunState::running && now_ms - run.updated_ms <= verdict::stale_after_ms;
   made.holds_until_ms =
       becomes_stale ? run.updated_ms + verdict::stale_after_ms : std::numeric_limits<std::int64_t>::max();
   return made;

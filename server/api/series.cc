@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t max_series = 64;  // per response
 
-store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
-  if (asked.agg != "lttb" && asked.agg != "raw") return store::read_series(reader, query);
+store::Series read(store::Reader& reader, store::SeriesQuery query, const SeriesParams& params) {
+  if (params.agg != "lttb" && params.agg != "raw") return store::read_series(reader, query);
   const std::size_t wanted = query.points;
   query.points = max_raw_points;
   query.every_point = true;
@@ -23,9 +23,9 @@ store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked&
     throw http::Problem(422, "query_too_expensive",
                         fmt::format("'{}' has more than {} points in this range, the max for agg={}: ask for a shorter "
                                     "range (from, to)",
-                                    query.key, max_raw_points, asked.agg));
+                                    query.key, max_raw_points, params.agg));
   }
-  return asked.agg == "raw" ? series : lttb(series, wanted);
+  return params.agg == "raw" ? series : lttb(series, wanted);
 }
 
 /// Size of a point in each format, in bytes.
@@ -36,18 +36,19 @@ void check_price(const QueryPrice& price) {
   if (const auto excess = excess_of(price)) throw http::Problem(422, "query_too_expensive", *excess);
 }
 
-std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
-  if (asked.agg == "lttb") query.points = max_raw_points;  // reads all points to choose from
+std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const SeriesParams& params) {
+  if (params.agg == "lttb") query.points = max_raw_points;  // reads all points to choose from
   return store::count_pieces(reader, query);
 }
 
 /// Throws Problem for an empty series: 404 for an unknown key, 416 for an empty range.
-void explain_empty(store::Reader& reader, const store::RunRow& run, const std::string& key, const Asked& asked) {
+void explain_empty(store::Reader& reader, const store::RunRow& run, const std::string& key,
+                   const SeriesParams& params) {
   const auto keys = store::all_keys(reader, run.number);
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
     throw http::Problem(404, "key_unknown", fmt::format("run {} has no metric '{}'", run.id, key));
   }
-  if (asked.bounded) throw http::Problem(416, "range_empty", fmt::format("'{}' has no point in this range", key));
+  if (params.bounded) throw http::Problem(416, "range_empty", fmt::format("'{}' has no point in this range", key));
 }
 
 /// Parses names such as "loss" (all ranks) and "network_tx_bytes_per_second@3" (rank 3). Ignores repeated names.
@@ -77,34 +78,34 @@ std::vector<store::SeriesQuery> queries_of(const http::Request& request, const s
 }  // namespace
 
 http::Response show_series(Service& service, const http::Request& request) {
-  const Asked asked = asked_of(request);
+  const SeriesParams params = read_series_params(request);
   const SeriesForm form = form_of(request);
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
-  store::SeriesQuery query = query_of(request, run, asked);
+  store::SeriesQuery query = query_of(request, run, params);
   query.key = request.parameter("key");
   if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
-  const std::int64_t pieces = pieces_of(*reader, query, asked);
+  const std::int64_t pieces = pieces_of(*reader, query, params);
   check_price({.series = 1,
                .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
                .pieces = pieces,
                .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
-               .every_point = asked.agg == "raw"});
-  const store::Series series = read(*reader, query, asked);
-  if (series.points.empty()) explain_empty(*reader, run, query.key, asked);
-  if (form == SeriesForm::json) return json_response(series_json(query, asked, series)).set("Vary", "Accept");
-  if (form == SeriesForm::f64) return series_f64(asked, series).set("Vary", "Accept");
-  return http::text_response(200, "text/csv; charset=utf-8", series_csv(asked, series)).set("Vary", "Accept");
+               .every_point = params.agg == "raw"});
+  const store::Series series = read(*reader, query, params);
+  if (series.points.empty()) explain_empty(*reader, run, query.key, params);
+  if (form == SeriesForm::json) return json_response(series_json(query, params, series)).set("Vary", "Accept");
+  if (form == SeriesForm::f64) return series_f64(params, series).set("Vary", "Accept");
+  return http::text_response(200, "text/csv; charset=utf-8", series_csv(params, series)).set("Vary", "Accept");
 }
 
 /// Several series over one range, so that a page with many charts sends one request. A key without any step is empty.
 http::Response list_series(Service& service, const http::Request& request) {
-  const Asked asked = asked_of(request);
-  if (asked.agg == "raw" || asked.agg == "lttb")
+  const SeriesParams params = read_series_params(request);
+  if (params.agg == "raw" || params.agg == "lttb")
     throw http::Problem(400, "bad_parameter", "agg: raw and lttb are available for a single key only");
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
-  const auto queries = queries_of(request, query_of(request, run, asked));
+  const auto queries = queries_of(request, query_of(request, run, params));
   QueryPrice price{.series = std::ssize(queries),
                    .points = static_cast<std::int64_t>(queries.front().points),
                    .point_bytes = text_point_bytes};
@@ -112,13 +113,13 @@ http::Response list_series(Service& service, const http::Request& request) {
   std::map<std::optional<std::int64_t>, std::int64_t> pieces;  // by rank; equal for all keys
   for (const store::SeriesQuery& query : queries) {
     const auto [found, first] = pieces.try_emplace(query.rank);
-    if (first) found->second = pieces_of(*reader, query, asked);
+    if (first) found->second = pieces_of(*reader, query, params);
     price.pieces += std::min(found->second, INT64_MAX / 2 - price.pieces);
   }
   check_price(price);
   json::array items;
   for (const store::SeriesQuery& query : queries) {
-    items.push_back(series_json(query, asked, read(*reader, query, asked)));
+    items.push_back(series_json(query, params, read(*reader, query, params)));
   }
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }

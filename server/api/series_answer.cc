@@ -23,13 +23,13 @@ std::string csv_number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : std::string(kind_of_non_finite(value));
 }
 
-bool has_bounds(const Asked& asked, const store::Series& series) {
-  return series.sampled && asked.agg == "minmax";
+bool has_bounds(const SeriesParams& params, const store::Series& series) {
+  return series.sampled && params.agg == "minmax";
 }
 
-std::string columns_of(const Asked& asked, const store::Series& series) {
-  if (has_bounds(asked, series)) return "step,time_ms,min,avg,max";
-  return series.sampled && asked.agg != "lttb" ? "step,time_ms,avg" : "step,time_ms,value";
+std::string columns_of(const SeriesParams& params, const store::Series& series) {
+  if (has_bounds(params, series)) return "step,time_ms,min,avg,max";
+  return series.sampled && params.agg != "lttb" ? "step,time_ms,avg" : "step,time_ms,value";
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ json::array non_finite_json(const store::Series& series) {
   return non_finite;
 }
 
-json::object series_json(const store::SeriesQuery& query, const Asked& asked, const store::Series& series) {
+json::object series_json(const store::SeriesQuery& query, const SeriesParams& params, const store::Series& series) {
   json::array step, time, min, average, max;
-  const bool bounds = has_bounds(asked, series);
+  const bool bounds = has_bounds(params, series);
   for (const store::SeriesPoint& point : series.points) {
     step.push_back(point.step);
     time.push_back(point.time_ms);
@@ -65,14 +65,14 @@ json::object series_json(const store::SeriesQuery& query, const Asked& asked, co
   json::object answer = {{"key", query.key},
                          {"rank", query.rank ? json::value(*query.rank) : json::value("all")},
                          {"aggregate", store::to_string(store::rank_aggregate(query.key))},
-                         {"x", asked.x},
-                         {"agg", asked.agg},
+                         {"x", params.x},
+                         {"agg", params.agg},
                          {"total", series.total},
                          {"returned", series.points.size()},
                          {"sampled", series.sampled},
                          {"step", std::move(step)},
                          {"time_ms", std::move(time)}};
-  answer[series.sampled && asked.agg != "lttb" ? "avg" : "value"] = std::move(average);
+  answer[series.sampled && params.agg != "lttb" ? "avg" : "value"] = std::move(average);
   if (bounds) {
     answer["min"] = std::move(min);
     answer["max"] = std::move(max);
@@ -81,9 +81,9 @@ json::object series_json(const store::SeriesQuery& query, const Asked& asked, co
   return answer;
 }
 
-std::string series_csv(const Asked& asked, const store::Series& series) {
-  const bool bounds = has_bounds(asked, series);
-  std::string csv = columns_of(asked, series) + '\n';
+std::string series_csv(const SeriesParams& params, const store::Series& series) {
+  const bool bounds = has_bounds(params, series);
+  std::string csv = columns_of(params, series) + '\n';
   for (const store::SeriesPoint& point : series.points) {
     csv += fmt::format("{},{},", point.step, point.time_ms);
     csv += bounds ? csv_number(point.min) + ',' + csv_number(point.average) + ',' + csv_number(point.max)
@@ -93,8 +93,8 @@ std::string series_csv(const Asked& asked, const store::Series& series) {
   return csv;
 }
 
-http::Response series_f64(const Asked& asked, const store::Series& series) {
-  const bool bounds = has_bounds(asked, series);
+http::Response series_f64(const SeriesParams& params, const store::Series& series) {
+  const bool bounds = has_bounds(params, series);
   const std::size_t rows = series.points.size(), columns = bounds ? 5 : 3;
   std::string bytes(rows * columns * sizeof(double), '\0');
   const auto put = [&](std::size_t column, std::size_t row, double value) {
@@ -110,29 +110,30 @@ http::Response series_f64(const Asked& asked, const store::Series& series) {
     put(4, row, point.max);
   }
   http::Response response = http::text_response(200, f64_type, std::move(bytes));
-  response.set("X-Columns", columns_of(asked, series)).set("X-Rows", std::to_string(rows));
+  response.set("X-Columns", columns_of(params, series)).set("X-Rows", std::to_string(rows));
   response.set("X-Total", std::to_string(series.total));
   return response;
 }
 
-store::Series lttb(const store::Series& series, std::size_t most) {
+store::Series lttb(const store::Series& series, std::size_t target_points) {
   store::Series chosen{.total = series.total, .sampled = series.sampled, .non_finite = series.non_finite};
   std::vector<const store::SeriesPoint*> points;
   for (const store::SeriesPoint& point : series.points) {
     if (std::isfinite(point.average)) points.push_back(&point);
   }
-  if (points.size() <= most) {
+  if (points.size() <= target_points) {
     for (const auto* point : points) chosen.points.push_back(*point);
     return chosen;
   }
   chosen.sampled = true;
-  const double width = static_cast<double>(points.size() - 2) / static_cast<double>(most - 2);  // unused if most is 2
+  const double width =
+      static_cast<double>(points.size() - 2) / static_cast<double>(target_points - 2);  // unused if target_points is 2
   const auto edge = [&](std::size_t bucket) {
     return std::min(points.size() - 1, static_cast<std::size_t>(static_cast<double>(bucket) * width) + 1);
   };
   const store::SeriesPoint* last = points.front();
   chosen.points.push_back(*last);
-  for (std::size_t bucket = 0; bucket + 2 < most; ++bucket) {
+  for (std::size_t bucket = 0; bucket + 2 < target_points; ++bucket) {
     const std::size_t begin = edge(bucket), end = edge(bucket + 1), next_end = std::max(edge(bucket + 2), end + 1);
     double mean_x = 0, mean_y = 0;
     for (std::size_t i = end; i < next_end; ++i) {

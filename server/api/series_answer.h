@@ -12,16 +12,16 @@ enum class SeriesForm { json, csv, f64 };
 SeriesForm form_of(const http::Request& request);
 
 json::array non_finite_json(const store::Series& series);
-json::object series_json(const store::SeriesQuery& query, const Asked& asked, const store::Series& series);
+json::object series_json(const store::SeriesQuery& query, const SeriesParams& params, const store::Series& series);
 /// CSV with a header line. Numbers round-trip; non-finite ones are nan, inf and -inf.
-std::string series_csv(const Asked& asked, const store::Series& series);
+std::string series_csv(const SeriesParams& params, const store::Series& series);
 /// The columns of the CSV one after another, as little-endian IEEE doubles. The headers X-Columns (comma-separated
 /// names) and X-Rows describe them.
-http::Response series_f64(const Asked& asked, const store::Series& series);
+http::Response series_f64(const SeriesParams& params, const store::Series& series);
 
-/// Down-samples to at most `most` (2 or more) of the stored points so that the line looks the same. Leaves out
-/// non-finite points.  Source: Sveinn Steinarsson, Downsampling Time Series for Visual Representation, 2013,
+/// Down-samples to at most `target_points` (2 or more) of the stored points so that the line looks the same. Leaves
+/// out non-finite points.  Source: Sveinn Steinarsson, Downsampling Time Series for Visual Representation, 2013,
 /// Largest-Triangle-Three-Buckets.
-store::Series lttb(const store::Series& series, std::size_t most);
+store::Series lttb(const store::Series& series, std::size_t target_points);
 
 }  // namespace babelring::api

@@ -38,7 +38,7 @@ std::string choice_query(const http::Request& request, const std::string& name,
   throw http::Problem(400, "bad_parameter", fmt::format("{}: expected one of {}, found '{}'", name, offered, value));
 }
 
-Asked asked_of(const http::Request& request) {
+SeriesParams read_series_params(const http::Request& request) {
   return {choice_query(request, "x", {"step", "wall", "rel"}),
           choice_query(request, "agg", {"minmax", "avg", "lttb", "raw"}),
           request.query_value("from").has_value() || request.query_value("to").has_value()};
@@ -57,9 +57,9 @@ store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, d
   return query;
 }
 
-store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked) {
-  store::SeriesQuery query = range_query(run, asked.x, real_query(request, "from"), real_query(request, "to"));
-  const bool raw = asked.agg == "raw";  // returns every point and ignores `points`
+store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const SeriesParams& params) {
+  store::SeriesQuery query = range_query(run, params.x, real_query(request, "from"), real_query(request, "to"));
+  const bool raw = params.agg == "raw";  // returns every point and ignores `points`
   const std::int64_t points = integer_query(request, "points", 2, raw ? max_raw_points : max_points, 1200);
   query.points = static_cast<std::size_t>(raw ? max_raw_points : points);
   return query;

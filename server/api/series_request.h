@@ -13,7 +13,7 @@ namespace babelring::api {
 inline constexpr std::int64_t max_points = 20'000, max_raw_points = 1'000'000;
 
 /// The query parameters of a request for series.
-struct Asked {
+struct SeriesParams {
   std::string x;         // unit of from and to: step, wall or rel
   std::string agg;       // minmax, avg, lttb or raw
   bool bounded = false;  // from or to was given
@@ -24,12 +24,12 @@ std::string choice_query(const http::Request& request, const std::string& name,
                          std::initializer_list<std::string_view> allowed);
 
 /// Reads x and agg. Throws Problem 400.
-Asked asked_of(const http::Request& request);
+SeriesParams read_series_params(const http::Request& request);
 
 /// The range [from, to] of a run in units of `x`; NaN leaves an end open. Throws Problem 416 if from is above to.
 store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, double from, double to);
 
 /// The requested range and resolution. The caller sets key and rank. Throws Problem 400 or 416.
-store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked);
+store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const SeriesParams& params);
 
 }  // namespace babelring::api

@@ -55,33 +55,33 @@ void check_faults(const launch::CheckedConfig& config) {
 Submission read_submission(Service& service, const http::Request& request) {
   launch::ControlPlane& control = control_of(service);
   Body body(request);
-  Submission wish;
-  wish.profile = read_profile(control, body);
+  Submission submission;
+  submission.profile = read_profile(control, body);
   const std::string yaml = read_config_text(service, body);
-  wish.run.name = body.name_text("name", max_run_name_bytes).value_or("");
-  wish.run.world_size = body.integer("world_size", 1, wish.profile->max_ranks).value_or(1);
-  wish.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
-  wish.run.labels = read_labels(body).value_or("{}");
-  wish.run.notes = body.text("notes", max_notes_bytes).value_or("");
+  submission.run.name = body.name_text("name", max_run_name_bytes).value_or("");
+  submission.run.world_size = body.integer("world_size", 1, submission.profile->max_ranks).value_or(1);
+  submission.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
+  submission.run.labels = read_labels(body).value_or("{}");
+  submission.run.notes = body.text("notes", max_notes_bytes).value_or("");
   if (const auto checkpoint = body.text("resume_from", 28)) {
     const store::CheckpointRow row = artifacts::require_loadable(service.store, service.checkpoint_roots, *checkpoint);
-    wish.run.resume_folder = row.folder;
-    wish.run.resume_step = row.step;
+    submission.run.resume_folder = row.folder;
+    submission.run.resume_step = row.step;
   }
   body.finish();
-  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name, wish.run.world_size,
-                                     [&request] { return request.abandoned(); });
-  check_faults(wish.config);
-  wish.run.id = make_id('r');
-  wish.run.name = wish.config.name;
-  wish.run.profile = wish.profile->name;
-  wish.run.folder = (std::filesystem::path(wish.profile->folder) / wish.run.id).string();
-  wish.run.config = wish.config.yaml;
-  wish.run.actor = request.actor;
-  return wish;
+  submission.config = launch::check_config(*submission.profile, yaml, submission.run.name, submission.run.world_size,
+                                           [&request] { return request.abandoned(); });
+  check_faults(submission.config);
+  submission.run.id = make_id('r');
+  submission.run.name = submission.config.name;
+  submission.run.profile = submission.profile->name;
+  submission.run.folder = (std::filesystem::path(submission.profile->folder) / submission.run.id).string();
+  submission.run.config = submission.config.yaml;
+  submission.run.actor = request.actor;
+  return submission;
 }
 
-void require_room(Service& service) {
+void require_space(Service& service) {
   if (!service.store.health().disk) throw http::Problem(507, "disk_full", "too little disk space to start a run");
   auto reader = service.store.reader();
   if (store::count_queued(*reader) >= max_queued) {
@@ -100,50 +100,51 @@ json::value memory_item(const launch::CheckedConfig& config) {
 
 http::Response submit_run(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
-    require_room(service);
-    const Submission wish = read_submission(service, request);
-    const std::string made = "/api/v1/runs/" + wish.run.id;
+    require_space(service);
+    const Submission submission = read_submission(service, request);
+    const std::string path = "/api/v1/runs/" + submission.run.id;
     access::audited_write(
         service.audit, request, 202,
-        [&](store::Database& database) { store::create_run(database, wish.run, wall_time_ms()); }, made);
-    announce_run(service, wish.run.id);
+        [&](store::Database& database) { store::create_run(database, submission.run, wall_time_ms()); }, path);
+    publish_run(service, submission.run.id);
     control_of(service).wake();
-    return run_response(service, wish.run.id, 202).set("Location", made);
+    return run_response(service, submission.run.id, 202).set("Location", path);
   });
 }
 
 /// Performs all checks of a submission and returns the command, without storing anything.
 http::Response validate_run(Service& service, const http::Request& request) {
-  const Submission wish = read_submission(service, request);
+  const Submission submission = read_submission(service, request);
   launch::LaunchOrder order{.run = "RUN",
-                            .name = wish.run.name,
+                            .name = submission.run.name,
                             .attempt = 1,
-                            .world_size = wish.run.world_size,
-                            .folder = std::filesystem::path(wish.profile->folder) / "RUN",
-                            .resume_from = wish.run.resume_folder,
-                            .server = wish.profile->server};
-  for (const std::string& host : wish.profile->hosts) order.hosts.push_back(launch::parse_host(host));
-  const std::vector<std::string> command = control_of(service).command(*wish.profile, order);
-  json::array unknown(wish.config.not_estimated.begin(), wish.config.not_estimated.end());
-  const auto parameters = wish.config.memory.find("parameters");
+                            .world_size = submission.run.world_size,
+                            .folder = std::filesystem::path(submission.profile->folder) / "RUN",
+                            .resume_from = submission.run.resume_folder,
+                            .server = submission.profile->server};
+  for (const std::string& host : submission.profile->hosts) order.hosts.push_back(launch::parse_host(host));
+  const std::vector<std::string> command = control_of(service).command(*submission.profile, order);
+  json::array unknown(submission.config.not_estimated.begin(), submission.config.not_estimated.end());
+  const auto parameters = submission.config.memory.find("parameters");
   auto reader = service.store.reader();
-  const auto time = verdict::recorded_step_time(*reader, *wish.profile, wish.config.yaml, wish.run.world_size,
-                                                parameters == wish.config.memory.end() ? 0 : parameters->second);
+  const auto time =
+      verdict::recorded_step_time(*reader, *submission.profile, submission.config.yaml, submission.run.world_size,
+                                  parameters == submission.config.memory.end() ? 0 : parameters->second);
   if (!time) {
     unknown.emplace_back(
         "step_ms: no recorded run has the same model, precision, tokens_per_update, threads and ranks on the same "
         "hosts");
   }
-  return json_response(
-      json::object{{"profile", wish.profile->name},
-                   {"world_size", wish.run.world_size},
-                   {"config", wish.config.yaml},
-                   {"command", json::array(command.begin(), command.end())},
-                   {"max_updates", wish.config.max_updates > 0 ? json::value(wish.config.max_updates) : nullptr},
-                   {"memory", memory_item(wish.config)},
-                   {"step_ms", time ? json::value(time->step_ms) : nullptr},
-                   {"step_ms_run", time ? json::value(time->run) : nullptr},
-                   {"not_estimated", std::move(unknown)}});
+  return json_response(json::object{
+      {"profile", submission.profile->name},
+      {"world_size", submission.run.world_size},
+      {"config", submission.config.yaml},
+      {"command", json::array(command.begin(), command.end())},
+      {"max_updates", submission.config.max_updates > 0 ? json::value(submission.config.max_updates) : nullptr},
+      {"memory", memory_item(submission.config)},
+      {"step_ms", time ? json::value(time->step_ms) : nullptr},
+      {"step_ms_run", time ? json::value(time->run) : nullptr},
+      {"not_estimated", std::move(unknown)}});
 }
 
 http::Response list_profiles(Service& service, const http::Request& request) {

@@ -17,11 +17,11 @@ class TimeReader {
  public:
   explicit TimeReader(std::string_view text) : rest_(text) {}
 
-  /// Reads `digits` digits as a number up to `most`; 0 on a mismatch.
-  int number(std::size_t digits, int most) {
+  /// Reads `digits` digits as a number up to `max`; 0 on a mismatch.
+  int number(std::size_t digits, int max) {
     int value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + std::min(digits, rest_.size()), value);
-    good_ = good_ && error == std::errc() && end == rest_.data() + digits && rest_.front() != '-' && value <= most;
+    good_ = good_ && error == std::errc() && end == rest_.data() + digits && rest_.front() != '-' && value <= max;
     rest_.remove_prefix(std::min(digits, rest_.size()));
     return good_ ? value : 0;
   }

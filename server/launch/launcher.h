@@ -48,10 +48,10 @@ class Launcher {
   /// Finds an attempt that an earlier server process started. Returns nothing if there is none.
   virtual std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) = 0;
   /// Polls the status of an attempt without blocking.
-  virtual ProcessStatus look(const store::LauncherHandle& handle) = 0;
+  virtual ProcessStatus poll(const store::LauncherHandle& handle) = 0;
   /// Asks the ranks to save a checkpoint and stop, if the launcher supports it.
   virtual void ask_to_stop(const store::LauncherHandle& handle) = 0;
-  /// Terminates all processes. Called repeatedly until look() returns `ended`; `urgent` is set after some seconds.
+  /// Terminates all processes. Called repeatedly until poll() returns `ended`; `urgent` is set after some seconds.
   virtual void kill(const store::LauncherHandle& handle, bool urgent) = 0;
 };
 

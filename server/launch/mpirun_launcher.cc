@@ -65,7 +65,7 @@ std::optional<store::LauncherHandle> MpirunLauncher::find(const std::string& run
   return std::nullopt;
 }
 
-ProcessStatus MpirunLauncher::look(const store::LauncherHandle& handle) {
+ProcessStatus MpirunLauncher::poll(const store::LauncherHandle& handle) {
   if (handle.pid <= 0) return {.kind = ProcessStatus::Kind::unknown};
   const auto leader = leader_of(handle);
   if (leader && leader->alive()) return {.kind = ProcessStatus::Kind::alive};
@@ -76,9 +76,9 @@ ProcessStatus MpirunLauncher::look(const store::LauncherHandle& handle) {
   }
   if (!members_of(handle).empty())
     return {.kind = ProcessStatus::Kind::alive, .detail = "mpirun has ended, but ranks are still running"};
-  ProcessStatus sight{.kind = ProcessStatus::Kind::ended};
-  if (const auto code = ended_.find(handle.pid); code != ended_.end()) sight.exit_code = code->second;
-  return sight;
+  ProcessStatus status{.kind = ProcessStatus::Kind::ended};
+  if (const auto code = ended_.find(handle.pid); code != ended_.end()) status.exit_code = code->second;
+  return status;
 }
 
 void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {

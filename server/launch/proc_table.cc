@@ -46,9 +46,9 @@ bool has_entry(const std::string& environment, const std::string& entry) {
 /// The environment, NAME=value entries each terminated by NUL. A new process has no visible arguments or environment
 /// until its execve has finished; this function waits for that.
 std::string environment_of(const ProcessFacts& process) {
-  constexpr int max_looks = 5000;
+  constexpr int max_attempts = 5000;
   std::string environment = read_proc(process.pid, "environ");
-  for (int look = 1; environment.empty() && look < max_looks; ++look) {
+  for (int attempt = 1; environment.empty() && attempt < max_attempts; ++attempt) {
     const auto now = find_process(process.pid);
     if (!now || !now->alive() || now->start_ticks != process.start_ticks) break;
     const bool made = !read_proc(process.pid, "cmdline").empty();

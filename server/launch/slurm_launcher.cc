@@ -98,7 +98,7 @@ std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run,
   return store::LauncherHandle{.job = jobs.back().id};
 }
 
-ProcessStatus SlurmLauncher::look(const store::LauncherHandle& handle) {
+ProcessStatus SlurmLauncher::poll(const store::LauncherHandle& handle) {
   const std::lock_guard lock(mutex_);
   wanted_.insert(handle.job);
   if (!thread_.joinable()) thread_ = std::thread([this] { poll_loop(); });

@@ -38,7 +38,7 @@ class SlurmLauncher : public Launcher {
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const override;
   store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) override;
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
-  ProcessStatus look(const store::LauncherHandle& handle) override;
+  ProcessStatus poll(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 

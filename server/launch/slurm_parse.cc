@@ -59,16 +59,16 @@ ProcessStatus sight_of(const SlurmJob& job) {
     return {.kind = ProcessStatus::Kind::alive};
   }
   if (is("PREEMPTED")) return {.kind = ProcessStatus::Kind::preempted, .detail = "preempted by Slurm"};
-  ProcessStatus sight{.kind = ProcessStatus::Kind::ended, .exit_code = job.exit_code};
-  if (is("COMPLETED")) return sight;
+  ProcessStatus status{.kind = ProcessStatus::Kind::ended, .exit_code = job.exit_code};
+  if (is("COMPLETED")) return status;
   if (is("FAILED")) {
-    if (job.exit_code == 0) sight.exit_code.reset();
-    sight.detail = fmt::format("Slurm job {} failed ({})", job.id, job.reason);
-    return sight;
+    if (job.exit_code == 0) status.exit_code.reset();
+    status.detail = fmt::format("Slurm job {} failed ({})", job.id, job.reason);
+    return status;
   }
-  sight.exit_code.reset();  // CANCELLED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, DEADLINE, …
-  sight.detail = fmt::format("Slurm job {}: {}", job.id, job.state);
-  return sight;
+  status.exit_code.reset();  // CANCELLED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, DEADLINE, …
+  status.detail = fmt::format("Slurm job {}: {}", job.id, job.state);
+  return status;
 }
 
 std::string parse_sbatch(std::string_view text) {

@@ -26,16 +26,16 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
 }
 
 /// The cause of an attempt's unexpected end, from the most specific source available.
-std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& sight, const std::optional<LostRank>& lost,
+std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& status, const std::optional<LostRank>& lost,
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
   if (run.outcome == store::Outcome::failed && !run.outcome_detail.empty()) return run.outcome_detail;
   if (std::string line = last_error_line(log); !line.empty()) return line;
-  if (!sight.detail.empty()) return sight.detail;
-  if (sight.exit_code && *sight.exit_code > 128) {
-    return fmt::format("{} was killed by signal {}", run.launcher, *sight.exit_code - 128);
+  if (!status.detail.empty()) return status.detail;
+  if (status.exit_code && *status.exit_code > 128) {
+    return fmt::format("{} was killed by signal {}", run.launcher, *status.exit_code - 128);
   }
-  if (sight.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *sight.exit_code);
+  if (status.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *status.exit_code);
   return run.launcher + " ended while no server was running; its exit code is unknown";
 }
 
@@ -64,7 +64,7 @@ double Supervisor::silence_s(const ReceivedHeartbeat& beat, const Watch& watch, 
   return seconds_between(std::max({beat.at, awake_since_, watch.since}), until);
 }
 
-void Supervisor::attend(const store::LaunchRow& run) {
+void Supervisor::supervise(const store::LaunchRow& run) {
   const auto profile = parts_.profiles.find(run.profile);
   if (profile == parts_.profiles.end()) {
     if (run.state == RunState::lost) return;
@@ -74,7 +74,7 @@ void Supervisor::attend(const store::LaunchRow& run) {
     return;
   }
   if (run.state == RunState::lost) {
-    note_signs_of_life(run, parts_.heartbeats.of(run.id, run.attempt));
+    report_signs_of_life(run, parts_.heartbeats.of(run.id, run.attempt));
   } else if (store::has_attempt(run.state)) {
     const std::string& name = run.launcher.empty() ? profile->second.launcher : run.launcher;
     watch(run, profile->second, *parts_.launchers.at(name));
@@ -83,10 +83,10 @@ void Supervisor::attend(const store::LaunchRow& run) {
   }
 }
 
-void Supervisor::attend_external(const store::LaunchRow& run) {
+void Supervisor::supervise_external(const store::LaunchRow& run) {
   const std::vector<ReceivedHeartbeat> beats = parts_.heartbeats.of(run.id, run.attempt);
   if (run.state == RunState::lost) {
-    note_signs_of_life(run, beats);
+    report_signs_of_life(run, beats);
     return;
   }
   Watch& watch = watches_[run.id];
@@ -94,7 +94,7 @@ void Supervisor::attend_external(const store::LaunchRow& run) {
   if (!watch.stopping_since) watch.stopping_since = now_;
   const bool heard = heard_within(run, beats, lost_after);
   if (heard && seconds_between(*watch.stopping_since, now_) > static_cast<double>(run.stop_grace_s)) {
-    conclude_external(run, fmt::format("did not stop within {} s", run.stop_grace_s));
+    finish_external(run, fmt::format("did not stop within {} s", run.stop_grace_s));
     return;
   }
   if (heard || heard_until(run.id) - std::max(watch.since, awake_since_) < lost_after) return;
@@ -103,7 +103,7 @@ void Supervisor::attend_external(const store::LaunchRow& run) {
 }
 
 /// Ends and fences the attempt. Ranks that are still running end at their next heartbeat.
-void Supervisor::conclude_external(const store::LaunchRow& run, const std::string& cause) {
+void Supervisor::finish_external(const store::LaunchRow& run, const std::string& cause) {
   parts_.store.write([&](store::Database& database) {
     store::end_attempt(database, {run.id, run.attempt, std::nullopt, RunEvent::ended_on_request, cause, "supervisor"},
                        wall_time_ms());
@@ -112,7 +112,7 @@ void Supervisor::conclude_external(const store::LaunchRow& run, const std::strin
   parts_.changed(run.id);
 }
 
-void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats) {
+void Supervisor::report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats) {
   const Time since = heard_until(run.id) - patience;
   const auto fresh =
       std::find_if(beats.begin(), beats.end(), [&](const ReceivedHeartbeat& beat) { return beat.at >= since; });
@@ -139,15 +139,15 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
     spdlog::info("run {} attempt {}: resuming supervision", run.id, run.attempt);
   }
   if (!find_launcher(run, watch, launcher)) {
-    conclude(run, profile, watch, {.kind = ProcessStatus::Kind::ended, .detail = "the server ended during the launch"});
+    finish(run, profile, watch, {.kind = ProcessStatus::Kind::ended, .detail = "the server ended during the launch"});
     return;
   }
-  const ProcessStatus sight = launcher.look(run.handle);
-  if (sight.kind != ProcessStatus::Kind::unknown) watch.unseen_since.reset();
-  switch (sight.kind) {
+  const ProcessStatus status = launcher.poll(run.handle);
+  if (status.kind != ProcessStatus::Kind::unknown) watch.unseen_since.reset();
+  switch (status.kind) {
     case ProcessStatus::Kind::ended:
     case ProcessStatus::Kind::preempted:
-      conclude(run, profile, watch, sight);
+      finish(run, profile, watch, status);
       return;
     case ProcessStatus::Kind::pending:
       watch.since = now_;  // not started yet: no timeout applies
@@ -165,7 +165,7 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
   const auto beats = parts_.heartbeats.of(run.id, run.attempt);
   if (!heard_within(run, beats, lost_after) && now_ - *watch.unseen_since > lost_after) {
     change(run, RunEvent::vanished,
-           sight.detail.empty() ? "the launcher cannot be found and no rank reports" : sight.detail);
+           status.detail.empty() ? "the launcher cannot be found and no rank reports" : status.detail);
     watches_.erase(run.id);
   }
 }
@@ -176,7 +176,7 @@ void Supervisor::watch_living(const store::LaunchRow& run, const Profile& profil
     return;
   }
   const std::vector<ReceivedHeartbeat> beats = parts_.heartbeats.of(run.id, run.attempt);
-  if (run.state == RunState::launching) note_signs_of_life(run, beats);
+  if (run.state == RunState::launching) report_signs_of_life(run, beats);
   if (run.state == RunState::stopping) watch_stopping(run, launcher, watch);
   if (watch.ending) return;
   if (auto fault = find_fault(run, profile, watch, beats)) {
@@ -239,43 +239,43 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
   launcher.kill(run.handle, false);
 }
 
-Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch,
-                                     const ProcessStatus& sight) const {
+Supervisor::Ending Supervisor::classify_end(const store::LaunchRow& run, const Watch& watch,
+                                            const ProcessStatus& status) const {
   if (run.outcome == store::Outcome::finished) return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
   // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
-  if (sight.kind == ProcessStatus::Kind::preempted && run.state != RunState::stopping) {
-    return {now_, RunEvent::preempted, sight.detail, ""};
+  if (status.kind == ProcessStatus::Kind::preempted && run.state != RunState::stopping) {
+    return {now_, RunEvent::preempted, status.detail, ""};
   }
   if (run.state == RunState::stopping || run.outcome == store::Outcome::stopped) {
     const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {now_, RunEvent::ended_on_request, how, ""};
   }
-  if (sight.exit_code == 0) return {now_, RunEvent::finished, "exit code 0", ""};
+  if (status.exit_code == 0) return {now_, RunEvent::finished, "exit code 0", ""};
   const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
   const auto lost = find_lost_rank(log);
-  return {now_, RunEvent::faulted, cause_of_end(run, sight, lost, log), lost ? lost->host : ""};
+  return {now_, RunEvent::faulted, cause_of_end(run, status, lost, log), lost ? lost->host : ""};
 }
 
-void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch,
-                          const ProcessStatus& sight) {
+void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, const Watch& watch,
+                        const ProcessStatus& status) {
   store::LaunchRow run = row;
   {
     // The last records may have arrived after `row` was read.
     auto reader = parts_.store.reader(store::Store::For::own);
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
-  Ending end = judge(run, watch, sight);
-  const bool known = sight.exit_code || watch.ending || run.outcome != store::Outcome::none || watch.started_here;
+  Ending end = classify_end(run, watch, status);
+  const bool known = status.exit_code || watch.ending || run.outcome != store::Outcome::none || watch.started_here;
   if (end.event == RunEvent::faulted) {
     cool_down_.strike(blamed(profile, end.host), std::chrono::duration<double>(profile.cool_down_s), now_);
     const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
-    const bool hopeless = (sight.exit_code == usage_exit_code || diverged) && !watch.ending;
+    const bool hopeless = (status.exit_code == usage_exit_code || diverged) && !watch.ending;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
   }
   fence_folder(run);
   const auto after = parts_.store.write([&](store::Database& database) {
-    return store::end_attempt(database, {run.id, run.attempt, sight.exit_code, end.event, end.cause, "supervisor"},
+    return store::end_attempt(database, {run.id, run.attempt, status.exit_code, end.event, end.cause, "supervisor"},
                               wall_time_ms());
   });
   spdlog::info("run {} attempt {}: {} ({})", run.id, run.attempt, after ? store::name_of(*after) : "over", end.cause);

@@ -27,14 +27,14 @@ std::chrono::milliseconds Supervisor::tick() {
   now_ = parts_.now();
   // A delay of this thread may also have delayed heartbeats, so all silence timeouts start again.
   if (now_ - due_ > max_lateness) awake_since_ = now_;
-  due_ = now_;  // in case look() throws
-  const std::chrono::milliseconds pause = look();
+  due_ = now_;  // in case supervise_runs() throws
+  const std::chrono::milliseconds pause = supervise_runs();
   // Launcher commands may take seconds. Heartbeats are processed in the meantime.
   due_ = std::min(parts_.now(), now_ + max_tick) + pause;
   return pause;
 }
 
-std::chrono::milliseconds Supervisor::look() {
+std::chrono::milliseconds Supervisor::supervise_runs() {
   std::vector<store::LaunchRow> runs, externals;
   {
     auto reader = parts_.store.reader(store::Store::For::own);
@@ -52,17 +52,17 @@ std::chrono::milliseconds Supervisor::look() {
   }
   for (const auto& run : externals) known.insert(run.id);
   std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
-  attend_all(runs, &Supervisor::attend);
-  attend_all(externals, &Supervisor::attend_external);
+  supervise_all(runs, &Supervisor::supervise);
+  supervise_all(externals, &Supervisor::supervise_external);
   if (lively_) return while_attempts_live;
   return runs.empty() && externals.empty() ? while_there_is_nothing : std::chrono::milliseconds(while_others_wait);
 }
 
-void Supervisor::attend_all(const std::vector<store::LaunchRow>& runs,
-                            void (Supervisor::*attend_one)(const store::LaunchRow&)) {
+void Supervisor::supervise_all(const std::vector<store::LaunchRow>& runs,
+                               void (Supervisor::*supervise_one)(const store::LaunchRow&)) {
   for (const auto& run : runs) {
     try {
-      (this->*attend_one)(run);
+      (this->*supervise_one)(run);
     } catch (const store::SqlFailure&) {
       throw;
     } catch (const store::Busy&) {

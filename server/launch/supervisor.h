@@ -49,7 +49,7 @@ class Supervisor {
   std::chrono::milliseconds tick();
 
  private:
-  std::chrono::milliseconds look();
+  std::chrono::milliseconds supervise_runs();
   using Time = SteadyClock::time_point;
   struct Ending {  // the supervisor is ending the attempt
     Time since;
@@ -77,21 +77,22 @@ class Supervisor {
   static std::string blamed(const Profile& profile, const std::string& host);
 
   // supervision.cc: monitoring and ending attempts
-  void attend_all(const std::vector<store::LaunchRow>& runs, void (Supervisor::*attend_one)(const store::LaunchRow&));
-  void attend(const store::LaunchRow& run);
+  void supervise_all(const std::vector<store::LaunchRow>& runs,
+                     void (Supervisor::*supervise_one)(const store::LaunchRow&));
+  void supervise(const store::LaunchRow& run);
   /// Handles a stopping or lost run that a user started. Only its heartbeats show whether it is alive.
-  void attend_external(const store::LaunchRow& run);
-  void conclude_external(const store::LaunchRow& run, const std::string& cause);
+  void supervise_external(const store::LaunchRow& run);
+  void finish_external(const store::LaunchRow& run, const std::string& cause);
   void watch(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
   bool find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher);
   void watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch);
   void watch_stopping(const store::LaunchRow& run, Launcher& launcher, Watch& watch);
-  void note_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
+  void report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
   std::optional<Fault> find_fault(const store::LaunchRow& run, const Profile& profile, const Watch& watch,
                                   const std::vector<ReceivedHeartbeat>& beats) const;
   void begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending);
-  void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const ProcessStatus& sight);
-  Ending judge(const store::LaunchRow& run, const Watch& watch, const ProcessStatus& sight) const;
+  void finish(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const ProcessStatus& status);
+  Ending classify_end(const store::LaunchRow& run, const Watch& watch, const ProcessStatus& status) const;
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
   /// The time up to which all received heartbeats of the run have been processed.
   Time heard_until(const std::string& run) const;

@@ -11,7 +11,7 @@
 namespace babelring::verdict {
 namespace {
 
-constexpr std::int64_t max_updates_read = 192;       // per rank
+constexpr std::int64_t max_updates_read = 192;  // per rank
 constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t min_updates_read = 32;
 constexpr std::int64_t max_pauses = 9;  // per kind: eight periods

@@ -8,7 +8,7 @@
 
 namespace babelring::testing {
 
-/// Starts nothing: the test says what is to be seen.
+/// Starts nothing; the test sets the status of each process.
 class FakeLauncher : public launch::Launcher {
  public:
   std::string name() const override { return "mpirun"; }
@@ -19,24 +19,24 @@ class FakeLauncher : public launch::Launcher {
     if (!refusal.empty()) throw Failure(refusal);
     orders.push_back(order);
     const auto pid = static_cast<std::int64_t>(1000 + orders.size());
-    sights[pid] = {.kind = launch::ProcessStatus::Kind::alive};
+    statuses[pid] = {.kind = launch::ProcessStatus::Kind::alive};
     return {.pid = pid, .start_ticks = 7, .job = ""};
   }
   std::optional<store::LauncherHandle> find(const std::string&, std::int64_t) override { return found; }
-  launch::ProcessStatus look(const store::LauncherHandle& handle) override { return sights[handle.pid]; }
+  launch::ProcessStatus poll(const store::LauncherHandle& handle) override { return statuses[handle.pid]; }
   void ask_to_stop(const store::LauncherHandle& handle) override { asked.push_back(handle.pid); }
   void kill(const store::LauncherHandle& handle, bool urgent) override {
     killed.push_back(handle.pid);
-    if (obeys || urgent) sights[handle.pid] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = 143};
+    if (obeys || urgent) statuses[handle.pid] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = 143};
   }
 
   /// The newest one's end.
-  void end(std::int64_t code) { sights[last()] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = code}; }
+  void end(std::int64_t code) { statuses[last()] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = code}; }
   std::int64_t last() const { return static_cast<std::int64_t>(1000 + orders.size()); }
 
   std::vector<launch::LaunchOrder> orders;
   std::vector<std::int64_t> asked, killed;
-  std::map<std::int64_t, launch::ProcessStatus> sights;
+  std::map<std::int64_t, launch::ProcessStatus> statuses;
   std::optional<store::LauncherHandle> found;
   std::string refusal;
   bool obeys = true;

@@ -66,13 +66,13 @@ TEST_F(LauncherTest, AProcessThatCannotBeLookedUpIsNotGone) {
   {
     const NoDescriptors none;
     EXPECT_ANY_THROW(find_process(getpid()));
-    EXPECT_ANY_THROW(launcher.look(handle));
+    EXPECT_ANY_THROW(launcher.poll(handle));
   }
-  EXPECT_EQ(launcher.look(handle).kind, ProcessStatus::Kind::alive);
-  ProcessStatus sight;
-  for (; sight.kind != ProcessStatus::Kind::ended; sight = launcher.look(handle)) launcher.kill(handle, true);
-  EXPECT_EQ(sight.kind, ProcessStatus::Kind::ended);
-  EXPECT_EQ(sight.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(launcher.poll(handle).kind, ProcessStatus::Kind::alive);
+  ProcessStatus status;
+  for (; status.kind != ProcessStatus::Kind::ended; status = launcher.poll(handle)) launcher.kill(handle, true);
+  EXPECT_EQ(status.kind, ProcessStatus::Kind::ended);
+  EXPECT_EQ(status.exit_code, 128 + SIGKILL);
 }
 
 TEST_F(LauncherTest, AProfilesEnvironmentReplacesTheServers) {

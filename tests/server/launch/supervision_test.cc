@@ -122,14 +122,14 @@ TEST_F(SupervisionTest, FindsItsRunsAgain) {
   start();  // another server
   pass(3);
   EXPECT_EQ(state(run), "running");
-  fake_->sights[fake_->last()] = {.kind =
-                                      ProcessStatus::Kind::ended};  // of somebody else's child there is no exit code
+  fake_->statuses[fake_->last()] = {.kind =
+                                        ProcessStatus::Kind::ended};  // of somebody else's child there is no exit code
   pass();
   EXPECT_EQ(state(run), "restarting");
   pass();
   start();
   pass();
-  fake_->sights[fake_->last()] = {.kind = ProcessStatus::Kind::ended};
+  fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::ended};
   pass();
   EXPECT_EQ(state(run), "lost") << "no restart is left, and how it ended nobody knows";
 }
@@ -149,7 +149,7 @@ TEST_F(SupervisionTest, ALaunchThatTheLastServerDidNotNoteIsLookedFor) {
 
 TEST_F(SupervisionTest, WhatCannotBeSeenIsLostUntilItReports) {
   const std::string run = started();
-  fake_->sights[fake_->last()] = {.kind = ProcessStatus::Kind::unknown, .detail = "squeue: no controller"};
+  fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::unknown, .detail = "squeue: no controller"};
   pass(90);
   EXPECT_EQ(state(run), "lost");
   EXPECT_EQ(row(run).detail, "squeue: no controller");

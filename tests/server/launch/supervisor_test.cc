@@ -16,7 +16,7 @@ TEST_F(SupervisorTest, StartsInOrderAndNoMoreThanTheProfileAllows) {
   EXPECT_EQ(state(b), "launching");
   EXPECT_EQ(state(c), "queued");
   EXPECT_EQ(row(a).attempt, 1);
-  fake_->sights[1001] = {.kind = ProcessStatus::Kind::ended, .exit_code = 0};
+  fake_->statuses[1001] = {.kind = ProcessStatus::Kind::ended, .exit_code = 0};
   pass(2);
   EXPECT_EQ(state(a), "succeeded");
   EXPECT_EQ(state(c), "launching");
@@ -101,7 +101,7 @@ TEST_F(SupervisorTest, AnAttemptThatWillNotEndIsKilledUrgently) {
 TEST_F(SupervisorTest, PreemptionSuspendsAndGoesOn) {
   const std::string run = started();
   say(run, "stopped");  // as ranks do that were sent SIGTERM
-  fake_->sights[fake_->last()] = {.kind = ProcessStatus::Kind::preempted, .detail = "preempted by Slurm"};
+  fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::preempted, .detail = "preempted by Slurm"};
   pass();
   EXPECT_EQ(state(run), "suspended");
   pass();
