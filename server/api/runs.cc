@@ -7,6 +7,7 @@
 #include "server/api/control.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
+#include "server/api/run_answers.h"
 #include "server/api/run_progress.h"
 #include "server/store/run_state.h"
 #include "server/verdict/run_health.h"

@@ -16,7 +16,6 @@
 #include "base/file_descriptor.h"
 #include "base/result.h"
 #include "server/http/access.h"
-#include "server/http/reply.h"
 
 namespace babelring::http {
 

@@ -10,6 +10,7 @@
 
 #include "server/http/lane.h"
 #include "server/http/message.h"
+#include "server/http/reply.h"
 
 namespace babelring::http {
 
