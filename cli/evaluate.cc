@@ -19,7 +19,7 @@
 #include "cli/runs/run_commands.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
-#include "nmt/train/teacher_forced.h"
+#include "nmt/train/evaluation/teacher_forced.h"
 
 namespace babelring {
 

@@ -7,15 +7,15 @@
 #include "base/records.h"
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/metering/gpu_meter.h"
+#include "nmt/metering/host_meter.h"
 #include "nmt/optim/schedule.h"
 #include "nmt/train/checkpoint_request.h"
 #include "nmt/train/checkpointing/checkpointer.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/divergence.h"
-#include "nmt/train/host_meter.h"
+#include "nmt/train/evaluation/validator.h"
 #include "nmt/train/stop_request.h"
 #include "nmt/train/update_runner.h"
-#include "nmt/train/validator.h"
 
 namespace babelring {
 

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "nmt/metering/gpu_meter.h"
+#include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/host_meter.h"
 #include "nmt/train/update_runner.h"
 #include "tests/bench/random_update.h"
 

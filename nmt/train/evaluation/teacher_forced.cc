@@ -1,4 +1,4 @@
-#include "nmt/train/teacher_forced.h"
+#include "nmt/train/evaluation/teacher_forced.h"
 
 #include "nmt/data/batch.h"
 #include "nmt/train/memory_plan.h"

@@ -11,7 +11,7 @@
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
-#include "nmt/train/teacher_forced.h"
+#include "nmt/train/evaluation/teacher_forced.h"
 
 namespace babelring {
 

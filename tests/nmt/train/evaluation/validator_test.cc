@@ -1,4 +1,4 @@
-#include "nmt/train/validator.h"
+#include "nmt/train/evaluation/validator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "nmt/train/host_meter.h"
+#include "nmt/metering/host_meter.h"
 
 #include <sys/resource.h>
 
