@@ -15,8 +15,7 @@
 #include "base/json.h"
 #include "client/server_access.h"
 #include "nmt/metering/nvml.h"
-#include "nmt/train/checkpoint_request.h"
-#include "nmt/train/stop_request.h"
+#include "nmt/train/requests.h"
 #include "worker/rank_identity.h"
 
 namespace babelring {

@@ -218,9 +218,9 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
     }
   };
   try {
-    const std::string reason = trainer.run();
-    if (first_rank) spdlog::info("{}", reason);
-    record_end(reason == "stopped on request" ? "stopped" : "finished", reason);
+    const TrainingEnd end = trainer.run();
+    if (first_rank) spdlog::info("{}", end.text);
+    record_end(end.reason == EndReason::stopped_on_request ? "stopped" : "finished", end.text);
   } catch (const std::exception& failure) {
     record_end("failed", failure.what());
     throw;

@@ -7,7 +7,7 @@
 #include "client/server_access.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/train/config.h"
-#include "nmt/train/stop_request.h"
+#include "nmt/train/requests.h"
 #include "worker/log_records.h"
 
 namespace babelring {

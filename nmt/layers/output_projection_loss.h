@@ -14,6 +14,11 @@ struct LossSums {
   double correct = 0;
   double tokens = 0;
 
+  /// Calls visit(sum) for each sum.
+  template <class Visit>
+  void each(const Visit& visit) {
+    for (double* sum : {&loss, &nll, &correct, &tokens}) visit(*sum);
+  }
   LossSums& operator+=(const LossSums& other) {
     loss += other.loss;
     nll += other.nll;

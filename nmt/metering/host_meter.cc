@@ -31,7 +31,8 @@ std::int64_t peak_resident_bytes() {
 HostMeter::HostMeter(bool counts_network, int threads)
     : network_(counts_network), threads_(threads), processor_ms_(processor_ms()) {}
 
-void HostMeter::fill(StepRecord& record, const ActivationArenas& arenas, const Transformer& model, const Adam& adam) {
+void HostMeter::fill(StepRecord& record, const ActivationArenas& arenas, const ParameterStore& store,
+                     std::size_t moment_bytes) {
   const NetworkBytes bytes = network_.lap();
   record.network_rx_bytes = bytes.rx;
   record.network_tx_bytes = bytes.tx;
@@ -45,12 +46,11 @@ void HostMeter::fill(StepRecord& record, const ActivationArenas& arenas, const T
   }
   processor_ms_ = now;
 
-  const ParameterStore& store = model.parameters();
   const auto size = [](const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); };
   const Tensor copies = store.compute_copies();
   record.memory_bytes["weights"] = size(store.masters()) + (copies ? size(copies) : 0);
   record.memory_bytes["gradients"] = size(store.gradients());
-  record.memory_bytes["moments"] = size(adam.first_moment()) + size(adam.second_moment());
+  record.memory_bytes["moments"] = static_cast<std::int64_t>(moment_bytes);
   record.memory_bytes["activations"] = static_cast<std::int64_t>(arenas.saved().peak_bytes());
   record.memory_bytes["scratch"] = static_cast<std::int64_t>(arenas.scratch().peak_bytes());
   if (threads_ > 0) record.memory_bytes["peak"] = peak_resident_bytes();

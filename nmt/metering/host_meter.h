@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/records.h"
+#include "nmt/core/parameters.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/metering/network_counters.h"
-#include "nmt/model/transformer.h"
-#include "nmt/optim/adam.h"
+#include "nmt/ops/backend.h"
 
 namespace babelring {
 
@@ -19,8 +19,8 @@ class HostMeter {
   HostMeter(bool counts_network, int threads);
 
   /// Sets network, busy_fraction and memory fields of `record` for the time since the last call or construction. On a
-  /// device, step_ms and the parts must already be set.
-  void fill(StepRecord& record, const ActivationArenas& arenas, const Transformer& model, const Adam& adam);
+  /// device, step_ms and the parts must already be set. `moment_bytes`: size of the optimizer's moments.
+  void fill(StepRecord& record, const ActivationArenas& arenas, const ParameterStore& store, std::size_t moment_bytes);
 
  private:
   NetworkCounters network_;

@@ -54,6 +54,7 @@ class Adam {
   /// Flat views, [flat_size] f32, in the store's order.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
   Tensor second_moment() const { return v_.view(Shape{store_->flat_size()}, DType::f32); }
+  std::size_t moment_bytes() const { return first_moment().bytes() + second_moment().bytes(); }
   /// Steps taken, not counting skipped ones: t of the bias correction. Set when resuming.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/parallel/sum_over_ranks.h"
 
 namespace babelring {
 namespace {
@@ -16,9 +17,9 @@ bool summed_everywhere(Backend& backend, Communicator& communicator, ConstTensor
   const auto ranks = static_cast<float>(communicator.size());
   const bool correct = std::all_of(values.begin(), values.end(),
                                    [ranks](float value) { return value >= 0.99f * ranks && value <= 1.01f * ranks; });
-  std::vector<double> wrong{correct ? 0.0 : 1.0};
-  communicator.sum(wrong);
-  return wrong[0] == 0;
+  int wrong = correct ? 0 : 1;
+  sum_over_ranks(communicator, [&wrong](auto&& visit) { visit(wrong); });
+  return wrong == 0;
 }
 
 /// Opens NCCL and tests it with an all-reduce of ones of bucket size.

@@ -1,17 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
+#include "base/clock.h"
 #include "base/records.h"
-#include "nmt/comm/communicator.h"
 #include "nmt/data/batch_pipeline.h"
-#include "nmt/layers/activation_arenas.h"
 #include "nmt/metering/step_clock.h"
-#include "nmt/model/transformer.h"
-#include "nmt/optim/adam.h"
-#include "nmt/parallel/parameter_sharding.h"
-#include "nmt/train/config.h"
+#include "nmt/optim/schedule.h"
+#include "nmt/train/model_replica.h"
+#include "nmt/train/update_gradients.h"
 
 namespace babelring {
 
@@ -22,43 +19,41 @@ struct Votes {
   bool checkpoint = false;
 };
 
-/// What all ranks know after an update, bit-equal on all.
+/// What all ranks know after an update, bit-equal on all, and this rank's record of it.
 struct UpdateResult {
-  LossSums loss;               // over all ranks
-  Votes votes;                 // of any rank
-  double elapsed_minutes = 0;  // rank 0's
+  Progress progress;               // after the update
+  DataPosition next;               // data position after the update
+  LossSums loss;                   // over all ranks
+  Votes votes;                     // of any rank
+  double elapsed_minutes = 0;      // rank 0's training time
+  std::int64_t source_tokens = 0;  // over all ranks
+  StepRecord record;               // without host, GPU and digest
 };
 
-/// One optimizer update: gradients of this rank's micro-batches, their sum over ranks, Adam on what of the model is
-/// this rank's to update. A device is waited for once, for the losses and the gradient's norm, when it has been given
-/// Adam, with which it goes on by itself.
+/// Runs optimizer updates: the gradients of this rank's micro-batches, their sum over ranks, and Adam on this rank's
+/// shard of the model. A device is waited for once, for the losses and the gradient's norm, after Adam has been given
+/// to it; Adam runs on while the host goes on.
 class UpdateRunner {
  public:
-  /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.
-  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ParameterSharding& ownership,
-               Backend& backend, Communicator& communicator, ActivationArenas& arenas);
+  /// Both must outlive the runner.
+  UpdateRunner(const TrainConfig& config, ModelReplica& replica);
 
-  /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
-  /// `batches`. `votes` and `minutes` are this rank's contribution to the result.
-  UpdateResult run(const UpdateBatches& batches, double learning_rate, double data_ms, const Votes& votes,
-                   double minutes, StepRecord& record);
+  /// Starts the clock of the training time. `minutes`: training time of earlier attempts.
+  void start_time(double minutes);
+
+  /// Runs the next update of `pipeline`, which follows `before`. `votes` are this rank's. The schedule's learning rate
+  /// is multiplied by `learning_rate_factor`. Collective. Throws CommError and the pipeline's exceptions.
+  UpdateResult run(BatchPipeline& pipeline, const Progress& before, const Votes& votes, double learning_rate_factor);
 
  private:
-  std::vector<FetchedLosses> start_gradients(const UpdateBatches& batches);
-  FetchedLosses repeat_pass(Context& context, const PackedBatch& batch, float gradient_scale);
-  bool rows_may_go_apart() const;
-  std::vector<double> summed_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double minutes);
+  void add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, UpdateResult& result);
 
-  const TrainConfig& config_;
-  Transformer& model_;
-  Adam& adam_;
-  const ParameterSharding& ownership_;
-  Backend& backend_;
-  Communicator& communicator_;
-  ActivationArenas& arenas_;
-  std::unique_ptr<GradientReducer> gradients_;
+  ModelReplica& replica_;
+  Schedule schedule_;
   StepClock clock_;
-  bool repeats_;  // gives passes to Backend::repeat()
+  UpdateGradients gradients_;
+  Stopwatch watch_;
+  double minutes_before_ = 0;
 };
 
 }  // namespace babelring

@@ -48,6 +48,8 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.training.threads = options.threads;
   config.training.cuda_graphs = options.cuda_graphs;
   config.communication.bucket_mb = options.bucket_mb;
+  // Vaswani et al. 2017, eq. 3, with the default warm-up of 4,000 updates.
+  config.optimizer.schedule.learning_rate = 1 / std::sqrt(4000 * static_cast<double>(config.model.width));
   config.check();
   return config;
 }
@@ -80,19 +82,14 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
     : config_(train_config(options)),
       communicator_(communicator),
       device_(choose_backend(config_.training.device, options.threads, communicator)),
-      ownership_(*device_.backend, communicator),
-      model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing),
-             ownership_.parameter_memory(), config_.training.precision),
-      adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
-            [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
-      arenas_(*device_.backend),
-      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, arenas_),
+      replica_(config_, vocabulary_of(options), *device_.backend, communicator),
+      runner_(config_, replica_),
       meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
       gpu_meter_(options.gpu_meter && device_.gpu ? make_gpu_meter(*device_.gpu) : nullptr),
       data_(make_data(options)) {
   if (config_.training.tune_products)
     device_.backend->tune_matmuls(communicator.rank() == 0 ? options.products_file : "");
-  ownership_.write([this] { model_.initialize(*device_.backend, static_cast<std::uint64_t>(config_.training.seed)); });
+  replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));
 }
 
 std::unique_ptr<BatchPipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
@@ -115,33 +112,31 @@ std::unique_ptr<BatchPipeline> TrainingCase::make_data(const TrainingCaseOptions
 
 TimedUpdate TrainingCase::update(RecordSink* records) {
   TimedUpdate timed;
-  const double step = static_cast<double>(++done_);
-  const double noam = std::min(1 / std::sqrt(step), step * std::pow(4000.0, -1.5));
   const Stopwatch watch;
-  const UpdateBatches batches = data_->next();
-  runner_.run(batches, noam / std::sqrt(static_cast<double>(config_.model.width)), watch.elapsed_ms(), {}, 0,
-              timed.record);
+  const UpdateResult result = runner_.run(*data_, done_, {}, 1);
+  done_ = result.progress;
+  timed.record = result.record;
   if (gpu_meter_ != nullptr) gpu_meter_->fill(timed.record);
   if (records != nullptr) {
     const Stopwatch report;
-    meter_.fill(timed.record, arenas_, model_, adam_);
+    meter_.fill(timed.record, replica_.arenas, replica_.model.parameters(), replica_.adam.moment_bytes());
     records->write(timed.record);
     timed.report_ms = report.elapsed_ms();
   }
   timed.wall_ms = watch.elapsed_ms();
-  timed.source_tokens = batches.global_source_tokens;
-  timed.target_tokens = batches.global_target_tokens;
-  timed.unavoidable_bytes = unavoidable_bytes(batches);
+  timed.source_tokens = result.source_tokens;
+  timed.target_tokens = result.record.update_target_tokens;
+  timed.unavoidable_bytes = unavoidable_bytes(result.record);
   return timed;
 }
 
-double TrainingCase::unavoidable_bytes(const UpdateBatches& batches) const {
+double TrainingCase::unavoidable_bytes(const StepRecord& update) const {
   const ModelConfig& model = config_.model;
   const auto element = static_cast<double>(size_of(precision()));
-  const auto parameters = static_cast<double>(model_.parameters().count());
+  const auto parameters = static_cast<double>(replica_.model.parameters().count());
   const auto width = static_cast<double>(model.width), inner = static_cast<double>(model.inner);
-  const auto source = static_cast<double>(batches.source_tokens), target = static_cast<double>(batches.target_tokens);
-  const double share = ownership_.shares(1).divided() ? 1 / static_cast<double>(communicator_.size()) : 1;
+  const auto source = static_cast<double>(update.source_tokens), target = static_cast<double>(update.target_tokens);
+  const double share = replica_.sharding.shares(1).divided() ? 1 / static_cast<double>(communicator_.size()) : 1;
   // Master and both moments: read and written by who updates them; gradient: written by backward, read for the update.
   double bytes = parameters * (share * (8 + 16) + 8);
   // The copy for products: written by Adam, read by the next update.

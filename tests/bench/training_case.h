@@ -8,6 +8,7 @@
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/model_replica.h"
 #include "nmt/train/update_runner.h"
 #include "tests/bench/random_update.h"
 
@@ -64,27 +65,24 @@ class TrainingCase {
 
   Backend& backend() { return *device_.backend; }
   const TrainConfig& config() const { return config_; }
-  const Transformer& model() const { return model_; }
-  DType precision() const { return model_.compute_dtype(); }
+  const Transformer& model() const { return replica_.model; }
+  DType precision() const { return replica_.model.compute_dtype(); }
 
  private:
   std::unique_ptr<BatchPipeline> make_data(const TrainingCaseOptions& options);
-  double unavoidable_bytes(const UpdateBatches& batches) const;
+  double unavoidable_bytes(const StepRecord& update) const;
 
   TrainConfig config_;
   Communicator& communicator_;
   ChosenBackend device_;
   std::unique_ptr<Corpus> corpus_;  // null: random
   std::unique_ptr<BatchPlan> plan_;
-  ParameterSharding ownership_;
-  Transformer model_;
-  Adam adam_;
-  ActivationArenas arenas_;
+  ModelReplica replica_;
   UpdateRunner runner_;
   HostMeter meter_;
   std::unique_ptr<GpuMeter> gpu_meter_;  // null: no GPU, or not wanted
   std::unique_ptr<BatchPipeline> data_;
-  std::int64_t done_ = 0;
+  Progress done_;
 };
 
 }  // namespace babelring

@@ -58,25 +58,23 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
   }
 }
 
-std::string Checkpointer::save(const Transformer& model, const Adam& adam, const TrainingState& state,
-                               const CheckpointScores& scores) {
-  if (!store_) return "";
+Status Checkpointer::save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
+  if (!store_) return {};
   try {
-    write(model, adam, state, scores);
+    write(replica, state, scores);
   } catch (const Fenced&) {
     throw;
   } catch (const Failure& failure) {
-    return failure.what();
+    return Error{failure.what()};
   }
-  return "";
+  return {};
 }
 
-void Checkpointer::write(const Transformer& model, const Adam& adam, const TrainingState& state,
-                         const CheckpointScores& scores) {
-  const ParameterStore& store = model.parameters();
+void Checkpointer::write(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
+  const ParameterStore& store = replica.model.parameters();
   const HostCopy weights(backend_, store.masters());
-  const HostCopy first(backend_, adam.first_moment());
-  const HostCopy second(backend_, adam.second_moment());
+  const HostCopy first(backend_, replica.adam.first_moment());
+  const HostCopy second(backend_, replica.adam.second_moment());
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
@@ -122,21 +120,19 @@ std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before) const {
   return std::move(*good);
 }
 
-bool Checkpointer::restore(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
-                           const ResumeOptions& options) {
+bool Checkpointer::restore(ModelReplica& replica, TrainingState& state, const ResumeOptions& options) {
   std::optional<Checkpoint> checkpoint;
   run_on_rank_0(communicator_, [&] {
     checkpoint = find(options.from);
     if (checkpoint)
-      check_resume(*checkpoint, config_, state, model.parameters(), options.vocabulary, options.accept_changes);
+      check_resume(*checkpoint, config_, state, replica.model.parameters(), options.vocabulary, options.accept_changes);
     if (options.from.empty()) return;
     for (CheckpointRecord& aside : store_->move_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });
-  return load(checkpoint, model, adam, ownership, state);
+  return load(checkpoint, replica, state);
 }
 
-bool Checkpointer::rewind(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
-                          std::int64_t before) {
+bool Checkpointer::rewind(ModelReplica& replica, TrainingState& state, std::int64_t before) {
   communicator_.barrier();  // other ranks may still be reading shared weights
   std::optional<Checkpoint> checkpoint;
   run_on_rank_0(communicator_, [&] {
@@ -144,15 +140,16 @@ bool Checkpointer::rewind(Transformer& model, Adam& adam, const ParameterShardin
     checkpoint = find_good(before);
     if (!checkpoint) return;
     // The checkpoint may come from an attempt with another configuration, which was accepted then.
-    check_resume(*checkpoint, config_, state, model.parameters(), "", true);
+    check_resume(*checkpoint, config_, state, replica.model.parameters(), "", true);
     for (CheckpointRecord& aside : store_->move_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });
-  return load(checkpoint, model, adam, ownership, state);
+  return load(checkpoint, replica, state);
 }
 
 /// Collective. Only rank 0 passes a checkpoint.
-bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
-                        const ParameterSharding& ownership, TrainingState& state) {
+bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state) {
+  Transformer& model = replica.model;
+  Adam& adam = replica.adam;
   std::string text;
   if (checkpoint) {
     read_weights(checkpoint->weights(), model, backend_);
@@ -163,10 +160,10 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, Transformer
   }
   text = communicator_.all_gather(text)[0];
   if (text.empty()) return false;
-  ownership.spread(model.parameters().masters());
-  ownership.spread(adam.first_moment());
-  ownership.spread(adam.second_moment());
-  ownership.write([&] { model.refresh_compute_copies(backend_); });
+  replica.sharding.spread(model.parameters().masters());
+  replica.sharding.spread(adam.first_moment());
+  replica.sharding.spread(adam.second_moment());
+  replica.sharding.write([&] { model.refresh_compute_copies(backend_); });
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);
   return true;

@@ -6,13 +6,12 @@
 #include <string>
 
 #include "base/records.h"
+#include "base/result.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/model/transformer.h"
-#include "nmt/optim/adam.h"
-#include "nmt/parallel/parameter_sharding.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
+#include "nmt/train/model_replica.h"
 
 namespace babelring {
 
@@ -36,27 +35,24 @@ class Checkpointer {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
   /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if this attempt was
-  /// given up. The references must outlive the keeper.
+  /// given up. The references must outlive the checkpointer.
   Checkpointer(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
-  /// Writes a checkpoint and its records on rank 0; does nothing on other ranks. Returns an error message if nothing
-  /// was written, in which case older checkpoints are intact; empty on success. Throws Fenced.
-  std::string save(const Transformer& model, const Adam& adam, const TrainingState& state,
-                   const CheckpointScores& scores);
+  /// Writes a checkpoint and its records on rank 0; does nothing on other ranks. If nothing was written, returns the
+  /// reason, and older checkpoints are intact. Throws Fenced.
+  Status save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
 
   /// Restores model, optimizer and state on every rank. Returns false if there is no checkpoint. With options.from,
   /// moves newer checkpoints aside. `state` is the run's current state on entry and the checkpoint's on return.
   /// Collective. Throws Failure if options.from is missing or damaged, if all checkpoints are damaged, or if weights
   /// are not finite. Throws UsageFailure on every rank under the conditions of check_resume().
-  bool restore(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
-               const ResumeOptions& options = {});
+  bool restore(ModelReplica& replica, TrainingState& state, const ResumeOptions& options = {});
 
   /// After divergence: restores the newest checkpoint whose validation loss is at most 1 above the lowest of all
   /// checkpoints. If none was evaluated, restores the newest one before update `before`. Moves newer checkpoints aside.
   /// Returns false if there is no such checkpoint. Collective. Throws Fenced.
-  bool rewind(Transformer& model, Adam& adam, const ParameterSharding& ownership, TrainingState& state,
-              std::int64_t before);
+  bool rewind(ModelReplica& replica, TrainingState& state, std::int64_t before);
 
   /// Moves all checkpoints aside, so that training starts from scratch. Throws Failure.
   void move_all_aside();
@@ -64,9 +60,8 @@ class Checkpointer {
  private:
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
   std::optional<Checkpoint> find_good(std::int64_t before) const;
-  bool load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
-            const ParameterSharding& ownership, TrainingState& state);
-  void write(const Transformer& model, const Adam& adam, const TrainingState& state, const CheckpointScores& scores);
+  bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
+  void write(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;
   std::string vocabulary_model_;

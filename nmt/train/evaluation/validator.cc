@@ -6,6 +6,7 @@
 
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/chrf.h"
+#include "nmt/parallel/sum_over_ranks.h"
 
 namespace babelring {
 
@@ -31,14 +32,8 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 }  // namespace
 
-Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
-                     Communicator& communicator, ActivationArenas& arenas)
-    : config_(config),
-      vocabulary_(vocabulary),
-      backend_(backend),
-      communicator_(communicator),
-      arenas_(arenas),
-      set_(open(config.data, vocabulary)) {}
+Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank)
+    : config_(config), vocabulary_(vocabulary), rank_(rank), set_(open(config.data, vocabulary)) {}
 
 Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& vocabulary) {
   const Manifest manifest = load_manifest(data.folder);
@@ -51,10 +46,10 @@ Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& 
 
 EvalRecord Validator::run(const Transformer& model, bool translate) const {
   const Stopwatch watch;
-  const Share share(set_.corpus.sentences(), communicator_);
+  const Share share(set_.corpus.sentences(), rank_.communicator);
   const ValidationSet set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
   const TeacherForcedScores forced =
-      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), backend_, arenas_));
+      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), rank_.backend, rank_.arenas));
   const LossSums& sums = forced.losses;
   EvalRecord record{.set = config_.data.valid_set,
                     .loss = sums.loss / sums.tokens,
@@ -73,27 +68,22 @@ EvalRecord Validator::run(const Transformer& model, bool translate) const {
 }
 
 TeacherForcedScores Validator::over_ranks(TeacherForcedScores sums) const {
-  const auto each_sum = [&sums](auto&& visit) {
-    for (double* sum : {&sums.losses.loss, &sums.losses.nll, &sums.losses.correct, &sums.losses.tokens}) visit(*sum);
+  sum_over_ranks(rank_.communicator, [&sums](auto&& visit) {
+    sums.losses.each(visit);
     for (std::int64_t& count : sums.bleu.correct) visit(count);
     for (std::int64_t& count : sums.bleu.total) visit(count);
     visit(sums.bleu.hypothesis_length);
     visit(sums.bleu.reference_length);
-  };
-  std::vector<double> shared;
-  each_sum([&shared](auto& sum) { shared.push_back(static_cast<double>(sum)); });
-  communicator_.sum(shared);
-  auto next = shared.begin();
-  each_sum([&next](auto& sum) { sum = static_cast<std::decay_t<decltype(sum)>>(*next++); });
+  });
   return sums;
 }
 
 /// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
 std::vector<std::string> Validator::translations(const Transformer& model, std::int64_t sentences) const {
-  const Share share(sentences, communicator_);
+  const Share share(sentences, rank_.communicator);
   std::vector<std::span<const std::int32_t>> sources;
   for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
-  Translator translator(model, vocabulary_, backend_);
+  Translator translator(model, vocabulary_, rank_.backend);
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;
@@ -101,7 +91,7 @@ std::vector<std::string> Validator::translations(const Transformer& model, std::
     mine += translation.text() + "\n";
   }
   std::vector<std::string> all;
-  for (const std::string& part : communicator_.all_gather(mine)) {
+  for (const std::string& part : rank_.communicator.all_gather(mine)) {
     for (std::string& line : split_lines(part)) all.push_back(std::move(line));
   }
   return all;

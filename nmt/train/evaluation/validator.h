@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "base/records.h"
-#include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/transformer.h"
+#include "nmt/parallel/rank_context.h"
 #include "nmt/train/config.h"
 #include "nmt/train/evaluation/teacher_forced.h"
 
@@ -27,8 +26,7 @@ class Validator {
  public:
   /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
   /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
-  Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
-            ActivationArenas& arenas);
+  Validator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank);
 
   /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples. Collective; returns the same
   /// record on all ranks. The caller sets `update` and `best`.
@@ -41,9 +39,7 @@ class Validator {
 
   const TrainConfig& config_;
   const Vocabulary& vocabulary_;
-  Backend& backend_;
-  Communicator& communicator_;
-  ActivationArenas& arenas_;
+  RankContext rank_;
   HeldOutSet set_;
 };
 

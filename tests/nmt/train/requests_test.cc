@@ -26,7 +26,7 @@ class RequestsTest : public ::testing::Test {
   }
   ~RequestsTest() override { fs::remove_all(folder_); }
 
-  void train(const std::function<void()>& guard = {}, const fs::path& chosen = {}) {
+  TrainingEnd train(const std::function<void()>& guard = {}, const fs::path& chosen = {}) {
     const Corpus corpus =
         make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
     const auto communicator = make_single_communicator();
@@ -42,7 +42,7 @@ class RequestsTest : public ::testing::Test {
                      .checkpoint_request = &checkpoint_request_,
                      .model_vocabulary = pieces});
     trainer.begin("r_00000000000000000000000000", 1, {.from = chosen});
-    trainer.run();
+    return trainer.run();
   }
   std::vector<std::int64_t> saved() const {
     std::vector<std::int64_t> updates;
@@ -62,7 +62,7 @@ class RequestsTest : public ::testing::Test {
 TEST_F(RequestsTest, ACheckpointRequestIsExecutedOnce) {
   checkpoint_request_.request(2);
   checkpoint_request_.request(1);
-  train();
+  EXPECT_EQ(train().reason, EndReason::finished);
   EXPECT_EQ(saved(), (std::vector<std::int64_t>{1, 3}));
   EXPECT_EQ(checkpoint_request_.done(), 2);
 }
@@ -70,7 +70,9 @@ TEST_F(RequestsTest, ACheckpointRequestIsExecutedOnce) {
 TEST_F(RequestsTest, AStopCanSkipTheCheckpoint) {
   stop_.request_without_checkpoint();
   stop_.request();
-  train();
+  const TrainingEnd end = train();
+  EXPECT_EQ(end.reason, EndReason::stopped_on_request);
+  EXPECT_EQ(end.text, "stopped on request");
   EXPECT_EQ(records_.steps.size(), 1U);
   EXPECT_TRUE(saved().empty());
 }

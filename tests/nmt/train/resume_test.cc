@@ -52,9 +52,8 @@ class Resume : public testing::Test {
   void write_checkpoint(const TrainingState& state) {
     Collector records;
     Checkpointer keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
-    const Transformer model(config_.model, pieces, 0.1f, *backend_, DType::f32);
-    const Adam adam(model.parameters(), *backend_, config_.optimizer.adam);
-    EXPECT_EQ("", keeper.save(model, adam, state, {}));
+    const ModelReplica replica(config_, pieces, *backend_, *communicator_);
+    EXPECT_TRUE(keeper.save(replica, state, {}).ok());
   }
   /// The error message of an attempt to resume.
   std::string refusal(bool accept_changes = false) {
@@ -270,7 +269,7 @@ TEST(ResumeOnRanks, AllRanksFailWithTheSameError) {
                          .model_vocabulary = pieces});
         try {
           trainer.begin("r_00000000000000000000000000", 1);
-          ends[static_cast<std::size_t>(rank)] = trainer.run();
+          ends[static_cast<std::size_t>(rank)] = trainer.run().text;
         } catch (const UsageFailure& failure) {
           ends[static_cast<std::size_t>(rank)] = failure.what();
         }

@@ -60,7 +60,8 @@ class ValidatorTest : public testing::Test {
   EvalRecord validate(Communicator& communicator, bool translate = false) const {
     const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
     ActivationArenas arenas(*backend);
-    return Validator(config_, *vocabulary_, *backend, communicator, arenas).run(model(*backend), translate);
+    return Validator(config_, *vocabulary_, {.backend = *backend, .communicator = communicator, .arenas = arenas})
+        .run(model(*backend), translate);
   }
 
   /// The text of the most likely id at each target position, from the logits.

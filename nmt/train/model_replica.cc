@@ -1,0 +1,30 @@
+#include "nmt/train/model_replica.h"
+
+#include <spdlog/spdlog.h>
+
+#include "nmt/train/checkpointing/start_from.h"
+
+namespace babelring {
+
+ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, Backend& on, Communicator& among)
+    : backend(on),
+      communicator(among),
+      sharding(on, among),
+      model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing), sharding.parameter_memory(),
+            config.training.precision),
+      adam(model.parameters(), config.optimizer.adam, sharding.shares(model.parameters().flat_size()),
+           [this](std::size_t bytes) { return sharding.allocate(bytes); }),
+      arenas(on) {
+  const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
+  for (const Parameter* parameter : frozen) adam.freeze(*parameter);
+  if (!frozen.empty() && communicator.rank() == 0) {
+    spdlog::info("training.freeze: {} of {} parameters keep their weights", frozen.size(),
+                 model.parameters().all().size());
+  }
+}
+
+void ModelReplica::initialize(std::uint64_t seed) {
+  sharding.write([this, seed] { model.initialize(backend, seed); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "nmt/model/transformer.h"
+#include "nmt/optim/adam.h"
+#include "nmt/parallel/parameter_sharding.h"
+#include "nmt/parallel/rank_context.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// One rank's model with everything that training changes, and the memory of its passes. CPU ranks on one host may
+/// share weights and moments, see ParameterSharding.
+struct ModelReplica {
+  /// Allocates zeroed weights, gradients and moments, and applies training.freeze. Collective. `backend` and
+  /// `communicator` must outlive the replica. Throws UsageFailure if training.freeze does not fit the model.
+  ModelReplica(const TrainConfig& config, std::int64_t vocabulary, Backend& backend, Communicator& communicator);
+  /// Sets the weights to initial values that depend on the seed only. Collective.
+  void initialize(std::uint64_t seed);
+
+  RankContext rank() { return {.backend = backend, .communicator = communicator, .arenas = arenas}; }
+
+  Backend& backend;
+  Communicator& communicator;
+  ParameterSharding sharding;
+  Transformer model;
+  Adam adam;
+  ActivationArenas arenas;
+};
+
+}  // namespace babelring

@@ -1,0 +1,97 @@
+#include "nmt/train/update_gradients.h"
+
+#include <optional>
+#include <utility>
+
+#include "nmt/model/padded_batch.h"
+
+namespace babelring {
+
+namespace {
+
+std::unique_ptr<GradientReducer> make_reducer(const TrainConfig& config, const ModelReplica& replica) {
+  const ParameterStore& store = replica.model.parameters();
+  const Communicator& communicator = replica.communicator;
+  const std::int64_t gradient_bytes = store.count() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t bucket_bytes =
+      config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
+  return replica.sharding.gradient_sum(store, bucket_bytes, replica.model.shared_table());
+}
+
+}  // namespace
+
+UpdateGradients::UpdateGradients(const TrainConfig& config, ModelReplica& replica, StepClock& clock)
+    : config_(config),
+      replica_(replica),
+      clock_(clock),
+      reducer_(make_reducer(config, replica)),
+      replays_(config.training.cuda_graphs && !replica.backend.host_memory()) {}
+
+FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, std::size_t index) {
+  if (index == 0) embedding_rows_ = reducer_->begin(reduces_embedding_rows() ? &batches.micro_batches.back() : nullptr);
+  Context context = make_context(batches, index);
+  const PackedBatch& batch = batches.micro_batches[index];
+  const float scale = 1.0f / static_cast<float>(batches.global_target_tokens);
+  if (replays_) return replay(context, batch, scale);
+  clock_.enter(StepPart::forward);
+  const DeviceBatch on_device(replica_.backend, context.saved, batch);
+  return {replica_.backend, replica_.model.add_gradients(context, on_device, scale)};
+}
+
+void UpdateGradients::reduce() {
+  clock_.enter(StepPart::communication);
+  const WorkRange range(replica_.backend, "gradient_sum");
+  reducer_->finish();
+}
+
+GradientSquares UpdateGradients::squares() {
+  clock_.enter(StepPart::optimizer);
+  const ConstTensor squares = reducer_->squares();
+  return {.on_backend = squares, .fetched = replica_.backend.fetch(squares)};
+}
+
+Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t index) {
+  Context context = replica_.arenas.begin(replica_.model.compute_dtype());
+  context.training = true;
+  context.accumulate = index > 0;
+  context.dropout_seed =
+      derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
+  context.clock = &clock_;
+  if (index + 1 < batches.micro_batches.size()) return context;
+  context.embedding_rows = embedding_rows_;
+  context.gradient_ready = [this](const Parameter& parameter) {
+    // The gradient's norm must not contain frozen parameters.
+    if (replica_.adam.freezes(parameter)) replica_.backend.run(Fill{.y = parameter.gradient, .value = 0});
+    reducer_->ready(parameter);
+  };
+  return context;
+}
+
+/// Pads the batch to a size that comes again, so that the device can replay the whole pass. Nothing can be sent to
+/// other ranks in the middle of a recording, so all gradients are reported ready at the end.
+FetchedLosses UpdateGradients::replay(Context& context, const PackedBatch& batch, float gradient_scale) {
+  context.clock = nullptr;  // its marks would be replayed too
+  const auto ready = std::exchange(context.gradient_ready, {});
+  const PackedBatch padded = padded_batch(batch);
+  const DeviceBatch on_device(replica_.backend, context.saved, padded);
+  clock_.enter(StepPart::whole_pass);
+  std::optional<Arena::Scope> kept;  // each call begins at the same address
+  const ConstTensor losses = replica_.backend.repeat([&] {
+    kept.reset();
+    kept.emplace(context.saved);
+    return replica_.model.add_gradients(context, on_device, gradient_scale);
+  });
+  FetchedLosses fetched(replica_.backend, losses, padded.target_in.tokens() - batch.target_in.tokens());
+  if (!ready) return fetched;
+  const auto& parameters = replica_.model.parameters().all();
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) ready(*parameter);
+  return fetched;
+}
+
+/// A recorded pass does not contain the rows of other batches, and a frozen table's gradient is 0.
+bool UpdateGradients::reduces_embedding_rows() const {
+  const Parameter* table = replica_.model.shared_table();
+  return !replays_ && table != nullptr && !replica_.adam.freezes(*table);
+}
+
+}  // namespace babelring

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "nmt/data/batch_pipeline.h"
+#include "nmt/metering/step_clock.h"
+#include "nmt/train/model_replica.h"
+
+namespace babelring {
+
+/// Per-block sums of squares of an update's whole gradient, the same on all ranks. See GradientNorm.
+struct GradientSquares {
+  ConstTensor on_backend;                             // valid until the next update
+  std::shared_ptr<const std::vector<float>> fetched;  // valid after Backend::await_fetched()
+};
+
+/// The gradients of an update: forward and backward of this rank's micro-batches, and their sum over all ranks. Does
+/// not wait for a device. With training.cuda_graphs, a device replays passes that it has recorded.
+class UpdateGradients {
+ public:
+  /// All must outlive the object. The clock measures the parts of the update.
+  UpdateGradients(const TrainConfig& config, ModelReplica& replica, StepClock& clock);
+
+  /// Forward and backward of micro-batch `index`, of the loss divided by the update's target tokens. The first one
+  /// overwrites the gradients, the others add to them. During the last one, buckets start to be reduced. The losses are
+  /// valid after Backend::await_fetched().
+  FetchedLosses forward_backward(const UpdateBatches& batches, std::size_t index);
+  /// Waits until every gradient is summed over all ranks.
+  void reduce();
+  /// Call once after reduce().
+  GradientSquares squares();
+
+ private:
+  Context make_context(const UpdateBatches& batches, std::size_t index);
+  FetchedLosses replay(Context& context, const PackedBatch& batch, float gradient_scale);
+  bool reduces_embedding_rows() const;
+
+  const TrainConfig& config_;
+  ModelReplica& replica_;
+  StepClock& clock_;
+  std::unique_ptr<GradientReducer> reducer_;
+  const EmbeddingRows* embedding_rows_ = nullptr;  // of this update; null: embedding gradients go to their tables
+  bool replays_;                                   // gives passes to Backend::repeat()
+};
+
+}  // namespace babelring
