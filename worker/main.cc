@@ -4,12 +4,9 @@
 
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -24,9 +21,9 @@
 #include "nmt/train/divergence.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
-#include "worker/local_peers.h"
 #include "worker/rank_agreement.h"
 #include "worker/run_folder.h"
+#include "worker/signal_thread.h"
 #include "worker/terminal.h"
 
 namespace {
@@ -36,68 +33,6 @@ using namespace babelring;
 /// Runs before all other constructors, which may use instructions that this processor lacks.
 [[gnu::constructor(101)]] void check_processor() {
   require_instruction_sets(compiled_instruction_sets, "worker");
-}
-
-// State of the signal thread.
-StopRequest stop_request;
-std::mutex signalled_mutex;
-Communicator* signalled_communicator = nullptr;  // guarded by signalled_mutex
-const LocalPeers* signalled_peers = nullptr;     // guarded by signalled_mutex
-std::atomic<bool> terminated{false};             // SIGTERM was received
-
-void on_signal(int signal) {
-  if (signal == SIGUSR2) {
-    spdlog::warn("SIGUSR2 is ignored, training continues; SIGUSR1 saves a checkpoint and ends training");
-    return;
-  }
-  stop_request.request();
-  terminated = terminated || signal == SIGTERM;
-  // When a rank has died, mpirun sends SIGTERM to the others. That leaves about a second to name it.
-  const std::lock_guard lock(signalled_mutex);
-  if (signal != SIGTERM || signalled_communicator == nullptr) return;
-  signalled_communicator->fail_fast(std::chrono::milliseconds(300));
-  const std::string ended = signalled_peers->ended();
-  if (!ended.empty()) spdlog::warn("received SIGTERM; already ended: {}", ended);
-}
-
-/// Registers a communicator, and the processes of its ranks on this host, with the signal thread for this scope. The
-/// communicator must outlive it. Collective construction.
-class SignalReach {
- public:
-  explicit SignalReach(Communicator& communicator) : peers_(communicator) { set(&communicator, &peers_); }
-  ~SignalReach() { set(nullptr, nullptr); }
-  SignalReach(const SignalReach&) = delete;
-  SignalReach& operator=(const SignalReach&) = delete;
-
- private:
-  static void set(Communicator* communicator, const LocalPeers* peers) {
-    const std::lock_guard lock(signalled_mutex);
-    signalled_communicator = communicator;
-    signalled_peers = peers;
-  }
-
-  LocalPeers peers_;
-};
-
-/// SIGTERM, SIGINT and SIGUSR1 end training after the current update, with a checkpoint. A second SIGINT ends the
-/// process at once. SIGUSR2 is ignored. One thread waits for these signals and all later threads block them, because a
-/// handler's frame on the stack of a thread inside oneDNN's AVX-512 code has corrupted the heap.
-void start_signal_thread() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  std::thread([signals] {
-    for (int interrupts = 0, signal = 0; sigwait(&signals, &signal) == 0;) {
-      if (signal == SIGINT && ++interrupts == 2) {
-        std::signal(SIGINT, SIG_DFL);
-        pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-        std::raise(SIGINT);
-      }
-      on_signal(signal);
-    }
-  }).detach();
 }
 
 /// Logs the end of the process that started this rank. Open MPI then ends the rank about a second later without a
@@ -182,7 +117,7 @@ struct End {
 };
 
 End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds deadline,
-         const std::optional<LaunchedRanks>& promised) {
+         const std::optional<LaunchedRanks>& promised, StopRequest& stop, SignalThread& signals) {
   std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {.deadline = deadline});
   const bool first_rank = communicator->rank() == 0;
   init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level,
@@ -203,8 +138,8 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     check_server_access(job, *communicator);
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
-    const SignalReach reach(*communicator);
-    run_job(job, config, *communicator, stop_request, log);
+    const SignalledRanks signalled(signals, *communicator);
+    run_job(job, config, *communicator, stop, log);
     return {0, deadline};
   } catch (const UsageFailure& failure) {
     if (first_rank) std::cerr << "worker: error: " << failure.what() << '\n';
@@ -217,7 +152,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
 
 /// Logs a failure of this rank. When a rank has failed, mpirun sends SIGTERM to the others. Their communication errors
 /// are then a consequence, so they are logged as warnings: the rank that failed has logged the cause.
-void report(const std::exception& failure) {
+void report(const std::exception& failure, bool terminated) {
   const bool follows = terminated && dynamic_cast<const CommError*>(&failure) != nullptr;
   if (follows) {
     spdlog::warn("received SIGTERM, probably because another rank has failed; consequence: {}", failure.what());
@@ -228,16 +163,18 @@ void report(const std::exception& failure) {
 
 /// Runs this rank. A failure aborts all ranks.
 int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
+  StopRequest stop;
+  SignalThread signals(stop);
   try {
     const auto promised = find_launched_ranks([](const char* name) { return std::getenv(name); });
     const std::chrono::milliseconds deadline = start_deadline(line.job.overrides);
     std::optional<MpiSession> mpi;
     if (under_mpirun) mpi.emplace(argc, argv, deadline);
-    const End end = work(line, under_mpirun, deadline, promised);
+    const End end = work(line, under_mpirun, deadline, promised, stop, signals);
     if (mpi) mpi->finalize(end.deadline, end.exit_code);
     return end.exit_code;
   } catch (const std::exception& failure) {
-    report(failure);
+    report(failure, signals.terminated());
     if (under_mpirun) abort_mpi(1);
     return 1;
   }
@@ -266,6 +203,5 @@ int main(int argc, char** argv) {
     return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
   }
   if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.server.ca_file = file;
-  start_signal_thread();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }
