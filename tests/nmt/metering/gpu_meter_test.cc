@@ -93,7 +93,7 @@ TEST(Nvml, ShutsDownOnce) {
 TEST(Nvml, ReadsTheGpuThatCudaUses) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   for (int rank = 0; rank < find_cuda().devices; ++rank) {
-    const auto source = open_nvml(report_device(rank).identity);
+    const auto source = open_nvml(find_gpu(rank).value().identity);
     ASSERT_TRUE(source.ok()) << source.error();
     const auto backend = make_cuda_backend(rank);
     const Buffer held = backend->allocate(std::size_t{1} << 30);
