@@ -24,7 +24,7 @@ struct ParameterRange {
 class GradientBuckets {
  public:
   /// `flat_gradient` is contiguous f32. `parameters`, in forward order, cover it without gaps. Parameters share a
-  /// bucket up to `bucket_bytes`; a larger parameter gets a bucket of its own. The parameter with index `alone` never
+  /// bucket up to `bucket_bytes`; a larger parameter gets its own bucket. The parameter with index `alone` never
   /// shares its bucket. Communicator and gradient memory must outlive the object. Throws Failure if a parameter range
   /// is not contiguous with the previous one.
   GradientBuckets(Communicator& communicator, Tensor flat_gradient, std::vector<ParameterRange> parameters,

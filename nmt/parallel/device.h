@@ -34,7 +34,7 @@ struct ChosenBackend {
 
 /// Creates the backend for `device`. All ranks get the same kind: automatic chooses CUDA if every rank
 /// has its own GPU, otherwise the CPU with `threads` threads. Collective: every rank calls it. Throws UsageFailure if
-/// `device` is cuda and a rank has no GPU of its own.
+/// `device` is cuda and a rank lacks its own GPU.
 ChosenBackend choose_backend(DeviceChoice device, int threads, Communicator& communicator);
 
 }  // namespace babelring

@@ -19,7 +19,7 @@ namespace babelring::http {
 
 /// The accepted values of Host and Origin headers.
 struct AllowedNames {
-  /// Names in a Host header besides those of loopback, in lower case and without a port.
+  /// Host names accepted in addition to those of loopback, in lower case and without a port.
   std::set<std::string> hosts;
   /// Origins of other sites whose pages may use the API from a browser: https://tools.example:8443.
   std::set<std::string> origins;

@@ -63,7 +63,7 @@ asio::ip::tcp::acceptor listen_on(asio::io_context& context, const Server::Optio
 }  // namespace
 
 struct Server::Impl {
-  /// A thread with connections of its own, so that two threads never touch the same connection or wake each other.
+  /// A thread with its own connections, so that two threads never touch the same connection or wake each other.
   struct Loop {
     asio::io_context context{1};
     // Without it the thread ends as soon as nothing is pending, and what stop() posts to a session never runs.

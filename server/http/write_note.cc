@@ -31,7 +31,7 @@ std::shared_ptr<WriteNote> begin_note(const Request& request, const Route& route
 }
 
 void finish_note(AuditTrail& audit, const Request& request, const Response& response, std::function<void()> then) {
-  // A write whose note is stored but whose response says otherwise has failed since: that gets an entry of its own.
+  // If the stored note has another status, the write has failed after its commit: the failure gets a second entry.
   if (!request.note || (request.note->kept && request.note->status == response.status)) {
     if (then) then();
     return;

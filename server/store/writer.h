@@ -69,7 +69,7 @@ class Writer {
   /// False, and `acknowledge` is never called, if too much is waiting, of all runs or of this run: the sender should
   /// try again later.
   bool submit(Batch batch, Acknowledge acknowledge);
-  /// Runs `change` on the writer's thread in a transaction of its own and waits for the commit. Throws what `change`
+  /// Runs `change` on the writer's thread in a separate transaction and waits for the commit. Throws what `change`
   /// throws, SqlFailure, or Busy; nothing is changed then. Must not be called on the writer's thread.
   void execute(Change change);
 

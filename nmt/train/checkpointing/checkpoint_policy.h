@@ -17,7 +17,7 @@ class CheckpointPolicy {
   /// If `write` is empty, nothing is saved. `request` must outlive the policy; null: none can be made on this rank.
   CheckpointPolicy(const CheckpointConfig& config, Write write, CheckpointRequest* request);
 
-  /// True if this rank has a request that was not carried out. The next save carries it out.
+  /// True if this rank has a request that was not executed. The next save executes it.
   bool vote();
   /// Call after each update. `voted`: a rank voted for a checkpoint at this update.
   void note(const Progress& before, const Progress& now, bool voted);
@@ -25,11 +25,11 @@ class CheckpointPolicy {
   bool due() const { return due_ || voted_; }
 
   /// Writes a checkpoint of `update` unless it exists. Returns success also if nothing is saved. A request counts as
-  /// carried out even if the write failed: it is not repeated for it.
+  /// executed even if the write failed: the write is not retried.
   Status save(std::int64_t update);
   /// Like save(), but only logs an error.
   void save_meanwhile(std::int64_t update);
-  /// Like save(), but throws Failure, since what was trained since the previous checkpoint would be lost.
+  /// Like save(), but throws Failure, since the updates after the previous checkpoint would be lost.
   void save_last(std::int64_t update);
   /// Training continues from the checkpoint of `update`.
   void restored(std::int64_t update);
