@@ -148,7 +148,8 @@ void OptionBinder::text(const char* key, std::string& member, const char* help) 
   add({.key = key, .help = help, .type = "text", .get = [&member] { return member; }, .set = set});
 }
 
-void OptionBinder::choice(const char* key, std::string& member, std::vector<std::string> allowed, const char* help) {
+void OptionBinder::choice(const char* key, std::string& member, const std::vector<std::string>& allowed,
+                          const char* help) {
   add_choice(
       key, allowed, [&member] { return member; }, [&member, allowed](std::size_t index) { member = allowed[index]; },
       help);

@@ -60,7 +60,7 @@ class OptionBinder {
   void flag(const char* key, bool& member, const char* help);
   void text(const char* key, std::string& member, const char* help);
   /// One of the words in `allowed`.
-  void choice(const char* key, std::string& member, std::vector<std::string> allowed, const char* help);
+  void choice(const char* key, std::string& member, const std::vector<std::string>& allowed, const char* help);
   /// The value of one of the words: b.choice("norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "…").
   template <class Enum>
   requires std::is_enum_v<Enum>

@@ -5,9 +5,10 @@
 #   scripts/check_tidy.sh --changed     sources that differ from the last commit
 #   scripts/check_tidy.sh --help        this text
 #
-# BABELRING_BUILD names the build folder (default build/dev, which is configured if it is missing). Files with coroutines
-# (server/http, server/api) are left out: clang-tidy 14 cannot read coroutines as g++ 12's library defines them. So are
-# those of nmt/ops/cuda, which the emulation compiles too, with options that only g++ knows.
+# BABELRING_BUILD names the build folder (default build/dev). It is configured anew each time: an old list of compile
+# commands lacks new sources. Files with coroutines (server/http, server/api) are left out: clang-tidy 14 cannot read
+# coroutines as g++ 12's library defines them. So are those of nmt/ops/cuda, which the emulation compiles too, with
+# options that only g++ knows.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -43,7 +44,7 @@ main() {
     -*) usage_error "unknown option $1" ;;
   esac
   cd "$ROOT"
-  [ -e "$BUILD/compile_commands.json" ] || cmake --preset dev -B "$BUILD" >/dev/null
+  if [ -e "$BUILD/CMakeCache.txt" ]; then cmake "$BUILD" >/dev/null; else cmake --preset dev -B "$BUILD" >/dev/null; fi
   mapfile -t sources < <(candidates "$@" | sort -u | readable || true)
   [ ${#sources[@]} -gt 0 ] || { say "check_tidy: nothing to check" && return; }
   say "check_tidy: ${#sources[@]} sources"
