@@ -136,14 +136,14 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
     throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errmsg(raw)),
                      sqlite3_extended_errcode(raw));
   }
-  execute("PRAGMA mmap_size = 0; PRAGMA foreign_keys = ON; PRAGMA cache_size = -8192");
+  execute("PRAGMA mmap_size = 0; PRAGMA foreign_keys = ON; PRAGMA cache_size = -4096");
   if (writer) {
     execute(
         "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = "
         "2000");
   } else if (mode == Mode::reader) {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -2048");  // small caches: there
+    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -1024");  // small caches: there
                                                                                                   // are many readers
   }
 }
