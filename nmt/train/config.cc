@@ -1,36 +1,10 @@
 #include "nmt/train/config.h"
 
 #include <cmath>
-#include <set>
 
 #include "base/name_fault.h"
-#include "nmt/parallel/bucket_size.h"
 
 namespace babelring {
-namespace {
-
-const Choices<GradientPath>& gradient_paths() {
-  using enum GradientPath;
-  static const Choices<GradientPath> paths = {{"auto", automatic}, {"shared_memory", shared_memory},
-                                              {"ring", ring},      {"mpi", mpi},
-                                              {"nccl", nccl},      {"nccl_ring", nccl_ring}};
-  return paths;
-}
-
-AllReduceAlgorithm host_algorithm(GradientPath path) {
-  switch (path) {
-    case GradientPath::shared_memory:
-      return AllReduceAlgorithm::shared_memory;
-    case GradientPath::ring:
-      return AllReduceAlgorithm::ring;
-    case GradientPath::mpi:
-      return AllReduceAlgorithm::mpi;
-    default:
-      return AllReduceAlgorithm::automatic;
-  }
-}
-
-}  // namespace
 
 void DataConfig::bind(OptionBinder& b) {
   b.text("folder", folder, "folder written by `nmt prepare`");
@@ -111,39 +85,6 @@ void CheckpointConfig::bind(OptionBinder& b) {
            "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
   b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
   b.flag("keep_best", keep_best, "also keep the best checkpoint");
-}
-
-void CommConfig::bind(OptionBinder& b) {
-  b.choice("all_reduce", all_reduce, gradient_paths(),
-           "gradient all-reduce: shared_memory (one host), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
-           "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
-           "shared memory on one host, otherwise the ring");
-  b.choice("gradient_wire", gradient_wire, {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}},
-           "data type in which the ring and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
-           "bits; shared memory always uses f32");
-  b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
-              "MB of gradients per all-reduce; auto: 4, or with NCCL tens, computed from a model of the network");
-  b.number("deadline_s", deadline_s, 0.1, 86400,
-           "seconds until a stalled collective fails with an error that names the peer");
-}
-
-std::string CommConfig::all_reduce_word() const {
-  return word_of(gradient_paths(), all_reduce);
-}
-
-CommOptions CommConfig::options() const {
-  return {.algorithm = host_algorithm(all_reduce),
-          .wire = gradient_wire,
-          .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
-}
-
-std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator,
-                                      bool by_nccl) const {
-  if (bucket_mb != automatic) return static_cast<std::int64_t>(bucket_mb * 1e6);
-  if (!by_nccl) return host_bucket_bytes;
-  const std::set<std::string> hosts(communicator.hosts().begin(), communicator.hosts().end());
-  return best_bucket_bytes(gradient_bytes,
-                           nccl_model(communicator.size(), static_cast<int>(hosts.size()), options().wire));
 }
 
 void TrainConfig::bind(OptionBinder& b) {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/options.h"
-#include "nmt/comm/communicator.h"
 #include "nmt/model/config.h"
 #include "nmt/optim/adam.h"
 #include "nmt/optim/schedule.h"
+#include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/device.h"
 
 namespace babelring {
@@ -78,26 +78,6 @@ struct CheckpointConfig {
   bool keep_best = true;
 
   void bind(OptionBinder& binder);
-};
-
-/// How gradients are summed over the ranks: by the host (AllReduceAlgorithm) or by NCCL.
-enum class GradientPath { automatic, shared_memory, ring, mpi, nccl, nccl_ring };
-
-struct CommConfig {
-  static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
-
-  GradientPath all_reduce = GradientPath::automatic;
-  GradientWire gradient_wire = GradientWire::f32;
-  double bucket_mb = automatic;
-  double deadline_s = 120;
-
-  void bind(OptionBinder& binder);
-  /// The configured word of all_reduce.
-  std::string all_reduce_word() const;
-  /// Options for make_mpi_communicator(). NCCL is layered on top of it, so `nccl` and `nccl_ring` become `automatic`.
-  CommOptions options() const;
-  /// Bucket size in bytes for a model with `gradient_bytes` of gradients. `by_nccl`: NCCL reduces them between GPUs.
-  std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;
 };
 
 /// The complete configuration of a training run. Its resolved form is stored with the run and with each checkpoint.

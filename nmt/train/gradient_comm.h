@@ -7,7 +7,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/nccl/functions.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/config.h"
+#include "nmt/parallel/comm_config.h"
 
 namespace babelring {
 

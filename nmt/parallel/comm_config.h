@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/options.h"
+#include "nmt/comm/communicator.h"
+
+namespace babelring {
+
+/// How the gradients of the ranks are summed: in host memory by an AllReduceAlgorithm, or between GPUs by NCCL.
+enum class GradientPath { automatic, shared_memory, ring, mpi, nccl, nccl_ring };
+
+/// The configuration keys communication.*.
+struct CommConfig {
+  static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
+
+  GradientPath all_reduce = GradientPath::automatic;
+  GradientWire gradient_wire = GradientWire::f32;
+  double bucket_mb = automatic;
+  double deadline_s = 120;
+
+  void bind(OptionBinder& binder);
+  /// all_reduce as the word that the user writes: "auto", "nccl_ring", …
+  std::string all_reduce_word() const;
+  /// Options for make_mpi_communicator(). NCCL needs an MPI communicator too, so `nccl` and `nccl_ring` become
+  /// `automatic`.
+  CommOptions options() const;
+  /// Bucket size in bytes for a model with `gradient_bytes` bytes of f32 gradients. `by_nccl`: NCCL reduces them.
+  std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;
+};
+
+}  // namespace babelring
