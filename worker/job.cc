@@ -21,7 +21,7 @@
 #include "nmt/ops/cpu_kernels.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 #include "nmt/train/trainer.h"
 #include "worker/config_check.h"
 #include "worker/console.h"

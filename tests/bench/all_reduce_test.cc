@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <thread>
 
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 #include "tests/bench/all_reduce_measurement.h"
 #include "tests/nmt/comm/fake_nccl.h"
-#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/reference/closed_backend.h"
 
 namespace babelring {

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 #include "tests/bench/all_reduce_measurement.h"
 
 namespace babelring {

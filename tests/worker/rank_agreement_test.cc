@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/comm/thread_communicator.h"
 
 namespace babelring {
 namespace {

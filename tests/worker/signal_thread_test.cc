@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/soon.h"
 #include "tests/worker/log_capture.h"
 

@@ -12,7 +12,7 @@
 #include "nmt/parallel/buckets.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 #include "tests/nmt/comm/fake_nccl.h"
-#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/comm/thread_communicator.h"
 
 namespace babelring {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/nmt/train/weight_killer.h"
 #include "tests/reference/test_backends.h"
 

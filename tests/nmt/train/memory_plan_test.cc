@@ -7,9 +7,9 @@
 #include "base/failure.h"
 #include "nmt/data/batch.h"
 #include "nmt/ops/dry_backend.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

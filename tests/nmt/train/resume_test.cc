@@ -7,10 +7,10 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/small_training.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {

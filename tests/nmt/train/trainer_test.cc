@@ -9,13 +9,13 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 #include "tests/nmt/checkpoint/poison.h"
 #include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/small_training.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/reference/test_backends.h"
 #include "tests/worker/log_capture.h"
 

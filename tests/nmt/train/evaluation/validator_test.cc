@@ -10,9 +10,9 @@
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
 #include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/small_training.h"
-#include "tests/nmt/train/thread_communicator.h"
 #include "tests/nmt/train/weight_killer.h"
 #include "tests/reference/closed_backend.h"
 

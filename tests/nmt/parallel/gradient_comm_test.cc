@@ -1,4 +1,4 @@
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 
 #include "nmt/parallel/bucket_size.h"
 #include "tests/nmt/comm/fake_nccl.h"
-#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/comm/thread_communicator.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -1,4 +1,4 @@
-#include "nmt/train/gradient_comm.h"
+#include "nmt/parallel/gradient_comm.h"
 
 #include <algorithm>
 #include <vector>
