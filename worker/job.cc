@@ -170,10 +170,10 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
           {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
 
-void log_ranks(const RankIdentity& identity, const Communicator& communicator, const std::string& transport) {
+void log_ranks(const RankIdentity& identity, const Communicator& communicator, const std::string& gradient_comm) {
   spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
-  if (!transport.empty()) spdlog::info("gradients: {}", transport);
+  if (!gradient_comm.empty()) spdlog::info("gradients: {}", gradient_comm);
 }
 
 void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
@@ -227,8 +227,8 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
-GradientComm transport_for(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
-                           Communicator& communicator) {
+GradientComm make_gradient_comm(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
+                                Communicator& communicator) {
   const std::int64_t parameters = count_parameters(config.model, vocabulary.size());
   return choose_gradient_comm(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
                               communicator);
@@ -294,8 +294,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const int threads = choose_threads(config.training.threads, communicator);
   const auto [backend, gpu] = open_device(config, threads, communicator);
   const auto [vocabulary, corpus] = open_data(config.data);
-  const GradientComm transport = transport_for(config, vocabulary, *backend, communicator);
-  Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
+  const GradientComm gradient_comm = make_gradient_comm(config, vocabulary, *backend, communicator);
+  Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
@@ -305,7 +305,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
   const std::unique_ptr<Heartbeat> heartbeat =
       start_heartbeat(options, folder, identity, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
-  if (first_rank) log_ranks(identity, communicator, transport.line);
+  if (first_rank) log_ranks(identity, communicator, gradient_comm.line);
   if (first_rank && !gpu && config.training.device == DeviceChoice::automatic) {
     spdlog::info("no GPU is used: {}", gpu.error());
   }

@@ -43,4 +43,13 @@ class Collective {
   std::shared_ptr<const void> memory_;
 };
 
+/// Tracks operations that run elsewhere, on GPUs, as if they were the communicator's own collectives: they also fail on
+/// a lost peer, on the deadline and on fail_fast(). See Communicator::tracker().
+class CollectiveTracker {
+ public:
+  virtual ~CollectiveTracker() = default;
+  /// Every rank must follow the same operations in the same order, from the thread that uses the communicator.
+  virtual void follow(std::unique_ptr<Collective> operation) = 0;
+};
+
 }  // namespace babelring

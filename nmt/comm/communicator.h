@@ -12,7 +12,8 @@
 
 namespace babelring {
 
-class Collective;
+class CollectiveTracker;
+class SharedArrays;
 
 /// A peer was lost or a deadline expired. The message names the rank, its host, the collective and the time waited. The
 /// communicator is unusable afterwards: log the message and call abort_mpi().
@@ -50,26 +51,16 @@ class Communicator {
   /// order. The caller must not access the tensor before all_reduce_finish(). Results are bit-equal on all ranks.
   /// Throws Failure for any other tensor.
   virtual void all_reduce_start(Tensor tensor) = 0;
-  /// Waits for all started all-reduces and all followed operations. With device memory the host does not wait: work
-  /// submitted to the backend afterwards waits on the device instead, and the next collective throws if an all-reduce
-  /// failed.
+  /// Waits for all started all-reduces and all operations that tracker() follows. With device memory the host does not
+  /// wait: work submitted to the backend afterwards waits on the device instead, and the next collective throws if an
+  /// all-reduce failed.
   virtual void all_reduce_finish() = 0;
   /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
   virtual bool device_memory() const { return false; }
-  /// Tracks an operation that runs elsewhere (on GPUs) like a collective: it also fails on a lost peer, on the deadline
-  /// and on fail_fast(). Every rank must follow the same operations in the same order. Throws Failure if not supported.
-  virtual void follow(std::unique_ptr<Collective> operation);
-
-  /// True if all ranks run on one machine and can map each other's memory. allocate_common() and on_all_ranks() throw
-  /// Failure otherwise.
-  virtual bool shares_memory() const { return false; }
-  /// Allocates zeroed memory shared by all ranks. A write is visible to the other ranks after the next collective at
-  /// the latest. Blocking; all ranks must request the same size. Must not be used for all-reduces. Freed when the last
-  /// rank destroys its Buffer.
-  virtual Buffer allocate_common(std::size_t bytes);
-  /// Views of the same tensor on every rank, in rank order. `tensor` must lie in memory from allocate(). A rank's
-  /// values may be read after a collective that it entered after writing them, and until it enters its next collective.
-  virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const;
+  /// Memory that all ranks map; null unless all ranks run on one machine that supports it. Owned by the communicator.
+  virtual SharedArrays* shared_arrays() { return nullptr; }
+  /// Follows operations that other transports start; null if not supported. Owned by the communicator.
+  virtual CollectiveTracker* tracker() { return nullptr; }
 
   /// Blocking. Sums `values` element by element over all ranks, in rank order, so results are bit-equal on all ranks.
   /// `values` must have the same size on all ranks.
@@ -90,6 +81,20 @@ class Communicator {
   virtual CommTotals totals() const = 0;
   /// One line for the log: transport, algorithm and deadline.
   virtual std::string description() const = 0;
+};
+
+/// Memory of the ranks of one machine that every rank can read and write. See Communicator::shared_arrays().
+class SharedArrays {
+ public:
+  virtual ~SharedArrays() = default;
+  /// Allocates zeroed memory of which all ranks see one copy. A write is visible to the other ranks after the next
+  /// collective at the latest. Blocking; all ranks must request the same size. Must not be used for all-reduces. Freed
+  /// when the last rank destroys its Buffer. Throws Failure if memory is short, and CommError.
+  virtual Buffer allocate_common(std::size_t bytes) = 0;
+  /// Views of every rank's copy of `tensor`, in rank order. `tensor` must lie in memory from Communicator::allocate();
+  /// throws Failure otherwise. A rank's values may be read after a collective that it entered after writing them, and
+  /// until it enters its next collective.
+  virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const = 0;
 };
 
 enum class AllReduceAlgorithm {

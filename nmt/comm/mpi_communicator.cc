@@ -24,7 +24,7 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
   };
 }
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
  public:
   explicit MpiCommunicator(const CommOptions& options);
   ~MpiCommunicator() override { end_thread(); }
@@ -37,10 +37,8 @@ class MpiCommunicator final : public Communicator {
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
-  void follow(std::unique_ptr<Collective> operation) override;
-  bool shares_memory() const override { return board_ != nullptr; }
-  Buffer allocate_common(std::size_t bytes) override;
-  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override;
+  SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
+  CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override;
   std::vector<std::string> all_gather(const std::string& text) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
@@ -50,6 +48,10 @@ class MpiCommunicator final : public Communicator {
   std::string description() const override;
 
  private:
+  Buffer allocate_common(std::size_t bytes) override;
+  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override;
+  void follow(std::unique_ptr<Collective> operation) override;
+
   void run(MpiProgress::Make make) {
     progress_->submit(std::move(make));
     progress_->wait();
@@ -166,7 +168,6 @@ Buffer MpiCommunicator::allocate(std::size_t bytes) {
 }
 
 Buffer MpiCommunicator::allocate_common(std::size_t bytes) {
-  if (board_ == nullptr) return Communicator::allocate_common(bytes);
   agree("allocate_common", bytes);
   const auto memory =
       share_parts(bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(rank_, size_); });
@@ -221,7 +222,6 @@ void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
 }
 
 std::vector<ConstTensor> MpiCommunicator::on_all_ranks(Tensor tensor) const {
-  if (board_ == nullptr) return Communicator::on_all_ranks(tensor);
   const auto memory = memory_of("on_all_ranks", tensor);
   std::vector<ConstTensor> views;
   for (int rank = 0; rank < size_; ++rank) {

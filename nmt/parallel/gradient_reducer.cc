@@ -90,18 +90,18 @@ class HostStagedReducer final : public GradientReducer {
 
 class ShardedReducer final : public GradientReducer {
  public:
-  ShardedReducer(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shards& shares)
+  ShardedReducer(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shards& shard)
       : backend_(backend),
         communicator_(communicator),
-        on_ranks_(communicator.on_all_ranks(store.gradients())),
-        shares_(shares),
+        on_ranks_(communicator.shared_arrays()->on_all_ranks(store.gradients())),
+        shard_(shard),
         norm_(store, backend) {}
 
   const EmbeddingRows* begin(const PackedBatch*) override { return nullptr; }
   void ready(const Parameter&) override {}
   void finish() override { communicator_.barrier(); }
   ConstTensor squares() override {
-    std::vector<double> squares = norm_.squares_of_sum(backend_, on_ranks_, shares_);
+    std::vector<double> squares = norm_.squares_of_sum(backend_, on_ranks_, shard_);
     communicator_.sum(squares);  // of one rank's f32 and zeros: exact
     squares_.assign(squares.begin(), squares.end());
     return {squares_.data(), Shape{std::ssize(squares_)}, DType::f32};
@@ -111,27 +111,27 @@ class ShardedReducer final : public GradientReducer {
   Backend& backend_;
   Communicator& communicator_;
   std::vector<ConstTensor> on_ranks_;
-  Shards shares_;
+  Shards shard_;
   GradientNorm norm_;
   std::vector<float> squares_;  // the backend reads the host's memory
 };
 
 }  // namespace
 
-std::unique_ptr<GradientReducer> make_bucketed_sum(Backend& backend, Communicator& communicator,
-                                                   const ParameterStore& store, std::int64_t bucket_bytes,
-                                                   const Parameter* shared_table) {
+std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communicator& communicator,
+                                                       const ParameterStore& store, std::int64_t bucket_bytes,
+                                                       const Parameter* shared_table) {
   return std::make_unique<BucketedReducer>(backend, communicator, store, bucket_bytes, shared_table);
 }
 
-std::unique_ptr<GradientReducer> make_staged_sum(Backend& backend, Communicator& communicator,
-                                                 const ParameterStore& store, std::int64_t bucket_bytes) {
+std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communicator& communicator,
+                                                     const ParameterStore& store, std::int64_t bucket_bytes) {
   return std::make_unique<HostStagedReducer>(backend, communicator, store, bucket_bytes);
 }
 
 std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
-                                                      const ParameterStore& store, const Shards& shares) {
-  return std::make_unique<ShardedReducer>(backend, communicator, store, shares);
+                                                      const ParameterStore& store, const Shards& shard) {
+  return std::make_unique<ShardedReducer>(backend, communicator, store, shard);
 }
 
 }  // namespace babelring

@@ -32,18 +32,18 @@ class GradientReducer {
 
 /// All-reduces buckets during backward; every rank gets the whole sum. `shared_table`: the table shared by embeddings
 /// and output projection, reduced in two parts (see EmbeddingRowsReducer); null: no parameter is treated specially.
-std::unique_ptr<GradientReducer> make_bucketed_sum(Backend& backend, Communicator& communicator,
-                                                   const ParameterStore& store, std::int64_t bucket_bytes,
-                                                   const Parameter* shared_table);
+std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communicator& communicator,
+                                                       const ParameterStore& store, std::int64_t bucket_bytes,
+                                                       const Parameter* shared_table);
 
 /// For gradients in device memory that the communicator cannot reduce. Copies all gradients to host memory after
 /// backward, sums them there and copies them back. A single rank copies nothing.
-std::unique_ptr<GradientReducer> make_staged_sum(Backend& backend, Communicator& communicator,
-                                                 const ParameterStore& store, std::int64_t bucket_bytes);
+std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communicator& communicator,
+                                                     const ParameterStore& store, std::int64_t bucket_bytes);
 
 /// For ranks that share memory. After all ranks have finished backward, each rank sums its shard directly from the
 /// other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with before that.
 std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
-                                                      const ParameterStore& store, const Shards& shares);
+                                                      const ParameterStore& store, const Shards& shard);
 
 }  // namespace babelring

@@ -7,11 +7,11 @@ namespace babelring {
 ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator)
     : backend_(backend),
       communicator_(communicator),
-      one_copy_(backend.host_memory() && communicator.shares_memory() && communicator.size() > 1) {}
+      shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.size() > 1) {}
 
 Buffer ParameterSharding::allocate(std::size_t bytes) const {
   const AllocationPurpose named(backend_, "weights and moments");
-  return one_copy_ ? communicator_.allocate_common(bytes) : backend_.allocate(bytes);
+  return shared_copy_ ? communicator_.shared_arrays()->allocate_common(bytes) : backend_.allocate(bytes);
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
@@ -19,38 +19,38 @@ ParameterMemory ParameterSharding::parameter_memory() const {
           .gradients =
               [this](std::size_t bytes) {
                 const AllocationPurpose named(backend_, "gradients");
-                return communicator_sums() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
+                return communicator_reduces() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
               }};
 }
 
-Shards ParameterSharding::shares(std::int64_t count) const {
-  return one_copy_ ? Shards(count, communicator_.rank(), communicator_.size()) : Shards();
+Shards ParameterSharding::local_shard(std::int64_t count) const {
+  return shared_copy_ ? Shards(count, communicator_.rank(), communicator_.size()) : Shards();
 }
 
-std::unique_ptr<GradientReducer> ParameterSharding::gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
+std::unique_ptr<GradientReducer> ParameterSharding::make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                                  const Parameter* shared_table) const {
-  if (one_copy_) return make_sharded_reducer(backend_, communicator_, store, shares(store.flat_size()));
-  if (!communicator_sums()) return make_staged_sum(backend_, communicator_, store, bucket_bytes);
+  if (shared_copy_) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()));
+  if (!communicator_reduces()) return make_staged_reducer(backend_, communicator_, store, bucket_bytes);
   // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
-  return make_bucketed_sum(backend_, communicator_, store, bucket_bytes,
-                           communicator_.device_memory() ? shared_table : nullptr);
+  return make_bucketed_reducer(backend_, communicator_, store, bucket_bytes,
+                               communicator_.device_memory() ? shared_table : nullptr);
 }
 
-bool ParameterSharding::communicator_sums() const {
+bool ParameterSharding::communicator_reduces() const {
   return backend_.host_memory() != communicator_.device_memory();
 }
 
 void ParameterSharding::write(const std::function<void()>& write) const {
-  if (!one_copy_ || communicator_.rank() == 0) write();
-  publish();
+  if (!shared_copy_ || communicator_.rank() == 0) write();
+  release_writes();
 }
 
-void ParameterSharding::publish() const {
-  if (one_copy_) communicator_.barrier();
+void ParameterSharding::release_writes() const {
+  if (shared_copy_) communicator_.barrier();
 }
 
-void ParameterSharding::spread(Tensor tensor) const {
-  if (one_copy_) return;
+void ParameterSharding::broadcast(Tensor tensor) const {
+  if (shared_copy_) return;
   std::vector<char> host(tensor.bytes());
   if (communicator_.rank() == 0) backend_.download(tensor, host.data());
   communicator_.broadcast(host.data(), host.size(), 0);

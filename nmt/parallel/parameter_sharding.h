@@ -26,11 +26,11 @@ class ParameterSharding {
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
   /// The shard that this rank updates in a flat array of `count` elements.
-  Shards shares(std::int64_t count) const;
+  Shards local_shard(std::int64_t count) const;
 
   /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
   /// to ranks with full copies. `shared_table`: the table shared by both embeddings and the output projection, or null.
-  std::unique_ptr<GradientReducer> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
+  std::unique_ptr<GradientReducer> make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                 const Parameter* shared_table) const;
 
   /// Runs `write` once for each copy of the model: on rank 0 if the copy is shared, otherwise on every rank. `write`
@@ -38,17 +38,17 @@ class ParameterSharding {
   void write(const std::function<void()>& write) const;
   /// Waits until every rank has written its shard. Before the next write there must be another collective that each
   /// rank enters after its last read of other shards. In an update, the gradient sum is such a collective.
-  void publish() const;
+  void release_writes() const;
   /// Broadcasts rank 0's tensor to all other copies.
-  void spread(Tensor tensor) const;
+  void broadcast(Tensor tensor) const;
 
  private:
   /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
-  bool communicator_sums() const;
+  bool communicator_reduces() const;
 
   Backend& backend_;
   Communicator& communicator_;
-  bool one_copy_;
+  bool shared_copy_;
 };
 
 }  // namespace babelring

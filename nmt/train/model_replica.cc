@@ -12,7 +12,7 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
       sharding(on, among),
       model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing), sharding.parameter_memory(),
             config.training.precision),
-      adam(model.parameters(), config.optimizer.adam, sharding.shares(model.parameters().flat_size()),
+      adam(model.parameters(), config.optimizer.adam, sharding.local_shard(model.parameters().flat_size()),
            [this](std::size_t bytes) { return sharding.allocate(bytes); }),
       arenas(on) {
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);

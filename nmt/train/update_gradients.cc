@@ -15,7 +15,7 @@ std::unique_ptr<GradientReducer> make_reducer(const TrainConfig& config, const M
   const std::int64_t gradient_bytes = store.count() * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t bucket_bytes =
       config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
-  return replica.sharding.gradient_sum(store, bucket_bytes, replica.model.shared_table());
+  return replica.sharding.make_reducer(store, bucket_bytes, replica.model.shared_table());
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const GradientSquares squares = gradients_.squares();
   const WorkRange range(replica_.backend, "optimizer");
   replica_.adam.start_step(replica_.backend, learning_rate, squares.on_backend);
-  replica_.sharding.publish();
+  replica_.sharding.release_writes();
   add_over_ranks(losses, votes, result);  // waits for losses and squares
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
 

@@ -33,13 +33,13 @@ class AllReduceTest : public testing::Test {
     const auto one_rank = [&](int rank) {
       const auto own = group.rank(rank);
       const auto backend = make_closed_backend();
-      GradientComm transport;
+      GradientComm gradient_comm;
       const CommConfig config{.all_reduce = GradientPath::nccl, .gradient_wire = wire, .bucket_mb = 0.01};
       if (nccl) {
-        transport = choose_gradient_comm(config, three_buckets.payload_bytes, *backend, *own,
-                                         [] { return FakeNccl::library(); });
+        gradient_comm = choose_gradient_comm(config, three_buckets.payload_bytes, *backend, *own,
+                                             [] { return FakeNccl::library(); });
       }
-      Communicator& communicator = nccl ? *transport.nccl : *own;
+      Communicator& communicator = nccl ? *gradient_comm.nccl : *own;
       MeasuredGradient gradient(*backend, communicator, three_buckets.payload_bytes);
       const AllReduceTimes times = gradient.measure(three_buckets, 2, 0.1);
       if (rank == 0) found = {times, gradient.staged()};

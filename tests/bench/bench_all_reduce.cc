@@ -86,10 +86,10 @@ std::unique_ptr<Communicator> make_communicator(const CommConfig& config, const 
 json::array run_algorithm(const std::string& algorithm, Backend& backend, Communicator& own, const Options& options) {
   if (algorithm == "shared" && own.local_size() < own.size()) return {};
   const CommConfig& config = known_algorithms().at(algorithm);
-  GradientComm transport;
+  GradientComm gradient_comm;
   const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
-  if (config.all_reduce == GradientPath::nccl) transport = choose_gradient_comm(config, bytes, backend, own);
-  Communicator& communicator = transport.nccl != nullptr ? *transport.nccl : own;
+  if (config.all_reduce == GradientPath::nccl) gradient_comm = choose_gradient_comm(config, bytes, backend, own);
+  Communicator& communicator = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : own;
   MeasuredGradient gradient(backend, communicator, bytes);
   if (communicator.rank() == 0) {
     fmt::print("\n{}{}\n{:<9} {:>12} {:>12} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", communicator.description(),

@@ -19,8 +19,10 @@ namespace {
 
 class NcclCommunicator final : public Communicator {
  public:
+  /// control.tracker() must not be null.
   NcclCommunicator(Communicator& control, std::shared_ptr<NcclQueue> queue, NcclDeviceSum sum, std::string description)
       : control_(control),
+        tracker_(*control.tracker()),
         queue_(std::move(queue)),
         sum_(std::move(sum)),
         description_(std::move(description)),
@@ -43,7 +45,6 @@ class NcclCommunicator final : public Communicator {
   Buffer allocate(std::size_t bytes) override { return sum_.stream().allocate(bytes); }
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override;
-  void follow(std::unique_ptr<Collective> collective) override { control_.follow(std::move(collective)); }
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
   void broadcast(void* data, std::size_t bytes, int root) override { control_.broadcast(data, bytes, root); }
@@ -59,6 +60,7 @@ class NcclCommunicator final : public Communicator {
   void wait_until_queued();
 
   Communicator& control_;
+  CollectiveTracker& tracker_;
   std::shared_ptr<NcclQueue> queue_;  // with the communication thread, which may have to outlive this object
   NcclDeviceSum sum_;
   std::string description_;
@@ -76,7 +78,7 @@ void NcclCommunicator::all_reduce_start(Tensor tensor) {
   const std::int64_t count = tensor.shape.elements();
   if (count == 0) return;
   const auto ticket = std::make_shared<NcclTicket>();
-  control_.follow(std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes())));
+  tracker_.follow(std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes())));
   ++started_;
   bytes_sent_ += count * (sum_.wire() == GradientWire::bf16 ? 2 : 4) * 2 * (size() - 1) / size();
   try {
@@ -204,6 +206,7 @@ std::string describe_nccl(const NcclLibrary& library, int ranks, const NcclOptio
 
 Result<std::unique_ptr<Communicator>> open_nccl(const Result<NcclLibrary>& library, Communicator& control,
                                                 std::unique_ptr<DeviceStream> stream, const NcclOptions& options) {
+  if (control.tracker() == nullptr) fail("NCCL: its all-reduces cannot be tracked by: {}", control.description());
   Result<json::value> own = prepare_nccl(library, options.ring);
   if (own && stream == nullptr) own = Error{"the gradients are in host memory"};
   if (Status status = check_ranks(control, own); !status) return Error{status.error()};

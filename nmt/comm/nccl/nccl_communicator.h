@@ -26,7 +26,7 @@ struct NcclOptions {
 ///
 /// Every rank must call this, even without a library or a stream: either all ranks use NCCL, of one version, or none
 /// does. Then all ranks get the same Error. Sets NCCL_ALGO for options.ring, so call it once, before any other use of
-/// NCCL. Throws CommError if a rank is lost meanwhile.
+/// NCCL. Throws CommError if a rank is lost meanwhile, and Failure if `control` has no tracker().
 Result<std::unique_ptr<Communicator>> open_nccl(const Result<NcclLibrary>& library, Communicator& control,
                                                 std::unique_ptr<DeviceStream> stream, const NcclOptions& options);
 

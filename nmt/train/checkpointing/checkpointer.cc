@@ -160,9 +160,9 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   }
   text = communicator_.all_gather(text)[0];
   if (text.empty()) return false;
-  replica.sharding.spread(model.parameters().masters());
-  replica.sharding.spread(adam.first_moment());
-  replica.sharding.spread(adam.second_moment());
+  replica.sharding.broadcast(model.parameters().masters());
+  replica.sharding.broadcast(adam.first_moment());
+  replica.sharding.broadcast(adam.second_moment());
   replica.sharding.write([&] { model.refresh_compute_copies(backend_); });
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);

@@ -73,7 +73,7 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
 }
 
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
-                           const ParameterSharding& ownership, Backend& backend, Communicator& communicator) {
+                           const ParameterSharding& sharding, Backend& backend, Communicator& communicator) {
   run_on_rank_0(communicator, [&] {
     const std::filesystem::path folder = config.training.start_from;
     Result<Checkpoint> loaded = load_checkpoint(folder, Verify::model);
@@ -90,8 +90,8 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
     read_weights(weights, model, backend);
     spdlog::info("training.start_from: starting from the weights of {}, update {}", folder.string(), checkpoint.update);
   });
-  ownership.spread(model.parameters().masters());
-  ownership.write([&] { model.refresh_compute_copies(backend); });
+  sharding.broadcast(model.parameters().masters());
+  sharding.write([&] { model.refresh_compute_copies(backend); });
 }
 
 }  // namespace babelring

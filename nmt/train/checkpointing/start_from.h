@@ -17,6 +17,6 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
 /// vocabulary; null skips the check, for tasks without text. Collective; rank 0 reads the file. Throws UsageFailure on
 /// every rank if the checkpoint does not fit, and Failure if it is damaged.
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
-                           const ParameterSharding& ownership, Backend& backend, Communicator& communicator);
+                           const ParameterSharding& sharding, Backend& backend, Communicator& communicator);
 
 }  // namespace babelring

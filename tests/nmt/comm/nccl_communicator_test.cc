@@ -252,5 +252,14 @@ TEST_F(NcclCommunicatorTest, RingIsAskedForByTheEnvironment) {
   EXPECT_EQ(said, "rank 0 on here: NCCL_ALGO is Tree, all_reduce nccl_ring needs Ring");
 }
 
+TEST_F(NcclCommunicatorTest, NeedsAControlThatTracksItsAllReduces) {
+  const auto single = make_single_communicator();
+  Rank own{0, *single};
+  EXPECT_THAT(
+      [&] { static_cast<void>(own.open()); },
+      testing::Throws<Failure>(testing::Property(
+          &Failure::what, std::string("NCCL: its all-reduces cannot be tracked by: one rank, no communication"))));
+}
+
 }  // namespace
 }  // namespace babelring

@@ -16,6 +16,8 @@ TEST(SingleCommunicator, IsTheOnlyRankOfItsHost) {
   EXPECT_EQ(communicator->local_size(), 1);
   EXPECT_THAT(communicator->hosts(), ElementsAre(host_name()));
   EXPECT_EQ(communicator->description(), "one rank, no communication");
+  EXPECT_EQ(communicator->shared_arrays(), nullptr);
+  EXPECT_EQ(communicator->tracker(), nullptr);
 }
 
 TEST(SingleCommunicator, LeavesValuesUnchanged) {

@@ -13,8 +13,8 @@
 
 namespace babelring {
 
-/// Ranks as threads of one process, for tests. Collectives block and sum in rank order. `shares_memory` is the result
-/// of Communicator::shares_memory().
+/// Ranks as threads of one process, for tests. Collectives block and sum in rank order. `shares_memory`: the
+/// communicators have shared_arrays().
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size, bool shares_memory = false)
@@ -33,7 +33,7 @@ class ThreadGroup {
   std::vector<void*> slots_;  // a pointer from each rank to the others
 };
 
-class ThreadCommunicator : public Communicator {
+class ThreadCommunicator : public Communicator, private SharedArrays, private CollectiveTracker {
  public:
   ThreadCommunicator(ThreadGroup& group, int rank)
       : group_(group), rank_(rank), hosts_(static_cast<std::size_t>(group.size()), "here") {}
@@ -54,7 +54,6 @@ class ThreadCommunicator : public Communicator {
     return memory;
   }
   void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
-  void follow(std::unique_ptr<Collective> operation) override { followed_.push_back(std::move(operation)); }
   void all_reduce_finish() override {
     end_followed();
     for (const Tensor& tensor : started_) {
@@ -64,21 +63,8 @@ class ThreadCommunicator : public Communicator {
     }
     started_.clear();
   }
-  bool shares_memory() const override { return group_.shares_memory_; }
-  Buffer allocate_common(std::size_t bytes) override {
-    std::shared_ptr<Buffer> memory;
-    if (rank_ == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
-    std::shared_ptr<Buffer> common;
-    exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[0]); });
-    return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
-  }
-  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override {
-    std::vector<ConstTensor> places;
-    for (const char* base : bases_) {
-      places.emplace_back(base + (tensor.as<char>() - base_), tensor.shape, tensor.dtype);
-    }
-    return places;
-  }
+  SharedArrays* shared_arrays() override { return group_.shares_memory_ ? this : nullptr; }
+  CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { reduce(values.data(), values.size()); }
   std::vector<std::string> all_gather(const std::string& text) override {
     std::string mine = text;
@@ -103,6 +89,22 @@ class ThreadCommunicator : public Communicator {
   std::string description() const override { return "threads"; }
 
  private:
+  Buffer allocate_common(std::size_t bytes) override {
+    std::shared_ptr<Buffer> memory;
+    if (rank_ == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
+    std::shared_ptr<Buffer> common;
+    exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[0]); });
+    return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
+  }
+  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override {
+    std::vector<ConstTensor> places;
+    for (const char* base : bases_) {
+      places.emplace_back(base + (tensor.as<char>() - base_), tensor.shape, tensor.dtype);
+    }
+    return places;
+  }
+  void follow(std::unique_ptr<Collective> operation) override { followed_.push_back(std::move(operation)); }
+
   /// Publishes `mine` to all ranks and calls `read` between two barriers.
   template <class Read>
   void exchange(void* mine, Read read) {

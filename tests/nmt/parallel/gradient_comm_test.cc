@@ -18,13 +18,13 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Runs the choice on two ranks as threads.
-class GradientTransportTest : public testing::Test {
+class GradientCommTest : public testing::Test {
  protected:
-  GradientTransportTest() {
+  GradientCommTest() {
     FakeNccl::reset();
     config_.bucket_mb = 0.01;
   }
-  ~GradientTransportTest() override { FakeNccl::reset(); }
+  ~GradientCommTest() override { FakeNccl::reset(); }
 
   /// The result, equal on all ranks: the log line, prefixed with "nccl: " if NCCL is used, or the error message.
   std::string choice(const std::string& device, const Result<NcclLibrary>& library = FakeNccl::library(),
@@ -37,9 +37,9 @@ class GradientTransportTest : public testing::Test {
         const auto communicator = group.rank(rank);
         const auto backend = make_test_backend(device);
         try {
-          const GradientComm transport =
+          const GradientComm chosen =
               choose_gradient_comm(config_, 252'000'000, *backend, *communicator, [&library] { return library; });
-          all[static_cast<std::size_t>(rank)] = (transport.nccl ? "nccl: " : "") + transport.line;
+          all[static_cast<std::size_t>(rank)] = (chosen.nccl ? "nccl: " : "") + chosen.line;
           communicator->barrier();
         } catch (const UsageFailure& failure) {
           all[static_cast<std::size_t>(rank)] = failure.what();
@@ -54,14 +54,14 @@ class GradientTransportTest : public testing::Test {
   CommConfig config_;
 };
 
-TEST_F(GradientTransportTest, GpusUseNcclIfAvailable) {
+TEST_F(GradientCommTest, GpusUseNcclIfAvailable) {
   EXPECT_THAT(choice("closed"), StartsWith("nccl: NCCL 2.28.9 over 2 ranks, f32 on the wire"));
   config_.gradient_wire = GradientWire::bf16;
   EXPECT_THAT(choice("closed"), HasSubstr("bf16 on the wire"));
   EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);
 }
 
-TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessConfigured) {
+TEST_F(GradientCommTest, BucketsAreSizedForTheNetworkUnlessConfigured) {
   EXPECT_THAT(choice("closed"), HasSubstr("buckets of 0.0 MB"));
   config_.bucket_mb = CommConfig::automatic;
   const auto bytes = static_cast<double>(best_bucket_bytes(252'000'000, nccl_model(2, 1, GradientWire::f32)));
@@ -70,7 +70,7 @@ TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessConfigured) {
   EXPECT_EQ(config_.bucket_bytes(252'000'000, *group.rank(0), false), 4'000'000);
 }
 
-TEST_F(GradientTransportTest, LineGivesTheReasonAgainstNccl) {
+TEST_F(GradientCommTest, LineGivesTheReasonAgainstNccl) {
   const Result<NcclLibrary> absent = Error{"libnccl.so.2: cannot open shared object file"};
   EXPECT_EQ(choice("closed", absent),
             "through host memory, NCCL is unavailable: rank 0 on here: libnccl.so.2: cannot open shared object file");
@@ -82,7 +82,7 @@ TEST_F(GradientTransportTest, LineGivesTheReasonAgainstNccl) {
   EXPECT_EQ(choice("closed"), "through host memory, NCCL is unavailable: a test all-reduce by NCCL gave a wrong sum");
 }
 
-TEST_F(GradientTransportTest, ExplicitChoiceSucceedsOrFails) {
+TEST_F(GradientCommTest, ExplicitChoiceSucceedsOrFails) {
   config_.all_reduce = GradientPath::nccl;
   EXPECT_THAT(choice("closed"), StartsWith("nccl: "));
   FakeNccl::plan() = {.rank = 1, .join_result = 1};
@@ -93,7 +93,7 @@ TEST_F(GradientTransportTest, ExplicitChoiceSucceedsOrFails) {
   EXPECT_EQ(choice("closed"), "through host memory, as required by communication.all_reduce=ring");
 }
 
-TEST_F(GradientTransportTest, IsEmptyWithoutAChoice) {
+TEST_F(GradientCommTest, IsEmptyWithoutAChoice) {
   EXPECT_EQ(choice("cpu"), "");
   EXPECT_EQ(choice("closed", FakeNccl::library(), 1), "");
   EXPECT_TRUE(FakeNccl::calls(0).empty());

@@ -34,9 +34,9 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
                 Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu",
                 int vocabulary = pieces) {
   const auto backend = make_test_backend(device);
-  const GradientComm transport =
+  const GradientComm gradient_comm =
       choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
-  Communicator& ranks = transport.nccl ? *transport.nccl : communicator;
+  Communicator& ranks = gradient_comm.nccl ? *gradient_comm.nccl : communicator;
   std::optional<Checkpointer> keeper;
   if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
   Trainer trainer({.config = config,
