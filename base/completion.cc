@@ -1,4 +1,4 @@
-#include "cli/completion.h"
+#include "base/completion.h"
 
 #include <fmt/format.h>
 
