@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace babelring {
 
@@ -64,9 +65,16 @@ class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(34); }
 
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::vector<std::string> names;
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    return is_positional || names.empty() ? option->get_name(true) : fmt::format("{}", fmt::join(names, ","));
+  }
+
   std::string make_option_opts(const CLI::Option* option) const override {
     if (!option->get_option_text().empty()) return " " + option->get_option_text();
-    if (option->get_type_size() == 0) return "";
+    if (option->get_items_expected_max() == 0) return "";
     const ValueType type(option->get_type_name());
     std::string text = " ";
     if (!type.words.empty()) {
@@ -99,6 +107,11 @@ class HelpFormatter : public CLI::Formatter {
 void set_help_form(CLI::App& app) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "print this help and exit");
+}
+
+void print_and_exit(std::string text) {
+  text.pop_back();  // CLI::App::exit() appends a newline
+  throw CLI::CallForVersion(std::move(text), 0);
 }
 
 void add_word_option(CLI::App& app, const std::string& name, const std::vector<std::string>& words,

@@ -17,6 +17,10 @@ namespace babelring {
 /// the default; allowed words in place of a type name. Call before adding options or subcommands.
 void set_help_form(CLI::App& app);
 
+/// Ends the parsing of the command line from the callback of an option: the program prints `text`, which ends with a
+/// newline, and exits with 0, as for --version.
+[[noreturn]] void print_and_exit(std::string text);
+
 /// Adds an option that accepts one of `words` and passes its index to `set`.
 void add_word_option(CLI::App& app, const std::string& name, const std::vector<std::string>& words,
                      const std::string& default_word, const std::function<void(std::size_t index)>& set,

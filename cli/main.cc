@@ -9,6 +9,8 @@
 #include "base/failure.h"
 #include "base/help.h"
 #include "base/log.h"
+#include "base/man_page.h"
+#include "base/options.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "cli/average.h"
@@ -39,7 +41,7 @@ std::string read_configuration(const std::string& file, const std::vector<std::s
   return babelring::config_yaml(babelring::read_config(babelring::read_file(file), file, overrides));
 }
 
-void declare(CLI::App& app) {
+void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::set_help_form(app);
   app.set_version_flag("--version", std::string("nmt ") + babelring::version, "print the version and exit");
   app.require_subcommand(1);
@@ -50,7 +52,8 @@ void declare(CLI::App& app) {
   babelring::add_average(app);
   babelring::add_run(app, read_configuration);
   babelring::add_doctor(app);
-  babelring::add_completion(app);
+  babelring::add_completion(app, keys);
+  babelring::add_man_page_option(app, keys);
   babelring::add_examples(app);
 }
 
@@ -64,9 +67,12 @@ int report_error(const std::string& message, int code) {
 int main(int argc, char** argv) {
   CLI::App app("Prepares training text, translates, evaluates and averages checkpoints, and controls runs on a server",
                "nmt");
+  babelring::TrainConfig defaults;
+  babelring::OptionBinder keys;
+  defaults.bind(keys);
   try {
     babelring::init_log("");
-    declare(app);
+    declare(app, keys);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) babelring::fail("standard output: cannot be written");
     return 0;

@@ -8,8 +8,11 @@
 #include <charconv>
 
 #include "base/ascii.h"
+#include "base/completion.h"
 #include "base/failure.h"
 #include "base/help.h"
+#include "base/man_page.h"
+#include "base/options.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "server/options_file.h"
@@ -215,6 +218,9 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   declare_logs(app, options, raw);
   declare_audit(app, options);
   add_options_file(app);
+  const OptionBinder no_keys;
+  add_completion_option(app, no_keys);
+  add_man_page_option(app, no_keys);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -11,8 +11,11 @@
 #include <thread>
 
 #include "base/compiled_instruction_sets.h"
+#include "base/completion.h"
 #include "base/help.h"
 #include "base/log.h"
+#include "base/man_page.h"
+#include "base/options.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "nmt/comm/communicator.h"
@@ -55,7 +58,7 @@ struct CommandLine {
 
 constexpr const char* for_servers = "For servers that start runs";
 
-void declare(CLI::App& app, CommandLine& line) {
+void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
   set_help_form(app);
   app.set_version_flag("--version", std::string("worker ") + version, "print the version and exit");
   app.add_option("--config", line.job.config_file, "YAML file, read on rank 0 and sent to the other ranks")->required();
@@ -91,7 +94,9 @@ void declare(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
-  app.footer("Keys of the configuration:\n" + describe_config());
+  add_completion_option(app, keys);
+  add_man_page_option(app, keys);
+  app.footer("Keys of the configuration:\n" + describe(keys));
 }
 
 std::unique_ptr<Communicator> make_communicator(bool under_mpirun, const CommOptions& options) {
@@ -186,7 +191,10 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a translation model, one process per rank: mpirun -H hostA:2,hostB:2 worker --config FILE",
                "worker");
   CommandLine line;
-  declare(app, line);
+  TrainConfig defaults;
+  OptionBinder keys;
+  defaults.bind(keys);
+  declare(app, line, keys);
   try {
     app.parse(argc, argv);
     init_log("", line.log_level);

@@ -157,11 +157,4 @@ std::string config_yaml(const TrainConfig& config) {
   return dump_yaml(binder);
 }
 
-std::string describe_config() {
-  TrainConfig config;
-  OptionBinder binder;
-  config.bind(binder);
-  return describe(binder);
-}
-
 }  // namespace babelring

@@ -110,7 +110,4 @@ TrainConfig read_stored_config(const std::string& yaml, const std::string& file_
 /// The resolved configuration as YAML with every key. read_config() restores the same values from it.
 std::string config_yaml(const TrainConfig& config);
 
-/// A table of all keys with types, defaults and help texts, for --help.
-std::string describe_config();
-
 }  // namespace babelring

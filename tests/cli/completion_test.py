@@ -1,4 +1,4 @@
-"""`nmt completion bash|fish|zsh`: the scripts, asked by the shells themselves."""
+"""`nmt completion SHELL`, `worker --completion SHELL`, `server --completion SHELL`: the scripts, asked by the shells themselves."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from system import BIN  # noqa: E402
 
 
-def script(shell: str) -> str:
-    return subprocess.run([BIN / "nmt", "completion", shell], capture_output=True, text=True, check=True).stdout
+def script(shell: str, program: str = "nmt") -> str:
+    how = "completion" if program == "nmt" else "--completion"
+    return subprocess.run([BIN / program, how, shell], capture_output=True, text=True, check=True).stdout
 
 
 class CompletionTest(unittest.TestCase):
     def offers(self, *words: str) -> list[str]:
         """What bash offers for the last word."""
         program = (
-            script("bash")
+            script("bash", words[0])
             + f"""
 COMP_WORDS=({' '.join(f"'{word}'" for word in words)})
 COMP_CWORD={len(words) - 1}
-_nmt_complete
+_{words[0]}_complete
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
         )
@@ -48,6 +49,23 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         self.assertEqual(self.offers("nmt", "translate", ""), [], "options do not hide files")
         self.assertEqual(self.offers("nmt", "run", "list", "--json", "--st"), ["--state"])
 
+    def test_bash_offers_options_of_worker_and_server(self) -> None:
+        self.assertEqual(self.offers("server", "--tls-"), ["--tls-cert", "--tls-key"])
+        self.assertEqual(self.offers("server", "--log-format", ""), ["text", "json"])
+        self.assertEqual(self.offers("server", "--log-format", "=", "j"), ["json"], "bash splits --log-format=j")
+        self.assertEqual(self.offers("server", ""), [])
+        self.assertEqual(self.offers("worker", "--prog"), ["--progress"])
+        self.assertEqual(self.offers("worker", "--config", ""), [])
+
+    def test_bash_offers_configuration_keys_and_their_words(self) -> None:
+        for command in (["worker"], ["nmt", "run", "submit", "--config", "a.yaml"]):
+            self.assertEqual(self.offers(*command, "training.prec"), ["training.precision="])
+            self.assertEqual(self.offers(*command, "training.precision", "="), ["bf16", "f32"])
+            self.assertEqual(self.offers(*command, "training.precision", "=", "f"), ["f32"])
+            self.assertEqual(self.offers(*command, "tensorboard", "=", ""), ["true", "false"])
+            self.assertEqual(self.offers(*command, "data.folder", "=", "/tm"), [], "a file: left to bash")
+        self.assertIn("data.folder=", self.offers("worker", ""))
+
     def test_bash_loads_it(self) -> None:
         done = subprocess.run(
             ["bash", "--norc", "-c", script("bash") + "\ncomplete -p nmt"], capture_output=True, text=True
@@ -58,20 +76,26 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     def test_zsh_offers_the_same(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "completion.zsh"
-            file.write_text(script("zsh"), encoding="utf-8")
             for words, expected in (
                 (["nmt", "run", "s"], {"submit", "show", "stop"}),
                 (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
                 (["nmt", "run", "list", "--"], {"--state", "--json"}),
+                (["server", "--log-format", ""], {"text", "json"}),
+                (["worker", "training."], {"training.precision=", "data.folder="}),
+                (["worker", "training.precision="], {"bf16", "f32"}),
+                (["worker", "--progress="], {"auto", "always", "never"}),
+                (["worker", "data.folder=/tm"], {"files"}),
             ):
+                file.write_text(script("zsh", words[0]), encoding="utf-8")
                 program = f"""
 compdef() {{ : }}
+compset() {{ : }}
 _files() {{ print files }}
-compadd() {{ print -l -- ${{(P)2}} }}
+compadd() {{ print -l -- ${{(P)@[-1]}} }}
 source {file}
 words=({' '.join(f'"{word}"' for word in words)})
 CURRENT={len(words)}
-_nmt
+_{words[0]}
 """
                 done = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -85,15 +109,17 @@ _nmt
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish_offers_the_same(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "nmt.fish"
-            file.write_text(script("fish"), encoding="utf-8")
+            file = Path(folder) / "completion.fish"
             for words, expected in (
                 ("nmt tr", {"translate"}),
                 ("nmt run s", {"submit", "show", "stop"}),
                 ("nmt translate --precision ", {"f32", "bf16"}),
                 ("nmt run list --st", {"--state"}),
                 ("nmt run list --json --st", {"--state"}),
+                ("server --log-format ", {"text", "json"}),
+                ("worker training.prec", {"training.precision=", "training.precision=bf16", "training.precision=f32"}),
             ):
+                file.write_text(script("fish", words.split()[0]), encoding="utf-8")
                 done = subprocess.run(
                     ["fish", "--no-config", "-c", f"source {file}; complete -C '{words}'"],
                     capture_output=True,
