@@ -1,6 +1,9 @@
 #include "nmt/core/parameters.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
@@ -61,6 +64,29 @@ std::int64_t ParameterStore::padded_size(const Parameter& parameter) const {
 
 Tensor ParameterStore::compute_copies() const {
   return compute_.data() == nullptr ? Tensor() : compute_.view(Shape{flat_size_}, DType::bf16);
+}
+
+std::optional<ParameterElement> ParameterStore::at(const void* address) const {
+  const auto inside = [address](const Buffer& buffer) {
+    const std::less<const void*> before;
+    return buffer.data() != nullptr && !before(address, buffer.data()) &&
+           before(address, static_cast<const char*>(buffer.data()) + buffer.bytes());
+  };
+  const auto element_of = [&](const Buffer& array, DType type, ParameterArray name) -> std::optional<ParameterElement> {
+    const auto byte = static_cast<const char*>(address) - static_cast<const char*>(array.data());
+    const auto flat = static_cast<std::int64_t>(static_cast<std::size_t>(byte) / size_of(type));
+    const auto next =
+        std::upper_bound(parameters_.begin(), parameters_.end(), flat,
+                         [](std::int64_t element, const Parameter& parameter) { return element < parameter.offset; });
+    if (next == parameters_.begin()) return std::nullopt;
+    const Parameter& parameter = *std::prev(next);
+    if (flat - parameter.offset >= parameter.shape.elements()) return std::nullopt;
+    return ParameterElement{.parameter = &parameter, .array = name, .element = flat - parameter.offset};
+  };
+  if (inside(masters_)) return element_of(masters_, DType::f32, ParameterArray::masters);
+  if (inside(gradients_)) return element_of(gradients_, DType::f32, ParameterArray::gradients);
+  if (inside(compute_)) return element_of(compute_, DType::bf16, ParameterArray::compute_copies);
+  return std::nullopt;
 }
 
 std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,16 @@ struct Parameter {
   Tensor master;            // f32
   Tensor gradient;          // f32, accumulated; null in an inference model
   ConstTensor compute;      // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
+};
+
+/// The flat arrays of a ParameterStore.
+enum class ParameterArray { masters, gradients, compute_copies };
+
+/// An element of a parameter in one of the flat arrays.
+struct ParameterElement {
+  const Parameter* parameter = nullptr;
+  ParameterArray array = ParameterArray::masters;
+  std::int64_t element = 0;  // index within the parameter, row-major
 };
 
 /// Allocators for the arrays of a ParameterStore. Each returns zeroed memory.
@@ -67,6 +78,9 @@ class ParameterStore {
   Tensor gradients() const { return gradients_.view(Shape{flat_size_}, DType::f32); }
   /// The flat bf16 copies of the masters; a null tensor in f32 mode.
   Tensor compute_copies() const;
+
+  /// The element that contains the byte at `address`; nullopt outside of the flat arrays and in their padding.
+  std::optional<ParameterElement> at(const void* address) const;
 
  private:
   std::deque<Parameter> parameters_;

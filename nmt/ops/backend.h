@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,17 +19,10 @@
 #include "nmt/core/memory_info.h"
 #include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/matmul_report.h"
-#include "nmt/ops/op_fields.h"
+#include "nmt/ops/observer.h"
 #include "nmt/ops/op_list.h"
 
 namespace babelring {
-
-/// Called after every op. For timing, FLOP counts, traces and NaN detection.
-class OpObserver {
- public:
-  virtual ~OpObserver() = default;
-  virtual void ran(std::string_view op, const OpCost& cost, Nanoseconds duration) = 0;
-};
 
 /// Runs ops on one device, in the order given. Results are visible to the host after synchronize(). Not thread-safe: a
 /// backend is used by one thread.
@@ -45,10 +39,14 @@ class Backend : protected OpInterface<AllOps> {
       do_run(op);
       return;
     }
-    const auto start = SteadyClock::now();
+    OpRun run{.op = Op::name, .cost = cost_of(op)};
+    observed_fields_.clear();
+    for_each_field(op, [this](std::string_view name, const ConstTensor& tensor, Access access) {
+      observed_fields_.push_back({name, tensor, access});
+    });
+    begin_observed(run);
     do_run(op);
-    synchronize();
-    observer_->ran(Op::name, cost_of(op), SteadyClock::now() - start);
+    end_observed(run);
   }
 
   /// Allocates zeroed memory, aligned to 256 bytes. Throws Failure (bytes needed and free) if memory is short.
@@ -110,26 +108,49 @@ class Backend : protected OpInterface<AllOps> {
   }
   /// The algorithms chosen for matmuls so far. Empty if the backend has no choice.
   virtual std::vector<MatmulReport> matmul_reports() const { return {}; }
-  /// Names the work submitted until end_range() for the device's profiler. Ranges nest. See WorkRange.
-  virtual void begin_range(const char*) {}
-  virtual void end_range() {}
+  /// Names the work submitted until end_range() for the observer and the device's profiler. Ranges nest. See WorkRange.
+  void begin_range(const char* name) {
+    if (observer_ != nullptr) observer_->enter(name);
+    do_begin_range(name);
+  }
+  void end_range() {
+    do_end_range();
+    if (observer_ != nullptr) observer_->leave();
+  }
 
   /// Purpose of current allocations, for out-of-memory messages. See AllocationPurpose.
   const char* allocation_purpose() const { return allocation_purpose_; }
 
   /// Matmul operations since construction.
   double flops() const { return flops_; }
-  /// Sets the observer; null removes it. Not owned. An observed backend synchronizes after each op.
+  /// Sets the observer; null removes it. Not owned. Call outside of ranges. Without one, an op costs a test of a
+  /// pointer.
   void observe(OpObserver* observer) { observer_ = observer; }
 
  protected:
   /// Counts operations that are replayed without run().
   void add_flops(double flops) { flops_ += flops; }
   bool observed() const { return observer_ != nullptr; }
+  virtual void do_begin_range(const char*) {}
+  virtual void do_end_range() {}
 
  private:
   friend class AllocationPurpose;
+
+  void begin_observed(OpRun& run) {
+    run.fields = observed_fields_;
+    const auto updated = [](const OpField& field) { return field.access == Access::updates; };
+    if (std::any_of(run.fields.begin(), run.fields.end(), updated)) observer_->begins(run);
+    run.begin = SteadyClock::now();
+  }
+  void end_observed(OpRun& run) {
+    if (observer_->watch() != Watch::order) synchronize();
+    run.end = SteadyClock::now();
+    observer_->ran(run);
+  }
+
   OpObserver* observer_ = nullptr;
+  std::vector<OpField> observed_fields_;  // of the op that is run
   double flops_ = 0;
   const char* allocation_purpose_ = "buffers";
 };
@@ -148,7 +169,7 @@ class AllocationPurpose {
   const char* before_;
 };
 
-/// Names the work of a scope (a layer, a phase) for profilers. Costs one call if no profiler is attached.
+/// Names the work of a scope (a layer, a phase) for observers and profilers. Costs one call if there is none.
 class WorkRange {
  public:
   WorkRange(Backend& backend, const char* name) : backend_(backend) { backend.begin_range(name); }

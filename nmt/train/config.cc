@@ -98,6 +98,7 @@ void TrainConfig::bind(OptionBinder& b) {
   b.group("validation", validation);
   b.group("checkpoint", checkpoint);
   b.group("communication", communication);
+  b.group("lab", lab);
   b.flag("tensorboard", tensorboard, "write TensorBoard event files into the folder tensorboard of the run (rank 0)");
 }
 

@@ -10,6 +10,7 @@
 #include "nmt/optim/schedule.h"
 #include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/lab_config.h"
 
 namespace babelring {
 
@@ -91,6 +92,7 @@ struct TrainConfig {
   ValidationConfig validation;
   CheckpointConfig checkpoint;
   CommConfig communication;
+  LabConfig lab;
   bool tensorboard = false;
 
   void bind(OptionBinder& binder);

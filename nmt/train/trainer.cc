@@ -174,9 +174,13 @@ std::optional<TrainingEnd> Trainer::end_after(const UpdateResult& last) const {
 UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   const Votes votes{.stop = parts_.stop.requested(),
                     .without_checkpoint = parts_.stop.without_checkpoint(),
-                    .checkpoint = checkpoints_.vote()};
+                    .checkpoint = checkpoints_.vote(),
+                    .trace = parts_.lab != nullptr && parts_.lab->votes_for_trace()};
   const Progress before = state_.progress;
+  ObservedUpdate observed(parts_.lab, {.update = before.update + 1, .trace = trace_next_, .replica = replica_});
   UpdateResult result = updates_.run(pipeline, before, votes, learning_rate_factor(state_));
+  observed.end(result.record);
+  trace_next_ = result.votes.trace;
   state_.progress = result.progress;
   state_.position = result.next;
   state_.adam_steps = replica_.adam.steps();

@@ -15,6 +15,7 @@
 #include "nmt/train/evaluation/evaluation_policy.h"
 #include "nmt/train/evaluation/validator.h"
 #include "nmt/train/requests.h"
+#include "nmt/train/update_observer.h"
 #include "nmt/train/update_runner.h"
 
 namespace babelring {
@@ -31,6 +32,7 @@ struct TrainerParts {
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
+  UpdateObserver* lab = nullptr;                    // null: nobody looks inside of updates
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary
 };
@@ -84,6 +86,7 @@ class Trainer {
   CheckpointPolicy checkpoints_;
   DivergenceWatch divergence_;
   TrainingState state_;
+  bool trace_next_ = false;  // the ranks voted for a trace in the last update
 };
 
 }  // namespace babelring

@@ -29,6 +29,7 @@ UpdateGradients::UpdateGradients(const TrainConfig& config, ModelReplica& replic
 
 FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, std::size_t index) {
   if (index == 0) embedding_rows_ = reducer_->begin(reduces_embedding_rows() ? &batches.micro_batches.back() : nullptr);
+  const WorkRange range(replica_.backend, "micro_batch");
   Context context = make_context(batches, index);
   const PackedBatch& batch = batches.micro_batches[index];
   const float scale = 1.0f / static_cast<float>(batches.global_target_tokens);

@@ -98,24 +98,29 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
 void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, UpdateResult& result) {
   struct {
     LossSums loss;
-    double stop, without_checkpoint, checkpoint;  // number of ranks that vote for it
-    double minutes;                               // rank 0's, other ranks add 0
+    double stop, without_checkpoint, checkpoint, trace;  // number of ranks that vote for it
+    double minutes;                                      // rank 0's, other ranks add 0
   } sums{.loss = {},
          .stop = votes.stop ? 1.0 : 0.0,
          .without_checkpoint = votes.without_checkpoint ? 1.0 : 0.0,
          .checkpoint = votes.checkpoint ? 1.0 : 0.0,
+         .trace = votes.trace ? 1.0 : 0.0,
          .minutes = replica_.communicator.rank() == 0 ? minutes_before_ + watch_.elapsed_ms() / 60000 : 0};
   clock_.enter(StepPart::communication);
   replica_.backend.await_fetched();
   for (const FetchedLosses& part : losses) sums.loss += part.sums();
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     sums.loss.each(visit);
-    for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.minutes}) visit(*number);
+    for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.minutes}) {
+      visit(*number);
+    }
   });
   clock_.enter(StepPart::other);
   result.loss = sums.loss;
-  result.votes = {
-      .stop = sums.stop > 0, .without_checkpoint = sums.without_checkpoint > 0, .checkpoint = sums.checkpoint > 0};
+  result.votes = {.stop = sums.stop > 0,
+                  .without_checkpoint = sums.without_checkpoint > 0,
+                  .checkpoint = sums.checkpoint > 0,
+                  .trace = sums.trace > 0};
   result.elapsed_minutes = sums.minutes;
 }
 

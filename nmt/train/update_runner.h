@@ -17,6 +17,7 @@ struct Votes {
   bool stop = false;
   bool without_checkpoint = false;  // when it stops
   bool checkpoint = false;
+  bool trace = false;  // of the updates that follow
 };
 
 /// What all ranks know after an update, bit-equal on all, and this rank's record of it.

@@ -6,11 +6,13 @@
 
 namespace babelring {
 
-void OpTimes::ran(std::string_view op, const OpCost& cost, Nanoseconds duration) {
-  OpTime& time = by_size_ ? times_[{std::string(op), cost.flops, cost.bytes}] : times_[{std::string(op), 0, 0}];
+void OpTimes::ran(const OpRun& run) {
+  const OpCost& cost = run.cost;
+  const std::string op(run.op);
+  OpTime& time = by_size_ ? times_[{op, cost.flops, cost.bytes}] : times_[{op, 0, 0}];
   time.name = by_size_ ? fmt::format("{} {:.3g} GFLOP {:.3g} MB", op, cost.flops / 1e9, cost.bytes / 1e6) : op;
   ++time.calls;
-  time.ms += std::chrono::duration<double, std::milli>(duration).count();
+  time.ms += std::chrono::duration<double, std::milli>(run.end - run.begin).count();
   time.flops += cost.flops;
   time.bytes += cost.bytes;
 }

@@ -22,7 +22,8 @@ struct OpTime {
 class OpTimes : public OpObserver {
  public:
   explicit OpTimes(bool by_size) : by_size_(by_size) {}
-  void ran(std::string_view op, const OpCost& cost, Nanoseconds duration) override;
+  Watch watch() const override { return Watch::times; }
+  void ran(const OpRun& run) override;
 
   /// Keeps of each op the shorter time of the two updates: the better guess where others disturb the machine.
   void keep_shorter(const OpTimes& other);

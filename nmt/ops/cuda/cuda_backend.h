@@ -38,10 +38,12 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   ConstTensor repeat(const std::function<ConstTensor()>& work) override;
   std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().products().tune(file); }
   std::vector<MatmulReport> matmul_reports() const override { return workspace_.products().reports(); }
-  void begin_range(const char* name) override { cuda::begin_range(name); }
-  void end_range() override { cuda::end_range(); }
   template <class Op>
   void launch(Op op);
+
+ protected:
+  void do_begin_range(const char* name) override { cuda::begin_range(name); }
+  void do_end_range() override { cuda::end_range(); }
 
  private:
   /// What the work would give to the device, which is given nothing.

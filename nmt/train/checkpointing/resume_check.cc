@@ -32,7 +32,7 @@ void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data
   for (std::size_t i = 0; i < new_keys.fields().size(); ++i) {
     const std::string& key = new_keys.fields()[i].key;
     const std::string then = old_keys.fields()[i].get(), now = new_keys.fields()[i].get();
-    if (then == now) continue;
+    if (then == now || key.starts_with("lab.")) continue;  // the lab's tools change no bits
     all.push_back(change(key, then, now));
     const bool cuts = key == "data.tokens_per_update" && data_order == DataOrder::pooled;
     if (key == "training.seed" || key == "data.max_length" || cuts) order.push_back(all.back());

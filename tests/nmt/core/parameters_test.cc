@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "base/failure.h"
 
@@ -46,6 +48,28 @@ TEST(ParameterStore, ComputeIsTheMasterInF32Mode) {
   store.allocate({allocate_host, allocate_host}, DType::f32);
   EXPECT_EQ(a.compute.data, a.master.data);
   EXPECT_FALSE(store.compute_copies());
+}
+
+TEST(ParameterStore, KnowsTheParameterOfAnAddress) {
+  ParameterStore store;
+  const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());
+  const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
+  store.allocate({allocate_host, allocate_host}, DType::bf16);
+  const auto text_of = [&store](const void* address) -> std::string {
+    const std::optional<ParameterElement> place = store.at(address);
+    if (!place) return "none";
+    const char* const arrays[] = {"master", "gradient", "copy"};
+    return place->parameter->name + " " + arrays[static_cast<int>(place->array)] + " " + std::to_string(place->element);
+  };
+  EXPECT_EQ(text_of(a.master.data), "a master 0");
+  EXPECT_EQ(text_of(a.gradient.as<float>() + 14), "a gradient 14");
+  EXPECT_EQ(text_of(b.compute.as<BFloat16>() + 69), "b copy 69");
+  EXPECT_EQ(text_of(b.master.as<char>() + 4 * 69 + 3), "b master 69") << "any byte of the element";
+  EXPECT_EQ(text_of(a.master.as<float>() + 15), "none") << "padding";
+  EXPECT_EQ(text_of(b.gradient.as<float>() + 70), "none") << "padding";
+  EXPECT_EQ(text_of(store.masters().as<float>() + store.flat_size()), "none");
+  EXPECT_EQ(text_of(&store), "none");
+  EXPECT_EQ(text_of(nullptr), "none");
 }
 
 TEST(InitialValues, DependOnNameAndSeedOnly) {

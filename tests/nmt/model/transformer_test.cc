@@ -161,8 +161,9 @@ TEST_P(TransformerCase, EvaluatesWithoutDropoutOrGradients) {
 /// Counts the matmuls of a pass by op.
 class ProductCount final : public OpObserver {
  public:
-  void ran(std::string_view op, const OpCost& cost, Nanoseconds) override {
-    if (cost.flops > 0) ++products[std::string(op)];
+  Watch watch() const override { return Watch::order; }
+  void ran(const OpRun& run) override {
+    if (run.cost.flops > 0) ++products[std::string(run.op)];
   }
   std::map<std::string, int> products;
 };

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/records.h"
+#include "nmt/ops/observer.h"
+#include "nmt/train/model_replica.h"
+
+namespace babelring {
+
+/// An update that begins.
+struct UpdateStart {
+  std::int64_t update = 0;
+  bool trace = false;     // some rank voted for a trace in the update before; equal on all ranks
+  ModelReplica& replica;  // outlives the Trainer's run
+};
+
+/// Looks at updates of a training run from inside, on one rank. Called by the training thread.
+class UpdateObserver {
+ public:
+  virtual ~UpdateObserver() = default;
+  /// This rank's vote to trace the updates after this one.
+  virtual bool votes_for_trace() { return false; }
+  /// Returns who sees the ops of this update; null, and the update runs as if nobody observed it. The OpObserver must
+  /// live until end(), or until the Trainer's run ends by an exception.
+  virtual OpObserver* begin(const UpdateStart& start) = 0;
+  /// The update is complete on the host; a device may still run its optimizer. `record` has no host and GPU figures.
+  virtual void end(const StepRecord& record) = 0;
+};
+
+/// Begins the observation of one update; ends it by end(). If the update throws, only the observer of ops is removed.
+class ObservedUpdate {
+ public:
+  /// `observer` may be null.
+  ObservedUpdate(UpdateObserver* observer, const UpdateStart& start)
+      : observer_(observer), backend_(start.replica.backend) {
+    if (observer_ != nullptr) backend_.observe(observer_->begin(start));
+  }
+  ~ObservedUpdate() {
+    if (observer_ != nullptr) backend_.observe(nullptr);
+  }
+  ObservedUpdate(const ObservedUpdate&) = delete;
+  ObservedUpdate& operator=(const ObservedUpdate&) = delete;
+
+  void end(const StepRecord& record) {
+    if (observer_ == nullptr) return;
+    backend_.observe(nullptr);
+    observer_->end(record);
+  }
+
+ private:
+  UpdateObserver* observer_;
+  Backend& backend_;
+};
+
+}  // namespace babelring
