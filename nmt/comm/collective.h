@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace babelring {
@@ -23,6 +25,13 @@ class Collective {
   virtual std::string name() const = 0;
   /// Payload bytes; counts towards CommOptions::in_flight_bytes.
   virtual std::int64_t bytes() const = 0;
+  /// Bytes that it sums over the ranks, equal on all ranks; 0 if it is not an all-reduce.
+  virtual std::int64_t payload_bytes() const { return bytes(); }
+  struct Times {
+    SteadyClock::time_point begun, done;
+  };
+  /// When a completed collective ran, if something other than the communication thread measured it.
+  virtual std::optional<Times> measured_times() const { return std::nullopt; }
   /// The rank it waits for; -1 if unknown.
   virtual int waiting_for() const { return -1; }
   /// True if peers ring this rank's bell when they make progress. Otherwise the communication thread must poll.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/failure.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
@@ -27,6 +28,21 @@ struct CommTotals {
   /// no messages; there, the same formula counts the bytes read from and written to the other ranks' memory.
   std::int64_t bytes_sent = 0;
   double busy_ms = 0;  // time with at least one collective in progress
+};
+
+/// When this rank took part in a collective, by its own clock.
+struct CommSpan {
+  std::string name;                     // as in messages: "all-reduce of 26.2 MB"
+  std::int64_t number = 0;              // position in the sequence of all collectives; equal on all ranks
+  std::int64_t bytes = 0;               // payload of an all-reduce, equal on all ranks; 0: another collective
+  SteadyClock::time_point asked;        // when the caller started it
+  SteadyClock::time_point begun, done;  // when its first message was posted, and when it was complete
+};
+
+/// A message to rank 0 and rank 0's answer.
+struct RoundTrip {
+  SteadyClock::time_point sent, received;  // by the clock of the rank that sent the message
+  SteadyClock::time_point answered;        // by rank 0's clock
 };
 
 /// Collectives among the ranks of one run. Every rank must make the same calls in the same order, from one thread. Only
@@ -79,6 +95,17 @@ class Communicator {
 
   /// Totals since construction.
   virtual CommTotals totals() const = 0;
+  /// Starts or ends the recording of collectives that begin after this call, and drops the spans recorded so far.
+  /// While it is on, call take_spans() now and then: the list grows. A communicator without messages records nothing.
+  virtual void record_spans(bool on) { static_cast<void>(on); }
+  /// Returns and forgets the spans of completed collectives, in the order of their numbers.
+  virtual std::vector<CommSpan> take_spans() { return {}; }
+  /// Blocking; all ranks pass the same `count`. Every other rank in turn exchanges `count` messages with rank 0.
+  /// Returns this rank's round trips; rank 0, and a communicator without messages, have none.
+  virtual std::vector<RoundTrip> round_trips(int count) {
+    static_cast<void>(count);
+    return {};
+  }
   /// One line for the log: transport, algorithm and deadline.
   virtual std::string description() const = 0;
 };

@@ -69,4 +69,55 @@ MpiCollective mpi_barrier(MPI_Comm comm) {
   return {"barrier", 0, {[comm](MPI_Request* request) { return MPI_Ibarrier(comm, request); }}};
 }
 
+namespace {
+
+using Stages = std::vector<MpiCollective::Stage>;
+using Ticks = std::shared_ptr<std::int64_t>;  // of rank 0's clock; in memory that outlives the messages
+
+std::int64_t ticks_now() {
+  return SteadyClock::now().time_since_epoch().count();
+}
+
+/// A stage begins when the previous one is complete, so `received` is set by the stage after the answer.
+Stages asking_stages(MPI_Comm comm, const std::shared_ptr<std::vector<RoundTrip>>& trips, const Ticks& ticks) {
+  Stages stages;
+  for (std::size_t i = 0; i < trips->size(); ++i) {
+    stages.push_back([=](MPI_Request* request) {
+      (*trips)[i].sent = SteadyClock::now();
+      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, 0, 0, comm, request);
+    });
+    stages.push_back([=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, 0, 0, comm, request); });
+    stages.push_back([=](MPI_Request*) {
+      (*trips)[i].received = SteadyClock::now();
+      (*trips)[i].answered = SteadyClock::time_point(SteadyClock::duration(*ticks));
+      return MPI_SUCCESS;
+    });
+  }
+  return stages;
+}
+
+Stages answering_stages(MPI_Comm comm, const Ticks& ticks, int count, int ranks) {
+  Stages stages;
+  for (int i = 0; i < count * (ranks - 1); ++i) {
+    const int peer = 1 + i / count;
+    stages.push_back(
+        [=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, peer, 0, comm, request); });
+    stages.push_back([=](MPI_Request* request) {
+      *ticks = ticks_now();
+      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, peer, 0, comm, request);
+    });
+  }
+  return stages;
+}
+
+}  // namespace
+
+MpiCollective mpi_round_trips(MPI_Comm comm, std::shared_ptr<std::vector<RoundTrip>> trips, int count, int rank,
+                              int ranks) {
+  const auto ticks = std::make_shared<std::int64_t>(0);
+  Stages stages = rank == 0 ? answering_stages(comm, ticks, count, ranks) : asking_stages(comm, trips, ticks);
+  stages.push_back([comm](MPI_Request* request) { return MPI_Ibarrier(comm, request); });
+  return {fmt::format("{} round trips to rank 0", count), 0, std::move(stages)};
+}
+
 }  // namespace babelring

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/comm/collective.h"
+#include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_handles.h"
 
 namespace babelring {
@@ -54,5 +55,10 @@ MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> tex
 MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root);
 
 MpiCollective mpi_barrier(MPI_Comm comm);
+
+/// `count` round trips between rank 0 and each other rank in turn, then a barrier. `trips` receives this rank's: it has
+/// `count` entries, on rank 0 none.
+MpiCollective mpi_round_trips(MPI_Comm comm, std::shared_ptr<std::vector<RoundTrip>> trips, int count, int rank,
+                              int ranks);
 
 }  // namespace babelring

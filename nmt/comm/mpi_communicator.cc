@@ -45,6 +45,9 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void barrier() override;
   void fail_fast(std::chrono::milliseconds silence) override { progress_->fail_fast(silence); }
   CommTotals totals() const override { return {bytes_sent_.load(), progress_->busy_ms()}; }
+  void record_spans(bool on) override { progress_->record_spans(on); }
+  std::vector<CommSpan> take_spans() override { return progress_->take_spans(); }
+  std::vector<RoundTrip> round_trips(int count) override;
   std::string description() const override;
 
  private:
@@ -272,6 +275,14 @@ void MpiCommunicator::broadcast(void* data, std::size_t bytes, int root) {
 
 void MpiCommunicator::barrier() {
   run(make_collective([](MpiProgress::World& world) { return mpi_barrier(world.collectives.get()); }));
+}
+
+std::vector<RoundTrip> MpiCommunicator::round_trips(int count) {
+  const auto trips = std::make_shared<std::vector<RoundTrip>>(static_cast<std::size_t>(rank_ == 0 ? 0 : count));
+  run(make_collective([=](MpiProgress::World& world) {
+    return mpi_round_trips(world.collectives.get(), trips, count, world.rank, world.ranks);
+  }));
+  return std::move(*trips);
 }
 
 std::string MpiCommunicator::description() const {

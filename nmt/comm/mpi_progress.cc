@@ -4,7 +4,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
+#include <utility>
 
 namespace babelring {
 namespace {
@@ -84,17 +86,17 @@ void MpiProgress::loop() {
 /// Starts queued collectives in order while the bytes in flight are below the limit.
 void MpiProgress::admit() {
   while (active_.empty() || active_bytes_ < options_.in_flight_bytes) {
-    Make make;
+    Queued queued;
     {
       const std::lock_guard lock(mutex_);
       if (stopping_ && !active_.empty()) throw CommError("the communicator was destroyed with collectives in flight");
       if (queue_.empty()) return;
-      make = std::move(queue_.front());
+      queued = std::move(queue_.front());
       queue_.pop_front();
     }
     const auto now = SteadyClock::now();
     if (active_.empty()) busy_since_ = now;
-    Active& next = active_.emplace_back(Active{make(*world_, begun_), begun_, now});
+    Active& next = active_.emplace_back(Active{queued.make(*world_, begun_), begun_, queued.asked, now, now});
     ++begun_;
     active_bytes_ += next.collective->bytes();
     next.collective->begin();
@@ -114,10 +116,23 @@ bool MpiProgress::advance() {
   return any;
 }
 
+CommSpan MpiProgress::span_of(const Active& active) {
+  const Collective& collective = *active.collective;
+  const Collective::Times times = collective.measured_times().value_or(Collective::Times{active.begun, active.moved});
+  return {.name = collective.name(),
+          .number = active.sequence,
+          .bytes = collective.payload_bytes(),
+          .asked = active.asked,
+          .begun = times.begun,
+          .done = times.done};
+}
+
 /// Completes collectives in order.
 void MpiProgress::retire() {
   std::int64_t retired = 0;
+  std::vector<CommSpan> spans;
   while (!active_.empty() && active_.front().done) {
+    if (active_.front().asked != Time()) spans.push_back(span_of(active_.front()));
     active_bytes_ -= active_.front().collective->bytes();
     active_.pop_front();
     ++retired;
@@ -127,6 +142,7 @@ void MpiProgress::retire() {
   if (!active_.empty()) active_.front().moved = now;  // its wait starts now
   const std::lock_guard lock(mutex_);
   completed_ += retired;
+  if (recording_) std::move(spans.begin(), spans.end(), std::back_inserter(spans_));
   busy_ms_ += duration<double, std::milli>(now - busy_since_).count();
   busy_since_ = now;
   progressed_.notify_all();
@@ -202,7 +218,7 @@ void MpiProgress::pause(EventCount& bell, std::uint32_t rung, bool moved) {
 void MpiProgress::submit(Make make) {
   const std::lock_guard lock(mutex_);
   if (!error_.empty()) throw CommError(error_);
-  queue_.push_back(std::move(make));
+  queue_.push_back({std::move(make), recording_ ? SteadyClock::now() : Time()});
   ++submitted_;
   bell_.load()->notify();
 }
@@ -244,6 +260,17 @@ bool MpiProgress::stop() {
 void MpiProgress::set_hosts(std::vector<std::string> hosts) {
   const std::lock_guard lock(mutex_);
   hosts_ = std::move(hosts);
+}
+
+void MpiProgress::record_spans(bool on) {
+  const std::lock_guard lock(mutex_);
+  recording_ = on;
+  spans_.clear();
+}
+
+std::vector<CommSpan> MpiProgress::take_spans() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(spans_, {});
 }
 
 double MpiProgress::busy_ms() const {

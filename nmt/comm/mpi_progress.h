@@ -58,14 +58,22 @@ class MpiProgress {
   /// Sets the host names for messages. Before this call, messages name ranks without hosts.
   void set_hosts(std::vector<std::string> hosts);
   double busy_ms() const;
+  /// See Communicator.
+  void record_spans(bool on);
+  std::vector<CommSpan> take_spans();
 
  private:
   using Time = SteadyClock::time_point;
+  struct Queued {
+    Make make;
+    Time asked{};  // zero: no span is recorded
+  };
   enum class State { running, ended, parked };
   struct Active {
     std::unique_ptr<Collective> collective;
     std::int64_t sequence;
-    Time moved;  // time of its last progress
+    Time asked{}, begun{};  // `asked` is zero if no span is recorded
+    Time moved;             // time of its last progress
     bool done = false;
   };
 
@@ -73,6 +81,7 @@ class MpiProgress {
   void admit();
   bool advance();
   void retire();
+  static CommSpan span_of(const Active& active);
   void check_peers();
   void check_oldest(Active& oldest, Time now);
   void pause(EventCount& bell, std::uint32_t rung, bool moved);
@@ -90,11 +99,13 @@ class MpiProgress {
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable progressed_;
-  std::deque<Make> queue_;
+  std::deque<Queued> queue_;
   std::vector<std::string> hosts_;
   std::int64_t submitted_ = 0, completed_ = 0;
   std::string error_;
   double busy_ms_ = 0;
+  bool recording_ = false;
+  std::vector<CommSpan> spans_;
   bool stopping_ = false;
   State state_ = State::running;
 

@@ -168,6 +168,47 @@ TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
   EXPECT_GT(communicator_->totals().busy_ms, 0);
 }
 
+TEST_P(CollectivesTest, RecordsEachAllReduceOnceOnEveryRank) {
+  const std::int64_t counts[] = {1000, 0, GetParam().segment_bytes < 1024 ? 300 : 250'000, 7};
+  const Buffer memory = communicator_->allocate(1'000'000 * sizeof(float));
+  communicator_->barrier();
+  EXPECT_TRUE(communicator_->take_spans().empty());
+  communicator_->record_spans(true);
+  const auto before = SteadyClock::now();
+  for (const std::int64_t count : counts) communicator_->all_reduce_start(memory.view({count}, DType::f32));
+  communicator_->all_reduce_finish();
+  communicator_->barrier();
+  const std::vector<CommSpan> spans = communicator_->take_spans();
+  const auto after = SteadyClock::now();
+  EXPECT_TRUE(communicator_->take_spans().empty());
+  communicator_->record_spans(false);
+  ASSERT_EQ(spans.size(), std::size(counts) + 1);
+  std::string own;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const CommSpan& span = spans[i];
+    EXPECT_EQ(span.bytes, i < std::size(counts) ? counts[i] * 4 : 0) << span.name;
+    EXPECT_EQ(span.number, spans[0].number + static_cast<std::int64_t>(i));
+    EXPECT_LE(before, span.asked);
+    EXPECT_LE(span.asked, span.begun);
+    EXPECT_LE(span.begun, span.done);
+    EXPECT_LE(span.done, after);
+    own += fmt::format("{} {} {}\n", span.number, span.name, span.bytes);
+  }
+  EXPECT_EQ(spans.back().name, "barrier");
+  EXPECT_THAT(communicator_->all_gather(own), Each(own));
+  EXPECT_TRUE(communicator_->take_spans().empty());
+}
+
+TEST_P(CollectivesTest, TimesRoundTripsToRank0) {
+  const std::vector<RoundTrip> trips = communicator_->round_trips(20);
+  ASSERT_EQ(trips.size(), communicator_->rank() == 0 ? 0U : 20U);
+  for (const RoundTrip& trip : trips) {  // all ranks of this test have one clock
+    EXPECT_LT(trip.sent, trip.answered);
+    EXPECT_LT(trip.answered, trip.received);
+  }
+  EXPECT_TRUE(communicator_->round_trips(0).empty());
+}
+
 TEST_P(CollectivesTest, RefusesTensorsThatAreNotContiguousF32InItsMemory) {
   const Buffer memory = communicator_->allocate(12 * sizeof(float));
   EXPECT_THROW(communicator_->all_reduce_start(memory.view({3, 4}, DType::f32).column_slice(0, 2)), Failure);

@@ -117,6 +117,26 @@ TEST_P(NcclTest, SumsBetweenComputeSteps) {
   EXPECT_GT(after.busy_ms, before.busy_ms);
 }
 
+/// Spans have the device's times, on the host's clock.
+TEST_P(NcclTest, RecordsEachAllReduceOnceOnEveryRank) {
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  nccl_->record_spans(true);
+  update(0);
+  std::vector<CommSpan> spans = nccl_->take_spans();
+  nccl_->record_spans(false);
+  std::erase_if(spans, [](const CommSpan& span) { return span.bytes == 0; });  // the barrier
+  ASSERT_EQ(spans.size(), 3U);
+  std::string own;
+  for (const CommSpan& span : spans) {
+    EXPECT_LE(span.asked, span.begun);
+    EXPECT_LE(span.begun, span.done);
+    EXPECT_THAT(span.name, testing::HasSubstr("by NCCL"));
+    own += fmt::format("{} {} ", span.number, span.bytes);
+  }
+  EXPECT_LE(spans[0].done, spans[1].begun) << "all-reduces run one after another on the device";
+  EXPECT_THAT(nccl_->all_gather(own), Each(own));
+}
+
 /// All ranks get the same bits.
 TEST_P(NcclTest, SumsAreBitEqualOnAllRanks) {
   if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;

@@ -24,6 +24,11 @@ bool NcclTicket::done(double& ms) const {
   return true;
 }
 
+Collective::Times NcclTicket::times(const DeviceClock& clock) const {
+  const std::lock_guard lock(mutex_);
+  return {.begun = clock.at(*begin_), .done = clock.at(*end_)};
+}
+
 Status NcclTicket::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
@@ -42,6 +47,11 @@ Collective::Progress NcclAllReduce::advance() {
 
 std::string NcclAllReduce::name() const {
   return fmt::format("all-reduce of {:.1f} MB by NCCL", static_cast<double>(payload_bytes_) / 1e6);
+}
+
+std::optional<Collective::Times> NcclAllReduce::measured_times() const {
+  if (clock_ == nullptr) return std::nullopt;
+  return ticket_->times(*clock_);
 }
 
 Status NcclAllReduce::status() const {

@@ -8,6 +8,7 @@
 
 #include "nmt/comm/collective.h"
 #include "nmt/comm/nccl/group.h"
+#include "nmt/core/device_clock.h"
 #include "nmt/core/device_stream.h"
 
 namespace babelring {
@@ -30,6 +31,8 @@ class NcclTicket {
 
   /// True if the device has finished it; sets `ms` to the device time.
   bool done(double& ms) const;
+  /// When the device ran it. It must have finished.
+  Collective::Times times(const DeviceClock& clock) const;
   /// The error passed to failed().
   Status status() const;
 
@@ -43,22 +46,29 @@ class NcclTicket {
 /// reports NCCL's errors. abort() aborts NCCL.
 class NcclAllReduce final : public Collective {
  public:
-  /// `number` is the number of all-reduces queued before this one.
+  /// `number` is the number of all-reduces queued before this one. `clock` is null unless spans are recorded.
   NcclAllReduce(std::shared_ptr<NcclQueue> queue, std::shared_ptr<NcclTicket> ticket, std::int64_t number,
-                std::int64_t payload_bytes)
-      : queue_(std::move(queue)), ticket_(std::move(ticket)), number_(number), payload_bytes_(payload_bytes) {}
+                std::int64_t payload_bytes, std::shared_ptr<const DeviceClock> clock)
+      : queue_(std::move(queue)),
+        ticket_(std::move(ticket)),
+        clock_(std::move(clock)),
+        number_(number),
+        payload_bytes_(payload_bytes) {}
 
   void begin() override {}
   Progress advance() override;
   std::string name() const override;
   /// 0, because the host sends no data.
   std::int64_t bytes() const override { return 0; }
+  std::int64_t payload_bytes() const override { return payload_bytes_; }
+  std::optional<Times> measured_times() const override;
   Status status() const override;
   void abort() noexcept override { queue_->group.abort(); }
 
  private:
   std::shared_ptr<NcclQueue> queue_;
   std::shared_ptr<NcclTicket> ticket_;
+  std::shared_ptr<const DeviceClock> clock_;
   std::int64_t number_, payload_bytes_;
 };
 

@@ -53,6 +53,9 @@ class NcclCommunicator final : public Communicator {
   CommTotals totals() const override {
     return {.bytes_sent = bytes_sent_.load(), .busy_ms = static_cast<double>(queue_->busy_ns.load()) * 1e-6};
   }
+  void record_spans(bool on) override;
+  std::vector<CommSpan> take_spans() override { return control_.take_spans(); }
+  std::vector<RoundTrip> round_trips(int count) override { return control_.round_trips(count); }
   std::string description() const override { return description_; }
 
  private:
@@ -65,6 +68,7 @@ class NcclCommunicator final : public Communicator {
   NcclDeviceSum sum_;
   std::string description_;
   int exceptions_at_start_;
+  std::shared_ptr<const DeviceClock> clock_;  // null unless spans are recorded
   std::int64_t started_ = 0;
   std::atomic<std::int64_t> bytes_sent_{0};
 };
@@ -78,7 +82,8 @@ void NcclCommunicator::all_reduce_start(Tensor tensor) {
   const std::int64_t count = tensor.shape.elements();
   if (count == 0) return;
   const auto ticket = std::make_shared<NcclTicket>();
-  tracker_.follow(std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes())));
+  tracker_.follow(
+      std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes()), clock_));
   ++started_;
   bytes_sent_ += count * (sum_.wire() == GradientWire::bf16 ? 2 : 4) * 2 * (size() - 1) / size();
   try {
@@ -107,6 +112,12 @@ void NcclCommunicator::wait_until_queued() {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
+}
+
+/// Waits for the all-reduces in flight, so that the device's clock is read without delay.
+void NcclCommunicator::record_spans(bool on) {
+  clock_ = on ? std::make_shared<const DeviceClock>(sum_.stream().mark()) : nullptr;
+  control_.record_spans(on);
 }
 
 void NcclCommunicator::all_reduce_finish() {
