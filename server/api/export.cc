@@ -1,6 +1,6 @@
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 
 namespace babelring::api {
 namespace {

@@ -1,7 +1,7 @@
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/store/key_summaries.h"
-#include "server/store/series.h"
+#include "server/store/series/key_summaries.h"
+#include "server/store/series/series.h"
 
 namespace babelring::api {
 http::Response list_metric_keys(Service& service, const http::Request& request) {

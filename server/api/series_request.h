@@ -6,7 +6,7 @@
 
 #include "server/api/responses.h"
 #include "server/api/service.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 
 namespace babelring::api {
 

@@ -4,11 +4,11 @@
 
 #include <utility>
 
+#include "base/failpoint.h"
 #include "server/access/audited.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
-#include "server/store/failpoint.h"
 
 namespace babelring::artifacts {
 namespace {
@@ -36,7 +36,7 @@ void remove_checkpoint(const Context& context, const store::CheckpointRow& check
   const auto files = manifest_of(checkpoint);
   require_removable(folder, files);
   begin();
-  store::failpoint("removal_begun");
+  failpoint("removal_begun");
   try {
     remove_folder(folder, files);
   } catch (const std::exception&) {
@@ -66,7 +66,7 @@ void remove_by_retention(const Context& context, const store::CheckpointRow& che
 void change_pin(const fs::path& folder, bool pinned, const std::function<void()>& write) {
   const bool before = is_marked(folder);
   mark_pinned(folder, pinned);
-  store::failpoint("pin_marked");
+  failpoint("pin_marked");
   try {
     write();
   } catch (const std::exception&) {

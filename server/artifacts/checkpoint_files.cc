@@ -11,13 +11,13 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/failpoint.h"
 #include "base/json.h"
 #include "base/name_fault.h"
 #include "base/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
-#include "server/store/failpoint.h"
 #include "server/store/runs.h"
 
 namespace babelring::artifacts {
@@ -250,7 +250,7 @@ void remove_folder(const fs::path& folder, const std::vector<ManifestFile>& file
   // Rename first, so that an interrupted removal leaves no partial checkpoint.
   const fs::path doomed = doomed_of(folder);
   if (rename(folder.c_str(), doomed.c_str()) != 0) refuse(folder, "cannot remove");
-  store::failpoint("removal_renamed");
+  failpoint("removal_renamed");
   remove_doomed(doomed);
 }
 

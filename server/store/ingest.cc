@@ -6,9 +6,9 @@
 
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
-#include "server/store/downsampling.h"
 #include "server/store/evals.h"
 #include "server/store/metrics.h"
+#include "server/store/series/downsampling.h"
 
 namespace babelring::store {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "server/store/failpoint.h"
+#include "base/failpoint.h"
 #include "server/store/schema.h"
 
 namespace babelring::store {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 #include "tests/server/test_server.h"
 
 namespace babelring::api {

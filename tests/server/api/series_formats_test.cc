@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "server/api/series_answer.h"
-#include "server/store/downsampling.h"
 #include "server/store/runs.h"
+#include "server/store/series/downsampling.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

@@ -10,7 +10,7 @@
 #include "server/store/logs.h"
 #include "server/store/runs.h"
 #include "server/store/schema.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 #include "server/store/store.h"
 #include "tests/server/test_server.h"
 

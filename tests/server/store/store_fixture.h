@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/store/runs.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 #include "server/store/store.h"
 #include "tests/server/test_server.h"
 

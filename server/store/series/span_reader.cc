@@ -1,4 +1,4 @@
-#include "server/store/span_reader.h"
+#include "server/store/series/span_reader.h"
 
 #include <algorithm>
 #include <cmath>

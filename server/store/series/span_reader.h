@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "server/store/downsampling.h"
 #include "server/store/readers.h"
+#include "server/store/series/downsampling.h"
 
 namespace babelring::store {
 

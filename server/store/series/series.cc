@@ -1,10 +1,10 @@
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "server/store/rank_join.h"
+#include "server/store/series/rank_join.h"
 
 namespace babelring::store {
 namespace {

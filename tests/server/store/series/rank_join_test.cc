@@ -1,4 +1,4 @@
-#include "server/store/rank_join.h"
+#include "server/store/series/rank_join.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "server/store/runs.h"
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring::store {

@@ -1,4 +1,4 @@
-#include "server/store/rank_join.h"
+#include "server/store/series/rank_join.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "server/store/failpoint.h"
+#include "base/failpoint.h"
 
 #include <unistd.h>
 
@@ -7,15 +7,15 @@
 #include <cstdlib>
 #include <string>
 
-namespace babelring::store {
+namespace babelring {
 namespace {
 
 /// The value of BABELRING_FAILPOINT, read once.
-struct Wish {
+struct Failpoint {
   std::string name;
   std::atomic<long> left = 0;
 
-  Wish() {
+  Failpoint() {
     const char* text = std::getenv("BABELRING_FAILPOINT");
     if (text == nullptr) return;
     name = text;
@@ -29,8 +29,8 @@ struct Wish {
 }  // namespace
 
 void failpoint(std::string_view name) {
-  static Wish wish;
-  if (name == wish.name && wish.left.fetch_sub(1) == 1) kill(getpid(), SIGKILL);
+  static Failpoint chosen;
+  if (name == chosen.name && chosen.left.fetch_sub(1) == 1) kill(getpid(), SIGKILL);
 }
 
-}  // namespace babelring::store
+}  // namespace babelring

@@ -1,4 +1,4 @@
-#include "server/store/downsampling.h"
+#include "server/store/series/downsampling.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/span_reader.h"
+#include "server/store/series/span_reader.h"
 
 namespace babelring::store {
 

@@ -1,9 +1,9 @@
-#include "server/store/series.h"
+#include "server/store/series/series.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "server/store/key_summaries.h"
+#include "server/store/series/key_summaries.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace babelring::store {

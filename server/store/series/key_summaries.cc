@@ -1,11 +1,11 @@
-#include "server/store/key_summaries.h"
+#include "server/store/series/key_summaries.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
 
-#include "server/store/span_reader.h"
+#include "server/store/series/span_reader.h"
 
 namespace babelring::store {
 namespace {

@@ -1,0 +1,7 @@
+#include "base/failpoint.h"
+
+namespace babelring {
+
+void failpoint(std::string_view) {}
+
+}  // namespace babelring
