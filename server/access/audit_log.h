@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "server/access/token_service.h"
 #include "server/http/access.h"
-#include "server/store/audit.h"
+#include "server/store/access.h"
 
 namespace babelring::access {
 

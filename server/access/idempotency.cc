@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "server/access/write.h"
 #include "server/http/problem.h"
-#include "server/store/idempotency.h"
+#include "server/store/access.h"
 
 namespace babelring::access {
 namespace {

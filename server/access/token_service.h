@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "server/http/access.h"
+#include "server/store/access.h"
 #include "server/store/store.h"
-#include "server/store/tokens.h"
 
 namespace babelring::access {
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "server/store/checkpoints.h"
+#include "server/store/runs.h"
 
 namespace babelring::alerts {
 namespace {

@@ -32,16 +32,6 @@ void visit_columns(Row& alert, Column&& column) {
   column("acknowledged_by", alert.acknowledged_by);
 }
 
-template <same_row<RunningRow> Row, class Column>
-void visit_columns(Row& run, Column&& column) {
-  column("id", run.run);
-  column("attempt", run.attempt);
-  column(
-      "coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = runs.run AND ranks.attempt = runs.attempt), 0)",
-      run.update);
-  column("begun_by", run.begun_by);
-}
-
 namespace {
 
 void insert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
@@ -119,11 +109,6 @@ std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view i
       "CASE WHEN acknowledged_ms IS NULL THEN ?3 ELSE acknowledged_by END WHERE id = ?1 RETURNING " +
       columns_of<AlertRow>();
   return database.prepare(sql).bind(id, now_ms, actor).first<AlertRow>();
-}
-
-std::vector<RunningRow> list_running(Reader& reader) {
-  static const std::string sql = select<RunningRow>("FROM runs WHERE state = 'running' ORDER BY run");
-  return reader.database.prepare(sql).all<RunningRow>();
 }
 
 }  // namespace babelring::store

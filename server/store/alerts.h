@@ -51,13 +51,4 @@ std::optional<AlertRow> clear_alert(Database& database, const std::string& rule,
 std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view id, const std::string& actor,
                                           std::int64_t now_ms);
 
-struct RunningRow {
-  std::string run;  // its id
-  std::int64_t attempt = 0;
-  std::int64_t update = 0;  // newest update of that attempt
-  std::string begun_by;     // id of the token that first reported it; empty: unknown, or started by the server
-};
-/// All runs in state running.
-std::vector<RunningRow> list_running(Reader& reader);
-
 }  // namespace babelring::store

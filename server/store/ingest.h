@@ -12,7 +12,7 @@
 #include "server/store/admission.h"
 #include "server/store/logs.h"
 #include "server/store/metrics.h"
-#include "server/store/sequence_set.h"
+#include "server/store/ranks.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {

@@ -32,6 +32,16 @@ void visit_columns(Row& run, Column&& column) {
   column("may_end_sooner", run.may_end_sooner);
 }
 
+template <same_row<RunningRow> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("id", run.run);
+  column("attempt", run.attempt);
+  column(
+      "coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = runs.run AND ranks.attempt = runs.attempt), 0)",
+      run.update);
+  column("begun_by", run.begun_by);
+}
+
 namespace {
 
 /// Runs with their launch, where they have one.
@@ -106,6 +116,11 @@ std::vector<std::pair<RunState, std::int64_t>> count_runs(Reader& reader) {
   std::int64_t runs = 0;
   while (rows.next(state, runs)) counts.emplace_back(state, runs);
   return counts;
+}
+
+std::vector<RunningRow> list_running(Reader& reader) {
+  static const std::string sql = select<RunningRow>("FROM runs WHERE state = 'running' ORDER BY run");
+  return reader.database.prepare(sql).all<RunningRow>();
 }
 
 }  // namespace babelring::store

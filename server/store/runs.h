@@ -54,4 +54,14 @@ std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
 /// Number of runs in each state.
 std::vector<std::pair<RunState, std::int64_t>> count_runs(Reader& reader);
+
+struct RunningRow {
+  std::string run;  // its id
+  std::int64_t attempt = 0;
+  std::int64_t update = 0;  // newest update of that attempt
+  std::string begun_by;     // id of the token that first reported it; empty: unknown, or started by the server
+};
+/// All runs in state running.
+std::vector<RunningRow> list_running(Reader& reader);
+
 }  // namespace babelring::store

@@ -11,7 +11,7 @@
 #include "server/access/idempotency.h"
 #include "server/api/time_query.h"
 #include "server/http/problem.h"
-#include "server/store/idempotency.h"
+#include "server/store/access.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
+#include "server/store/access.h"
 #include "server/store/alerts.h"
-#include "server/store/audit.h"
 #include "server/store/logs.h"
 #include "server/store/runs.h"
 #include "server/store/schema.h"

@@ -1,4 +1,4 @@
-#include "server/store/sequence_set.h"
+#include "server/store/ranks.h"
 
 #include <gtest/gtest.h>
 

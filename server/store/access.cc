@@ -1,10 +1,25 @@
-#include "server/store/audit.h"
+#include "server/store/access.h"
 
 #include <sqlite3.h>
 
 #include <algorithm>
 
 namespace babelring::store {
+
+template <same_row<TokenRow> Row, class Column>
+void visit_columns(Row& token, Column&& column) {
+  column.key("token", token.number);
+  column("id", token.id);
+  column("name", token.name);
+  column("hash", token.hash);
+  column("scope", token.scope);
+  column("run", token.run);
+  column("created_by", token.created_by);
+  column("created_ms", token.created_ms);
+  column("expires_ms", token.expires_ms);
+  column("used_ms", token.used_ms);
+  column("run_prefix", token.run_prefix);
+}
 
 template <same_row<AuditRow> Row, class Column>
 void visit_columns(Row& entry, Column&& column) {
@@ -32,6 +47,55 @@ constexpr const char* matching_audit_rows = R"sql(
   ORDER BY entry )sql";
 
 }  // namespace
+
+std::vector<TokenRow> list_tokens(Reader& reader) {
+  static const std::string sql = select<TokenRow>("FROM tokens ORDER BY token");
+  return reader.database.prepare(sql).all<TokenRow>();
+}
+
+std::int64_t add_token(Database& writer, const TokenRow& token) {
+  static const std::string sql = insert_into<TokenRow>("tokens", "RETURNING token");
+  return writer.prepare(sql).bind(token).value<std::int64_t>();
+}
+
+bool remove_token(Database& writer, std::string_view id) {
+  auto remove = writer.prepare("DELETE FROM tokens WHERE id = ?1 RETURNING token");
+  return remove.bind(id).step();
+}
+
+void remove_run_tokens(Database& writer, std::string_view run) {
+  auto remove = writer.prepare("DELETE FROM tokens WHERE run = ?1 AND run <> ''");
+  remove.bind(run).run();
+}
+
+void mark_tokens_used(Database& writer, std::span<const std::pair<std::string, std::int64_t>> uses) {
+  auto update = writer.prepare("UPDATE tokens SET used_ms = ?2 WHERE id = ?1");
+  for (const auto& [id, time_ms] : uses) update.bind(id, time_ms).run();
+}
+
+std::optional<StoredResponse> claim_key(Database& writer, std::string_view owner, std::string_view key,
+                                        std::string_view fingerprint, std::int64_t now_ms, std::int64_t since_ms) {
+  writer.prepare("DELETE FROM idempotency WHERE created_ms < ?1").bind(since_ms).run();
+  {
+    auto query =
+        writer.prepare("SELECT fingerprint, status, headers, body FROM idempotency WHERE owner = ?1 AND key = ?2");
+    StoredResponse stored;
+    if (query.bind(owner, key).next(stored.fingerprint, stored.status, stored.headers, stored.body)) return stored;
+  }
+  auto insert = writer.prepare("INSERT INTO idempotency (owner, key, created_ms, fingerprint) VALUES (?1, ?2, ?3, ?4)");
+  insert.bind(owner, key, now_ms, fingerprint).run();
+  return std::nullopt;
+}
+
+void store_response(Database& writer, std::string_view owner, std::string_view key, const StoredResponse& answer) {
+  auto update =
+      writer.prepare("UPDATE idempotency SET status = ?3, headers = ?4, body = ?5 WHERE owner = ?1 AND key = ?2");
+  update.bind(owner, key, answer.status, answer.headers, answer.body).run();
+}
+
+void release_key(Database& writer, std::string_view owner, std::string_view key) {
+  writer.prepare("DELETE FROM idempotency WHERE owner = ?1 AND key = ?2").bind(owner, key).run();
+}
 
 std::vector<AuditRow> list_audit(Reader& reader, const AuditFilter& filter) {
   static const std::string matching = select<AuditRow>(matching_audit_rows);
