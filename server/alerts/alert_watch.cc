@@ -48,7 +48,7 @@ AlertWatch::AlertWatch(store::Store& store, std::vector<std::filesystem::path> f
     : store_(store), folders_(std::move(folders)), on_change_(std::move(on_change)) {
   std::vector<store::AlertRuleRow> defaults;
   for (const Rule& rule : default_rules()) defaults.push_back(row_of(rule));
-  store_.write([&](store::Database& database) { store::found_alert_rules(database, defaults); });
+  store_.write([&](store::Database& database) { store::add_default_alert_rules(database, defaults); });
   engine_.set_rules(read_rules(store_));
   {
     auto reader = store_.reader(store::Store::For::own);

@@ -25,11 +25,11 @@ std::optional<std::string> excess_of(const QueryPrice& price) {
             ? fmt::format("at most {} points per series, or fewer series", max_query_points / price.series)
             : "fewer series");
   }
-  if (price.pieces > max_query_pieces) {
+  if (price.rows > max_query_rows) {
     return fmt::format(
         "the query reads about {} stored values, expected at most {}: ask for a shorter range (from, to), fewer "
         "series, fewer points per series, or one rank",
-        price.pieces, max_query_pieces);
+        price.rows, max_query_rows);
   }
   const std::int64_t bytes = product(points, price.point_bytes);
   if (bytes > max_query_bytes) {

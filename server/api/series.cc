@@ -36,9 +36,9 @@ void check_price(const QueryPrice& price) {
   if (const auto excess = excess_of(price)) throw http::Problem(422, "query_too_expensive", *excess);
 }
 
-std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const SeriesParams& params) {
+std::int64_t rows_of(store::Reader& reader, store::SeriesQuery query, const SeriesParams& params) {
   if (params.agg == "lttb") query.points = max_raw_points;  // reads all points to choose from
-  return store::count_pieces(reader, query);
+  return store::estimate_rows_read(reader, query);
 }
 
 /// Throws Problem for an empty series: 404 for an unknown key, 416 for an empty range.
@@ -85,10 +85,10 @@ http::Response show_series(Service& service, const http::Request& request) {
   store::SeriesQuery query = query_of(request, run, params);
   query.key = request.parameter("key");
   if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
-  const std::int64_t pieces = pieces_of(*reader, query, params);
+  const std::int64_t rows = rows_of(*reader, query, params);
   check_price({.series = 1,
-               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
-               .pieces = pieces,
+               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), rows),
+               .rows = rows,
                .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
                .every_point = params.agg == "raw"});
   const store::Series series = read(*reader, query, params);
@@ -110,11 +110,11 @@ http::Response list_series(Service& service, const http::Request& request) {
                    .points = static_cast<std::int64_t>(queries.front().points),
                    .point_bytes = text_point_bytes};
   check_price(price);
-  std::map<std::optional<std::int64_t>, std::int64_t> pieces;  // by rank; equal for all keys
+  std::map<std::optional<std::int64_t>, std::int64_t> rows;  // by rank; equal for all keys
   for (const store::SeriesQuery& query : queries) {
-    const auto [found, first] = pieces.try_emplace(query.rank);
-    if (first) found->second = pieces_of(*reader, query, params);
-    price.pieces += std::min(found->second, INT64_MAX / 2 - price.pieces);
+    const auto [found, first] = rows.try_emplace(query.rank);
+    if (first) found->second = rows_of(*reader, query, params);
+    price.rows += std::min(found->second, INT64_MAX / 2 - price.rows);
   }
   check_price(price);
   json::array items;

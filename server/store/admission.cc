@@ -116,9 +116,9 @@ std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& ru
 std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms) {
   using Reach = Reporter::Reach;
   if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
-  if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_a_minute) {
+  if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_per_minute) {
     return Refusal{Kind::too_many_runs,
-                   fmt::format("this token has started {} runs within a minute; retry later", max_new_runs_a_minute)};
+                   fmt::format("this token has started {} runs within a minute; retry later", max_new_runs_per_minute)};
   }
   if (count_begun(database, reporter.token, 0) >= max_begun_runs) {
     return Refusal{Kind::too_many_runs,

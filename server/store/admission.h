@@ -26,7 +26,7 @@ struct Reporter {
   std::string prefix = {};  // run name prefix
 };
 
-/// Why a report is refused. Nothing of a refused report is stored.
+/// Reason why a report is refused. Nothing of a refused report is stored.
 struct Refusal {
   enum class Kind {
     not_its_run,       // the token does not cover this run
@@ -57,7 +57,7 @@ struct CommandRow : ReportedRun {
   std::int64_t checkpoints_requested = 0;  // in the current attempt
 };
 
-/// What a report of this attempt must know of its run; nothing if the run is unknown.
+/// The facts about the run of a report of this attempt, or nothing if the run is unknown.
 std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt);
 
 /// Records of one rank in one attempt of a run, in order of arrival. The header of each record matches the batch.
@@ -74,7 +74,7 @@ struct Batch {
 inline constexpr std::int64_t max_external_ranks = 4096;          // of a run not started by the server
 inline constexpr std::int64_t max_attempt_jump = 1000;            // beyond the newest attempt of such a run
 inline constexpr std::int64_t max_sequence_jump = 1'000'000'000;  // beyond a rank's newest sequence number
-inline constexpr std::int64_t max_new_runs_a_minute = 60,
+inline constexpr std::int64_t max_new_runs_per_minute = 60,
                               max_begun_runs = 10'000;  // per token not bound to a run
 
 /// Reason why the reporter may not report for a run, or nothing.
@@ -86,7 +86,7 @@ std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& ru
                                     std::int64_t rank);
 /// Reason why the reporter may not start another run now, or nothing.
 std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms);
-/// Why the batch is refused, or nothing. `known`: its run, if it exists.
+/// Reason why the batch is refused, or nothing. `known`: its run, if it exists.
 std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, const std::optional<CommandRow>& known,
                                     std::int64_t now_ms);
 

@@ -53,7 +53,7 @@ void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& ru
   insert_rules(database, rules);
 }
 
-void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
+void add_default_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
   {
     // The row with place 0 marks that rules have been stored before, even if all were deleted.
     Statement founded = database.prepare("SELECT 1 FROM alert_rules WHERE place = 0");

@@ -31,7 +31,7 @@ struct AlertRow {
 std::vector<AlertRuleRow> list_alert_rules(Reader& reader);
 void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
 /// Stores the default rules in a new database. Does nothing if rules have ever been stored.
-void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
+void add_default_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
 
 /// Alerts with a number below `before` (0: all), newest first. `run` empty: all runs. `state`: "open", "cleared", or
 /// empty for both.

@@ -18,7 +18,7 @@ namespace babelring::store {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int pages_a_step = 512;  // 4 MiB between checks of `stop`
+constexpr int pages_per_step = 512;  // 4 MiB between checks of `stop`
 
 /// A database file with its SQLite side files. Deletes them on destruction unless they are kept.
 class Unfinished {
@@ -68,7 +68,7 @@ void copy(Database& source, Database& target, const std::atomic<bool>& stop) {
   int code = SQLITE_OK;
   do {
     if (stop) fail("backup: the server is stopping");
-    code = sqlite3_backup_step(backup.get(), pages_a_step);
+    code = sqlite3_backup_step(backup.get(), pages_per_step);
   } while (code == SQLITE_OK);
   if (code != SQLITE_DONE) throw SqlFailure(fmt::format("backup: {}", sqlite3_errstr(code)), code);
   backup.reset();

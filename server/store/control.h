@@ -42,7 +42,7 @@ struct TransitionRow {
   std::string old_state, new_state, event, cause, actor;
 };
 
-/// Where a run is in its life, for the functions that change it.
+/// The state of a run, for the functions that change it.
 struct RunStanding {
   std::int64_t number = 0, attempt = 0;
   RunState state = RunState::running;

@@ -32,9 +32,9 @@ void refuse_network_file_system(const std::filesystem::path& folder) {
 }
 
 /// Never leaves the file empty: an empty lock file means an unused folder.
-void write_note(int descriptor, std::string_view note) {
-  if (pwrite(descriptor, note.data(), note.size(), 0) < 0 ||
-      ftruncate(descriptor, static_cast<off_t>(note.size())) != 0 || fsync(descriptor) != 0) {
+void write_lock_file(int descriptor, std::string_view text) {
+  if (pwrite(descriptor, text.data(), text.size(), 0) < 0 ||
+      ftruncate(descriptor, static_cast<off_t>(text.size())) != 0 || fsync(descriptor) != 0) {
     fail("data folder: cannot write its lock file: {}", std::strerror(errno));
   }
 }
@@ -77,16 +77,16 @@ DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)
     close(descriptor_);
     throw FolderInUse(fmt::format("data folder {} is in use by another server", folder_.string()));
   }
-  std::array<char, 16> note{};
-  const ssize_t size = pread(descriptor_, note.data(), note.size(), 0);
+  std::array<char, 16> text{};
+  const ssize_t size = pread(descriptor_, text.data(), text.size(), 0);
   used_ = size > 0;
-  was_clean_ = used_ && std::string_view(note.data(), static_cast<std::size_t>(size)) == ended;
+  was_clean_ = used_ && std::string_view(text.data(), static_cast<std::size_t>(size)) == ended;
   for (const auto& each : {folder_, folder_ / "backups"}) remove_unfinished(each);
 }
 
 DataFolder::~DataFolder() {
   try {
-    if (clean_) write_note(descriptor_, ended);
+    if (clean_) write_lock_file(descriptor_, ended);
   } catch (const Failure&) {
     // Harmless: the next start checks the database.
   }
@@ -116,7 +116,7 @@ void DataFolder::require_database(bool anew) const {
 }
 
 void DataFolder::mark_used() {
-  write_note(descriptor_, running);
+  write_lock_file(descriptor_, running);
 }
 
 std::uintmax_t DataFolder::free_bytes() const {

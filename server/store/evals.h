@@ -11,7 +11,7 @@
 #include "base/records.h"
 #include "server/store/readers.h"
 
-/// Evaluations, and the pauses that they and checkpoints make. All functions throw SqlFailure.
+/// Evaluations, and the pauses of training caused by evaluations and checkpoints. All functions throw SqlFailure.
 namespace babelring::store {
 
 struct EvalRow {

@@ -8,8 +8,8 @@ namespace babelring::store {
 
 Readers::Lease Readers::lease(std::function<bool()> abandoned) {
   std::unique_lock lock(mutex_);
-  if (!returned_.wait_for(lock, max_wait_, [&] { return !idle_.empty() || made_ < most_; })) {
-    throw Busy(fmt::format("all {} database readers are in use; retry the request", most_));
+  if (!returned_.wait_for(lock, max_wait_, [&] { return !idle_.empty() || made_ < max_open_; })) {
+    throw Busy(fmt::format("all {} database readers are in use; retry the request", max_open_));
   }
   std::unique_ptr<Reader> reader;
   if (idle_.empty()) {

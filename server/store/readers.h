@@ -26,10 +26,11 @@ struct Reader {
 /// A pool of read-only connections. Each is leased to one caller at a time. Thread-safe.
 class Readers {
  public:
-  /// Opens up to `most` connections on demand. The writer must have opened the file before, because it creates the WAL
-  /// index.
-  Readers(std::filesystem::path file, std::size_t most, std::chrono::milliseconds max_wait = std::chrono::seconds(5))
-      : file_(std::move(file)), most_(most), max_wait_(max_wait) {}
+  /// Opens up to `max_open` connections on demand. The writer must have opened the file before, because it creates the
+  /// WAL index.
+  Readers(std::filesystem::path file, std::size_t max_open,
+          std::chrono::milliseconds max_wait = std::chrono::seconds(5))
+      : file_(std::move(file)), max_open_(max_open), max_wait_(max_wait) {}
 
   /// Holds a connection and returns it to the pool on destruction.
   class Lease {
@@ -59,7 +60,7 @@ class Readers {
   void give_back(std::unique_ptr<Reader> reader);
 
   std::filesystem::path file_;
-  std::size_t most_, made_ = 0;
+  std::size_t max_open_, made_ = 0;
   std::chrono::milliseconds max_wait_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;

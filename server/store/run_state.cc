@@ -8,15 +8,15 @@ namespace babelring::store {
 namespace {
 
 using State = RunState;
-using Row = std::array<std::optional<RunState>, 11>;  // in the order of RunEvent
+using AfterEvents = std::array<std::optional<RunState>, 11>;  // in the order of RunEvent
 
-constexpr std::array<Row, 10> table = [] {
+constexpr std::array<AfterEvents, 10> table = [] {
   constexpr std::optional<State> no = std::nullopt;
   constexpr State lau = State::launching, run = State::running, sto = State::stopping, res = State::restarting,
                   sus = State::suspended, los = State::lost, suc = State::succeeded, fai = State::failed,
                   end = State::stopped, que = State::queued;
   // clang-format off
-  return std::array<Row, 10>{{
+  return std::array<AfterEvents, 10>{{
       //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer
       /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
       /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},

@@ -8,8 +8,7 @@
 
 namespace babelring::store {
 
-/// Items of several owners, handed out in turns: one of each owner that has any, and of one owner the oldest first. Not
-/// thread-safe.
+/// A queue that serves several owners in turn: pop() takes the oldest item of the next owner. Not thread-safe.
 template <class Item>
 class Turns {
  public:
@@ -27,7 +26,7 @@ class Turns {
     return found == items_.end() ? 0 : found->second.size();
   }
 
-  /// Requires that it is not empty.
+  /// The queue must not be empty.
   Item pop() {
     const auto found = items_.find(owners_.front());
     Item item = std::move(found->second.front());
@@ -43,8 +42,8 @@ class Turns {
   }
 
  private:
-  std::map<std::string, std::deque<Item>> items_;  // no owner without any
-  std::deque<std::string> owners_;                 // whose turn is next, each once
+  std::map<std::string, std::deque<Item>> items_;  // no empty queues
+  std::deque<std::string> owners_;                 // owners with items, in the order of their turns
   std::size_t size_ = 0;
 };
 

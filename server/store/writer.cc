@@ -22,8 +22,8 @@ void quick_check(Database& database) {
   if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
 }
 
-/// Copies the write-ahead log into the database while the writer is idle. A failure (a full disk, say) loses nothing;
-/// it is tried again after the next write.
+/// Copies the write-ahead log into the database while the writer is idle. A failure, for example a full disk, loses
+/// nothing: it is tried again after the next write.
 void checkpoint_wal(Database& database) {
   try {
     database.scalar("PRAGMA wal_checkpoint(PASSIVE)");
@@ -187,7 +187,7 @@ void Writer::loop() {
     wal_pending = true;
     tasks_turn = !tasks_turn;
     if (task) {
-      carry_out(*task);
+      perform(*task);
       continue;
     }
     commit(jobs);
@@ -221,7 +221,7 @@ std::vector<Writer::Job> Writer::take_jobs() {
   return jobs;
 }
 
-void Writer::carry_out(Task& task) {
+void Writer::perform(Task& task) {
   try {
     Transaction transaction(database_);
     task.change(database_);

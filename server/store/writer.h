@@ -48,10 +48,10 @@ class WriterCounters {
   WriterCounts counts_;
 };
 
-/// The one connection that writes, and its thread. Batches that wait together are committed together, so that one fsync
-/// serves them all; each is acknowledged only after that commit. Runs take turns, and a commit is bounded in records,
-/// so that large batches of one run delay another's by one commit at most. Changes and commits of batches take turns;
-/// of one run, batches keep their order.
+/// The only connection that writes, and its thread. Batches that wait together are committed together, with one fsync,
+/// and acknowledged after that commit. Runs take turns, and a commit has a maximum number of records, so that large
+/// batches of one run delay another run by at most one commit. Batches of one run keep their order. Changes and commits
+/// of batches alternate.
 class Writer {
  public:
   /// Called on the writer's thread, once for each accepted submit(). Must be quick and must not throw.
@@ -60,20 +60,20 @@ class Writer {
   /// Changes the tables within one transaction.
   using Change = std::function<void(Database&)>;
 
-  /// Opens the database, migrates it and starts the thread. `check`: verify the file first, as after an unclean stop.
+  /// Opens the database, migrates it and starts the thread. `check`: verify the file first, after an unclean shutdown.
   /// Throws Failure.
   Writer(const std::filesystem::path& file, bool check);
   /// Commits everything submitted, checkpoints the WAL and closes the database.
   ~Writer();
 
-  /// False, and `acknowledge` is never called, if too much is waiting, of all runs or of this run: the sender should
-  /// try again later.
+  /// Queues a batch. Returns false, and never calls `acknowledge`, if too many batches wait, of this run or of all: the
+  /// sender should retry later.
   bool submit(Batch batch, Acknowledge acknowledge);
-  /// Runs `change` on the writer's thread in a separate transaction and waits for the commit. Throws what `change`
-  /// throws, SqlFailure, or Busy; nothing is changed then. Must not be called on the writer's thread.
+  /// Runs `change` on the writer's thread in a separate transaction and waits for the commit. Throws SqlFailure, Busy
+  /// or any exception of `change`; nothing is changed then. Must not be called on the writer's thread.
   void execute(Change change);
 
-  /// Grows with every commit, before anyone is told of it.
+  /// A counter that grows with every commit, before the commit is acknowledged.
   std::uint64_t revision() const { return revision_; }
 
   WriterCounts counts() const { return counters_.read(); }
@@ -82,15 +82,15 @@ class Writer {
   void refuse_all(const std::string& reason);
   bool refuses_all() const;
 
-  /// The queue is at least half full: the server is not ready.
+  /// True if the queue is at least half full; the server is not ready then.
   bool crowded() const;
 
   static constexpr std::size_t max_waiting = 512;         // batches and changes
   static constexpr std::size_t max_waiting_of_run = 256;  // batches of one run
-  /// Bounds on the memory of batches that wait or are being written, however slow the disk is.
+  /// Bounds on the memory of batches that wait or are being written.
   static constexpr std::size_t max_waiting_bytes = std::size_t{64} << 20,
                                max_waiting_bytes_of_run = max_waiting_bytes / 2;
-  /// Records of a commit: the batch that reaches this number is its last.
+  /// Records per commit. The batch that reaches this number is the last of its commit.
   static constexpr std::size_t max_records_together = 2'000;
 
  private:
@@ -105,14 +105,14 @@ class Writer {
     std::promise<void> done;
   };
   void loop();
-  /// Whether a batch of that size may wait. Requires mutex_.
+  /// True if a batch of this size may wait. Requires mutex_.
   bool has_room(const std::string& run, std::size_t bytes) const;
   std::size_t waiting() const { return jobs_.size() + tasks_.size(); }  // requires mutex_
   /// Takes the jobs of the next commit. Requires mutex_.
   std::vector<Job> take_jobs();
-  void carry_out(Task& task);
+  void perform(Task& task);
   void commit(std::vector<Job>& jobs);
-  /// Tells the senders and releases their batches.
+  /// Calls the senders back and releases their batches.
   void acknowledge(std::vector<Job> jobs);
   bool try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count);
 
@@ -127,8 +127,8 @@ class Writer {
   std::size_t bytes_ = 0;  // of jobs not yet acknowledged
   std::map<std::string, std::size_t> bytes_of_run_;
   bool stopping_ = false;
-  std::string refusal_;  // why nothing is written any more
-  std::thread thread_;   // last: starts when everything else is there
+  std::string refusal_;  // reason to refuse all writes; empty: writes are accepted
+  std::thread thread_;   // last member: it uses all the others
 };
 
 }  // namespace babelring::store

@@ -95,7 +95,7 @@ void rebuild(Database& database, const RankSteps& of, int level, std::int64_t bu
       .run();
 }
 
-constexpr std::size_t groups_a_point = 8, max_spare_groups = 160'000;
+constexpr std::size_t groups_per_point = 8, max_spare_groups = 160'000;
 
 void widen(SeriesPoint& point, double min, double max, std::int64_t finite) {
   point.min = point.finite == 0 ? min : std::min(point.min, min);
@@ -169,15 +169,15 @@ void update_summaries(Database& database, const RankSteps& of, std::set<std::int
   }
 }
 
-void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value) {
-  if (piece.count++ == 0) piece.first_step = step;
-  piece.step = step;
-  piece.time_ms = time_ms;
+void add(SeriesBucket& bucket, std::int64_t step, std::int64_t time_ms, double value) {
+  if (bucket.count++ == 0) bucket.first_step = step;
+  bucket.step = step;
+  bucket.time_ms = time_ms;
   if (!std::isfinite(value)) return;
-  piece.min = piece.finite == 0 ? value : std::min(piece.min, value);
-  piece.max = piece.finite == 0 ? value : std::max(piece.max, value);
-  piece.sum += value;
-  ++piece.finite;
+  bucket.min = bucket.finite == 0 ? value : std::min(bucket.min, value);
+  bucket.max = bucket.finite == 0 ? value : std::max(bucket.max, value);
+  bucket.sum += value;
+  ++bucket.finite;
 }
 
 void absorb(SeriesBucket& into, const SeriesBucket& later) {
@@ -194,23 +194,23 @@ void absorb(SeriesBucket& into, const SeriesBucket& later) {
 
 PointGroups::PointGroups(std::size_t points)
     : points_(std::max<std::size_t>(points, 1)),
-      capacity_(std::max(points_, std::min(points_ * groups_a_point, max_spare_groups))) {}
+      capacity_(std::max(points_, std::min(points_ * groups_per_point, max_spare_groups))) {}
 
-void PointGroups::Group::add(const SeriesBucket& piece) {
-  ++pieces;
-  point.step = piece.step;
-  point.time_ms = piece.time_ms;
-  point.count += piece.count;
-  if (piece.finite == 0) return;
-  widen(point, piece.min, piece.max, piece.finite);
+void PointGroups::Group::add(const SeriesBucket& bucket) {
+  ++buckets;
+  point.step = bucket.step;
+  point.time_ms = bucket.time_ms;
+  point.count += bucket.count;
+  if (bucket.finite == 0) return;
+  widen(point, bucket.min, bucket.max, bucket.finite);
   // The average of a single value is bit-identical to the stored value.
-  point.average = point.finite == 1 ? piece.sum : 0;
-  sum += piece.sum / static_cast<double>(piece.finite) * static_cast<double>(piece.count);
-  weight += static_cast<double>(piece.count);
+  point.average = point.finite == 1 ? bucket.sum : 0;
+  sum += bucket.sum / static_cast<double>(bucket.finite) * static_cast<double>(bucket.count);
+  weight += static_cast<double>(bucket.count);
 }
 
 void PointGroups::Group::add(const Group& later) {
-  pieces += later.pieces;
+  buckets += later.buckets;
   point.step = later.point.step;
   point.time_ms = later.point.time_ms;
   point.count += later.point.count;
@@ -222,11 +222,11 @@ void PointGroups::Group::add(const Group& later) {
   weight += later.weight;
 }
 
-void PointGroups::add(const SeriesBucket& piece) {
-  ++pieces_;
-  if (groups_.size() == capacity_ && groups_.back().pieces == pieces_a_group_) halve();
-  if (groups_.empty() || groups_.back().pieces == pieces_a_group_) groups_.emplace_back();
-  groups_.back().add(piece);
+void PointGroups::add(const SeriesBucket& bucket) {
+  ++buckets_;
+  if (groups_.size() == capacity_ && groups_.back().buckets == buckets_per_group_) halve();
+  if (groups_.empty() || groups_.back().buckets == buckets_per_group_) groups_.emplace_back();
+  groups_.back().add(bucket);
 }
 
 void PointGroups::halve() {
@@ -237,7 +237,7 @@ void PointGroups::halve() {
     groups_[kept++] = joined;
   }
   groups_.resize(kept);
-  pieces_a_group_ *= 2;
+  buckets_per_group_ *= 2;
 }
 
 std::vector<SeriesPoint> PointGroups::finish() {

@@ -60,10 +60,10 @@ struct SeriesBucket {
   double min = 0, max = 0, sum = 0;
 };
 
-/// Adds the value of a later step to `piece`.
-void add(SeriesBucket& piece, std::int64_t step, std::int64_t time_ms, double value);
+/// Adds the value of a later step to `bucket`.
+void add(SeriesBucket& bucket, std::int64_t step, std::int64_t time_ms, double value);
 
-/// Merges the later piece `later` into `into`.
+/// Merges the later bucket `later` into `into`.
 void absorb(SeriesBucket& into, const SeriesBucket& later);
 
 /// One point, or the summary of several. `min`, `average` and `max` are NaN if no value was finite. For sums over
@@ -74,28 +74,28 @@ struct SeriesPoint {
   double min = 0, average = 0, max = 0;
 };
 
-/// Downsamples a stream of pieces of unknown length to at most `points` points. Each point summarises the same number
-/// of consecutive pieces. Memory is bounded by eight groups per point.
+/// Downsamples a stream of buckets of unknown length to at most `points` points. Each point summarises the same number
+/// of consecutive buckets. Memory is bounded by eight groups per point.
 class PointGroups {
  public:
   explicit PointGroups(std::size_t points);
-  void add(const SeriesBucket& piece);
-  /// Number of pieces added.
-  std::size_t pieces() const { return pieces_; }
+  void add(const SeriesBucket& bucket);
+  /// Number of buckets added.
+  std::size_t buckets() const { return buckets_; }
   std::vector<SeriesPoint> finish();
 
  private:
   struct Group {
     SeriesPoint point;
     double sum = 0, weight = 0;
-    std::size_t pieces = 0;
-    void add(const SeriesBucket& piece);
+    std::size_t buckets = 0;
+    void add(const SeriesBucket& bucket);
     void add(const Group& later);
   };
   void halve();
 
   const std::size_t points_, capacity_;
-  std::size_t pieces_ = 0, pieces_a_group_ = 1;
+  std::size_t buckets_ = 0, buckets_per_group_ = 1;
   std::vector<Group> groups_;
 };
 

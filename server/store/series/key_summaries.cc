@@ -10,7 +10,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::int64_t max_summaries = 256;  // in memory at once; each has a value for every key
+constexpr std::int64_t max_wide_summaries = 256;  // in memory at once; each has a value for every key
 
 /// Collects summaries by key, in order of first appearance.
 class Collector {
@@ -27,8 +27,8 @@ class Collector {
   std::unordered_map<std::string, std::size_t> places_;
 };
 
-void note(KeySummary& summary, std::int64_t count, double min, std::int64_t min_step, double max,
-          std::int64_t max_step) {
+void record(KeySummary& summary, std::int64_t count, double min, std::int64_t min_step, double max,
+            std::int64_t max_step) {
   if (summary.count == 0 || min < summary.min) {
     summary.min = min;
     summary.min_step = min_step;
@@ -40,8 +40,8 @@ void note(KeySummary& summary, std::int64_t count, double min, std::int64_t min_
   summary.count += count;
 }
 
-void note_steps(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last,
-                Collector& collector) {
+void record_steps(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last,
+                  Collector& collector) {
   Statement rows = reader.database.prepare(
       "SELECT step, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND step <= ? "
       "ORDER BY step");
@@ -56,7 +56,7 @@ void note_steps(Reader& reader, std::int64_t run, const Span& span, std::int64_t
       KeySummary& summary = collector.at(keys[i]);
       if (summary.count == 0) summary.first = values[i];
       summary.last = values[i];
-      note(summary, 1, values[i], step, values[i], step);
+      record(summary, 1, values[i], step, values[i], step);
     }
   }
 }
@@ -77,9 +77,9 @@ std::vector<Summary> summaries(Reader& reader, std::int64_t run, const Span& spa
   const std::int64_t steps = steps_of_level(level);
   const std::int64_t begin = (first + steps - 1) / steps, end = (last + 1) / steps;
   if (level == 0) {
-    rows.bind(run, span.rank, span.attempt, begin, end, max_summaries);
+    rows.bind(run, span.rank, span.attempt, begin, end, max_wide_summaries);
   } else {
-    rows.bind(run, span.rank, span.attempt, begin, end, level, max_summaries);
+    rows.bind(run, span.rank, span.attempt, begin, end, level, max_wide_summaries);
   }
   std::vector<Summary> found;
   Summary summary;
@@ -87,52 +87,52 @@ std::vector<Summary> summaries(Reader& reader, std::int64_t run, const Span& spa
   return found;
 }
 
-void note_summary(Reader& reader, const Summary& summary, std::int64_t base, Collector& collector) {
+void record_summary(Reader& reader, const Summary& summary, std::int64_t base, Collector& collector) {
   const auto& keys = reader.layouts.keys(summary.layout);
   for (std::size_t i = 0; i < std::min(keys.size(), summary.entries.size() / sizeof(BucketEntry)); ++i) {
     BucketEntry entry;
     std::memcpy(&entry, summary.entries.data() + i * sizeof entry, sizeof entry);
     if (entry.finite == 0) continue;
-    note(collector.at(keys[i]), entry.finite, entry.min, base + entry.min_offset, entry.max, base + entry.max_offset);
+    record(collector.at(keys[i]), entry.finite, entry.min, base + entry.min_offset, entry.max, base + entry.max_offset);
   }
 }
 
 /// Summarises the range from summaries up to `level`, and from single steps where there are none.
-void note_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last, int level,
-                Collector& collector) {
+void record_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last, int level,
+                  Collector& collector) {
   if (first > last) return;
   if (level < 0) {
-    note_steps(reader, run, span, first, last, collector);
+    record_steps(reader, run, span, first, last, collector);
     return;
   }
   std::int64_t next = first;
   for (bool all = false; !all;) {
     const auto found = summaries(reader, run, span, next, last, level);
-    all = std::ssize(found) < max_summaries;
+    all = std::ssize(found) < max_wide_summaries;
     for (const Summary& summary : found) {
       const std::int64_t base = summary.bucket * steps_of_level(level);
-      note_range(reader, run, span, next, base - 1, level - 1, collector);
-      note_summary(reader, summary, base, collector);
+      record_range(reader, run, span, next, base - 1, level - 1, collector);
+      record_summary(reader, summary, base, collector);
       next = base + steps_of_level(level);
     }
   }
-  note_range(reader, run, span, next, last, level - 1, collector);
+  record_range(reader, run, span, next, last, level - 1, collector);
 }
 
-void note_span(Reader& reader, std::int64_t run, const Span& span, Collector& collector) {
+void record_span(Reader& reader, std::int64_t run, const Span& span, Collector& collector) {
   // Single steps give `first` and `last`; summaries cover the range between.
   const std::int64_t whole = std::min((span.first / bucket_steps + 1) * bucket_steps, span.last + 1);
   const std::int64_t tail = std::max(bucket_of(span.last) * bucket_steps, whole);
-  note_steps(reader, run, span, span.first, whole - 1, collector);
-  note_range(reader, run, span, whole, tail - 1, top_level, collector);
-  if (tail <= span.last) note_steps(reader, run, span, tail, span.last, collector);
+  record_steps(reader, run, span, span.first, whole - 1, collector);
+  record_range(reader, run, span, whole, tail - 1, top_level, collector);
+  if (tail <= span.last) record_steps(reader, run, span, tail, span.last, collector);
 }
 
 }  // namespace
 
 std::vector<KeySummary> summarise_keys(Reader& reader, std::int64_t run, std::int64_t rank) {
   Collector collector;
-  for (const Span& span : effective_spans(reader, run, rank)) note_span(reader, run, span, collector);
+  for (const Span& span : effective_spans(reader, run, rank)) record_span(reader, run, span, collector);
   return collector.take();
 }
 

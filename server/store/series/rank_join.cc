@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t min_chunk = 16, max_chunk = 4096;
 
-double average(const SeriesBucket& piece) {
-  return piece.sum / static_cast<double>(piece.finite);
+double average(const SeriesBucket& bucket) {
+  return bucket.sum / static_cast<double>(bucket.finite);
 }
 
 /// Merges the values of another rank over the same steps.
@@ -35,14 +35,14 @@ RankStream::RankStream(SpanReader& values, std::vector<Span> spans, int level, s
     : values_(values), spans_(std::move(spans)), level_(level), chunk_(chunk), next_(spans_.front().first) {}
 
 const SeriesBucket* RankStream::peek() {
-  while (at_ + 1 >= pieces_.size() && span_ < spans_.size()) fill();
-  return at_ < pieces_.size() ? &pieces_[at_] : nullptr;
+  while (at_ + 1 >= buckets_.size() && span_ < spans_.size()) fill();
+  return at_ < buckets_.size() ? &buckets_[at_] : nullptr;
 }
 
 void RankStream::fill() {
-  pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(at_));
+  buckets_.erase(buckets_.begin(), buckets_.begin() + static_cast<std::ptrdiff_t>(at_));
   at_ = 0;
-  next_ = values_.read(spans_[span_], next_, level_, chunk_, pieces_);
+  next_ = values_.read(spans_[span_], next_, level_, chunk_, buckets_);
   if (next_ > spans_[span_].last && ++span_ < spans_.size()) next_ = spans_[span_].first;
 }
 
@@ -67,7 +67,7 @@ void RankJoin::count_expected(SpanReader& values, const std::vector<Span>& spans
 }
 
 void RankJoin::advance(std::size_t stream) {
-  if (const SeriesBucket* piece = streams_[stream].peek()) next_.emplace(piece->index, stream);
+  if (const SeriesBucket* bucket = streams_[stream].peek()) next_.emplace(bucket->index, stream);
 }
 
 bool RankJoin::collect() {
@@ -83,9 +83,9 @@ bool RankJoin::collect() {
     const std::size_t stream = next_.top().second;
     next_.pop();
     taken_.push_back(stream);
-    const SeriesBucket* piece = streams_[stream].peek();
-    present_.push_back({&streams_[stream], piece});
-    counts_[stream] += piece->count;
+    const SeriesBucket* bucket = streams_[stream].peek();
+    present_.push_back({&streams_[stream], bucket});
+    counts_[stream] += bucket->count;
   }
   return true;
 }
@@ -93,7 +93,7 @@ bool RankJoin::collect() {
 void RankJoin::run(const Inspect& inspect, const Take& take) {
   for (std::size_t stream = 0; stream < streams_.size(); ++stream) advance(stream);
   while (collect()) {
-    for (const Present& present : present_) inspect(present.stream->rank(), *present.piece);
+    for (const Present& present : present_) inspect(present.stream->rank(), *present.bucket);
     if (!join(take)) return;
   }
 }
@@ -109,29 +109,29 @@ std::int64_t RankJoin::longest() const {
 }
 
 bool RankJoin::join(const Take& take) const {
-  if (single_) return take(*present_.front().piece);
+  if (single_) return take(*present_.front().bucket);
   if (how_ == RankAggregate::mean) {
-    SeriesBucket result = *present_.front().piece;
-    for (std::size_t i = 1; i < present_.size(); ++i) absorb_rank(result, *present_[i].piece);
+    SeriesBucket result = *present_.front().bucket;
+    for (std::size_t i = 1; i < present_.size(); ++i) absorb_rank(result, *present_[i].bucket);
     return take(result);
   }
   // Skip incomplete sums: a sum over a subset of the ranks would look like a drop.
-  const auto expected = expected_.find(present_.front().piece->attempt);
+  const auto expected = expected_.find(present_.front().bucket->attempt);
   if (expected != expected_.end() && std::ssize(present_) < expected->second) return true;
   return take(how_ == RankAggregate::sum ? sum() : sum_of_hosts());
 }
 
 SeriesBucket RankJoin::sum() const {
-  SeriesBucket result = *present_.front().piece;
-  for (std::size_t i = 1; i < present_.size(); ++i) extend(result, *present_[i].piece);
+  SeriesBucket result = *present_.front().bucket;
+  for (std::size_t i = 1; i < present_.size(); ++i) extend(result, *present_[i].bucket);
   return result;
 }
 
 SeriesBucket RankJoin::sum_of_hosts() const {
   std::map<std::string_view, SeriesBucket> hosts;
   for (const Present& present : present_) {
-    const auto [host, first] = hosts.try_emplace(present.stream->host(), *present.piece);
-    if (!first && average(*present.piece) > average(host->second)) host->second = *present.piece;
+    const auto [host, first] = hosts.try_emplace(present.stream->host(), *present.bucket);
+    if (!first && average(*present.bucket) > average(host->second)) host->second = *present.bucket;
   }
   auto host = hosts.begin();
   SeriesBucket result = host->second;

@@ -12,15 +12,15 @@
 
 namespace babelring::store {
 
-/// A stream of one rank's pieces, ordered by index and read in chunks.
+/// A stream of one rank's buckets, ordered by index and read in chunks.
 class RankStream {
  public:
-  /// `spans`: of this rank, ordered by step. `chunk`: approximate max number of pieces in memory.
+  /// `spans`: of this rank, ordered by step. `chunk`: approximate max number of buckets in memory.
   RankStream(SpanReader& values, std::vector<Span> spans, int level, std::size_t chunk);
-  /// The current piece; null at the end. Valid until the next call.
+  /// The current bucket; null at the end. Valid until the next call.
   const SeriesBucket* peek();
   void pop() { ++at_; }
-  std::size_t held() const { return pieces_.size(); }
+  std::size_t held() const { return buckets_.size(); }
   std::int64_t rank() const { return spans_.front().rank; }
   const std::string& host() const { return spans_.front().host; }
   const std::vector<Span>& spans() const { return spans_; }
@@ -32,24 +32,25 @@ class RankStream {
   std::vector<Span> spans_;
   int level_;
   std::size_t chunk_, span_ = 0, at_ = 0;
-  std::int64_t next_;                 // first unread step
-  std::vector<SeriesBucket> pieces_;  // the last one may still grow
+  std::int64_t next_;                  // first unread step
+  std::vector<SeriesBucket> buckets_;  // the last one may still grow
 };
 
-/// Combines the pieces of all ranks with equal index into pieces of the run. Memory use is bounded by max_held,
+/// Combines the buckets of all ranks with equal index into buckets of the run. Memory use is bounded by max_held,
 /// independent of the number of steps.
 class RankJoin {
  public:
-  static constexpr std::size_t max_held = 32'768;  // approximate; at least 16 pieces per rank
+  static constexpr std::size_t max_held = 32'768;  // approximate; at least 16 buckets per rank
   using Take = std::function<bool(const SeriesBucket&)>;
-  /// Receives each piece before it is combined, with its rank.
+  /// Receives each bucket before it is combined, with its rank.
   using Inspect = std::function<void(std::int64_t rank, const SeriesBucket&)>;
 
   /// `spans` must be ordered by rank, then by step. `level`: pyramid level; -1: single steps.
   RankJoin(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query);
-  /// Passes each combined piece in order to `take` until it returns false. Passes the ranks' pieces to `inspect` first.
+  /// Passes each combined bucket in order to `take` until it returns false. Passes the ranks' buckets to `inspect`
+  /// first.
   void run(const Inspect& inspect, const Take& take);
-  /// Number of pieces in memory.
+  /// Number of buckets in memory.
   std::size_t held() const;
   /// Max number of steps read from one rank.
   std::int64_t longest() const;
@@ -57,7 +58,7 @@ class RankJoin {
  private:
   struct Present {
     RankStream* stream;
-    const SeriesBucket* piece;
+    const SeriesBucket* bucket;
   };
   void count_expected(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query);
   bool collect();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t max_non_finite = 1000;
 constexpr std::int64_t max_steps_looked_up = 16'384;
-constexpr std::int64_t many_pieces = 100'000;  // of a span; above this, count exactly
+constexpr std::int64_t many_rows = 100'000;  // of a span; above this, count exactly
 constexpr std::int64_t max_buckets_counted = 100'000;
 
 /// The spans clipped to the requested range.
@@ -58,20 +58,20 @@ std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
   return between + 2;
 }
 
-/// Finds non-finite values in the pieces that contain any.
+/// Finds non-finite values in the buckets that contain any.
 class NonFinite {
  public:
-  void note(std::int64_t rank, const SeriesBucket& piece) {
-    if (piece.finite == piece.count || pieces_.size() >= max_non_finite || steps_ >= max_steps_looked_up) return;
-    steps_ += piece.count;
-    pieces_.push_back({rank, piece.first_step, piece.step});
+  void record(std::int64_t rank, const SeriesBucket& bucket) {
+    if (bucket.finite == bucket.count || buckets_.size() >= max_non_finite || steps_ >= max_steps_looked_up) return;
+    steps_ += bucket.count;
+    buckets_.push_back({rank, bucket.first_step, bucket.step});
   }
 
   /// Ordered by rank, then by step.
   std::vector<std::pair<std::int64_t, double>> find(SpanReader& values, const std::vector<Span>& spans) {
-    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+    std::stable_sort(buckets_.begin(), buckets_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
     std::vector<std::pair<std::int64_t, double>> found;
-    for (const Place& place : pieces_) {
+    for (const Place& place : buckets_) {
       for (const Span& span : spans) {
         if (span.rank != place.rank) continue;
         const std::int64_t first = std::max(place.first, span.first), last = std::min(place.last, span.last);
@@ -90,7 +90,7 @@ class NonFinite {
   struct Place {
     std::int64_t rank, first, last;
   };
-  std::vector<Place> pieces_;
+  std::vector<Place> buckets_;
   std::int64_t steps_ = 0;
 };
 
@@ -101,16 +101,16 @@ Series read_level(SpanReader& values, const std::vector<Span>& spans, int level,
   NonFinite non_finite;
   PointGroups groups(query.points);
   RankJoin join(values, spans, level, query);
-  join.run([&](std::int64_t rank, const SeriesBucket& piece) { non_finite.note(rank, piece); },
-           [&](const SeriesBucket& piece) {
-             series.total += piece.count;
-             groups.add(piece);
-             return !query.every_point || groups.pieces() <= query.points;
+  join.run([&](std::int64_t rank, const SeriesBucket& bucket) { non_finite.record(rank, bucket); },
+           [&](const SeriesBucket& bucket) {
+             series.total += bucket.count;
+             groups.add(bucket);
+             return !query.every_point || groups.buckets() <= query.points;
            });
   longest = join.longest();
-  series.too_long = query.every_point && groups.pieces() > query.points;
+  series.too_long = query.every_point && groups.buckets() > query.points;
   if (series.too_long) return series;
-  series.sampled = level >= 0 || groups.pieces() > query.points;
+  series.sampled = level >= 0 || groups.buckets() > query.points;
   series.points = groups.finish();
   series.non_finite = non_finite.find(values, spans);
   return series;
@@ -118,22 +118,22 @@ Series read_level(SpanReader& values, const std::vector<Span>& spans, int level,
 
 }  // namespace
 
-std::int64_t count_pieces(Reader& reader, const SeriesQuery& query) {
+std::int64_t estimate_rows_read(Reader& reader, const SeriesQuery& query) {
   SpanReader values(reader, query.run, query.key);
   const auto spans = clip(values, effective_spans(reader, query.run, query.rank), query);
   const int level = query.every_point ? -1 : level_for(longest_of(spans), query.points);
   // The edges of a level's range are read from lower levels and single steps.
   const std::int64_t edges = level < 0 ? 0 : 2 * (bucket_steps + level * fan_out);
-  std::int64_t pieces = 0;
+  std::int64_t total = 0;
   for (const Span& span : spans) {
     const std::int64_t steps = span.last - span.first + 1;
-    std::int64_t most = level < 0 ? steps : steps / steps_of_level(level) + edges;
+    std::int64_t rows = level < 0 ? steps : steps / steps_of_level(level) + edges;
     // Recorded updates may be sparse, so there may be fewer.
-    if (most > many_pieces)
-      most = std::min(most, count_buckets(reader, query.run, span) * (level < 0 ? bucket_steps : 1) + edges);
-    pieces += std::min(most, INT64_MAX / 2 - pieces);
+    if (rows > many_rows)
+      rows = std::min(rows, count_buckets(reader, query.run, span) * (level < 0 ? bucket_steps : 1) + edges);
+    total += std::min(rows, INT64_MAX / 2 - total);
   }
-  return pieces;
+  return total;
 }
 
 Series read_series(Reader& reader, const SeriesQuery& query) {

@@ -26,6 +26,6 @@ Series read_series(Reader& reader, const SeriesQuery& query);
 
 /// Estimates how many stored steps and summaries read_series() would read; tends to overestimate. Fast, and independent
 /// of the key.
-std::int64_t count_pieces(Reader& reader, const SeriesQuery& query);
+std::int64_t estimate_rows_read(Reader& reader, const SeriesQuery& query);
 
 }  // namespace babelring::store

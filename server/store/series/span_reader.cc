@@ -73,16 +73,16 @@ std::vector<SeriesBucket> SpanReader::summaries(const Span& span, std::int64_t f
   std::int64_t count = 0, layout = 0;
   std::string_view blob;
   while (rows.next(summary.index, summary.first_step, summary.step, count, summary.time_ms, layout, blob)) {
-    SeriesBucket& piece = found.emplace_back(summary);
+    SeriesBucket& bucket = found.emplace_back(summary);
     const auto place = reader_.layouts.place(layout, key_);
     if (place && (*place + 1) * sizeof(BucketEntry) <= blob.size()) {
       BucketEntry entry;
       std::memcpy(&entry, blob.data() + *place * sizeof entry, sizeof entry);
-      piece.count = count;
-      piece.finite = entry.finite;
-      piece.min = entry.min;
-      piece.max = entry.max;
-      piece.sum = entry.sum;
+      bucket.count = count;
+      bucket.finite = entry.finite;
+      bucket.min = entry.min;
+      bucket.max = entry.max;
+      bucket.sum = entry.sum;
     }
   }
   return found;
@@ -91,10 +91,10 @@ std::vector<SeriesBucket> SpanReader::summaries(const Span& span, std::int64_t f
 bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take) {
   if (level < 0) {
     return visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
-      SeriesBucket piece;
-      piece.attempt = span.attempt;
-      add(piece, step, time_ms, value);
-      return take(piece);
+      SeriesBucket bucket;
+      bucket.attempt = span.attempt;
+      add(bucket, step, time_ms, value);
+      return take(bucket);
     });
   }
   const std::int64_t steps = steps_of_level(level);
@@ -102,30 +102,30 @@ bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last
   for (bool all = false; !all;) {
     const auto found = summaries(span, next, last, level);
     all = std::ssize(found) < summaries_at_once_;
-    for (const SeriesBucket& piece : found) {
-      const std::int64_t begin = piece.index * steps;
+    for (const SeriesBucket& bucket : found) {
+      const std::int64_t begin = bucket.index * steps;
       if (begin > next && !descend(span, next, begin - 1, level - 1, take)) return false;
-      if (piece.count > 0 && !take(piece)) return false;
+      if (bucket.count > 0 && !take(bucket)) return false;
       next = begin + steps;
     }
   }
   return next > last || descend(span, next, last, level - 1, take);
 }
 
-std::int64_t SpanReader::read(const Span& span, std::int64_t first, int level, std::size_t most,
-                              std::vector<SeriesBucket>& pieces) {
+std::int64_t SpanReader::read(const Span& span, std::int64_t first, int level, std::size_t max_new,
+                              std::vector<SeriesBucket>& buckets) {
   const std::int64_t steps = level < 0 ? 1 : steps_of_level(level);
-  summaries_at_once_ = static_cast<std::int64_t>(std::clamp(most, min_summaries, max_summaries));
+  summaries_at_once_ = static_cast<std::int64_t>(std::clamp(max_new, min_summaries, max_summaries));
   std::int64_t next = first;
   std::size_t begun = 0;
   const bool all = descend(span, first, span.last, level, [&](const SeriesBucket& part) {
     const std::int64_t index = part.step / steps;
-    if (pieces.empty() || pieces.back().index != index) {
-      if (begun++ == most) return false;
-      pieces.push_back(part);
-      pieces.back().index = index;
+    if (buckets.empty() || buckets.back().index != index) {
+      if (begun++ == max_new) return false;
+      buckets.push_back(part);
+      buckets.back().index = index;
     } else {
-      absorb(pieces.back(), part);
+      absorb(buckets.back(), part);
     }
     next = part.step + 1;
     return true;

@@ -42,18 +42,18 @@ class SpanReader {
 
   /// Visits the steps from `first` to `last` until `visit` returns false. Returns true if all steps were visited.
   bool visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit);
-  /// Appends one piece for each bucket of a pyramid level (-1: one for each step), starting at step `first` of the
-  /// span. Uses the stored summary where there is one. Elsewhere, and at the span's edges, the piece is computed from
-  /// lower levels and single steps. Extends the last element of `pieces` if it belongs to the same bucket, and appends
-  /// at most `most` new ones. Returns the step to continue from; past the end of the span when done.
-  std::int64_t read(const Span& span, std::int64_t first, int level, std::size_t most,
-                    std::vector<SeriesBucket>& pieces);
+  /// Appends the buckets of a pyramid level (-1: single steps), starting at step `first` of the span. Uses stored
+  /// summaries. Where there is none, and at the span's edges, a bucket is computed from lower levels and single steps.
+  /// Extends the last element of `buckets` if that bucket is unfinished, and appends at most `max_new` buckets. Returns
+  /// the step to continue from; past the end of the span when done.
+  std::int64_t read(const Span& span, std::int64_t first, int level, std::size_t max_new,
+                    std::vector<SeriesBucket>& buckets);
   /// The first step of a span at or after `time_ms`, or last + 1 if there is none. Assumes times increase with steps.
   std::int64_t step_at(const Span& span, std::int64_t time_ms);
 
  private:
   using Take = std::function<bool(const SeriesBucket&)>;
-  /// Passes the range to `take` until it returns false, in as few pieces as the levels up to `level` allow. Returns
+  /// Passes the range to `take` until it returns false, in as few buckets as the levels up to `level` allow. Returns
   /// true if the whole range was passed.
   bool descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take);
   /// The first summaries_at_once_ stored summaries of the range.

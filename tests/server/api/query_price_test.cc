@@ -13,13 +13,13 @@ using testing::Client;
 using testing::run_id;
 
 TEST(QueryPriceTest, NamesTheCostTheLimitAndTheRemedy) {
-  EXPECT_FALSE(excess_of({.series = 64, .points = 1562, .pieces = max_query_pieces, .point_bytes = 56}));
+  EXPECT_FALSE(excess_of({.series = 64, .points = 1562, .rows = max_query_rows, .point_bytes = 56}));
   EXPECT_EQ(excess_of({.series = 64, .points = 20'000}),
             "64 series of 20000 points are 1280000 points, expected at most 100000: ask for at most 1562 points "
             "per series, or fewer series");
   EXPECT_EQ(excess_of({.series = 60'000, .points = 2}),
             "60000 series of 2 points are 120000 points, expected at most 100000: ask for fewer series");
-  EXPECT_EQ(excess_of({.series = 1, .points = 2, .pieces = max_query_pieces + 1}),
+  EXPECT_EQ(excess_of({.series = 1, .points = 2, .rows = max_query_rows + 1}),
             "the query reads about 4000001 stored values, expected at most 4000000: ask for a shorter range (from, "
             "to), fewer series, fewer points per series, or one rank");
   EXPECT_FALSE(excess_of({.series = 1, .points = 1'000'000, .point_bytes = 24, .every_point = true}));
@@ -74,14 +74,14 @@ TEST_F(PricedQueriesTest, PiecesAreCountedFromTheRange) {
   fill(server, 200);
   auto reader = server.store().reader();
   store::SeriesQuery query{.run = 1, .world_size = 2, .key = "loss"};
-  EXPECT_EQ(store::count_pieces(*reader, query), 400) << "every step of both ranks";
+  EXPECT_EQ(store::estimate_rows_read(*reader, query), 400) << "every step of both ranks";
   query.rank = 1;
-  EXPECT_EQ(store::count_pieces(*reader, query), 200);
+  EXPECT_EQ(store::estimate_rows_read(*reader, query), 200);
   query.from = 51;
   query.to = 150;
-  EXPECT_EQ(store::count_pieces(*reader, query), 100);
+  EXPECT_EQ(store::estimate_rows_read(*reader, query), 100);
   query.points = 1;
-  EXPECT_LE(store::count_pieces(*reader, query), 1 + 2 * 64 + 1) << "a summary and what lies around it";
+  EXPECT_LE(store::estimate_rows_read(*reader, query), 1 + 2 * 64 + 1) << "a summary and what lies around it";
 }
 
 TEST_F(PricedQueriesTest, UpdatesFarApartCostLittle) {

@@ -192,7 +192,7 @@ TEST_F(ReportersTest, LimitsTheRunsThatATokenBegins) {
     if (last.empty()) ++begun;
   }
   EXPECT_EQ(last, "429 too_many_runs");
-  EXPECT_EQ(begun, store::max_new_runs_a_minute);
+  EXPECT_EQ(begun, store::max_new_runs_per_minute);
   const auto refused = Client(server.port(), token)
                            .post("/api/v1/runs/" + make_id('r') + "/records", testing::batch_text({step("", 1)}));
   EXPECT_TRUE(refused.headers.contains("retry-after"));

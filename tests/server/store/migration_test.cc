@@ -117,7 +117,7 @@ TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
   const AlertRuleRow own{.name = "mine", .kind = "stall", .threshold = 5};
   {
     Store store(folder.path());
-    store.write([&](Database& database) { found_alert_rules(database, {own}); });
+    store.write([&](Database& database) { add_default_alert_rules(database, {own}); });
   }
   {
     Database database(file, Database::Mode::plain);

@@ -11,11 +11,11 @@ TEST(PointGroups, HoldAFewPiecesAPointAndLoseNone) {
   for (const std::size_t count : {0u, 1u, 10u, 11u, 79u, 80u, 81u, 1000u, 12'345u}) {
     PointGroups groups(10);
     for (std::size_t i = 1; i <= count; ++i) {
-      SeriesBucket piece;
-      add(piece, static_cast<std::int64_t>(i), 0, static_cast<double>(i));
-      groups.add(piece);
+      SeriesBucket bucket;
+      add(bucket, static_cast<std::int64_t>(i), 0, static_cast<double>(i));
+      groups.add(bucket);
     }
-    EXPECT_EQ(groups.pieces(), count);
+    EXPECT_EQ(groups.buckets(), count);
     const auto points = groups.finish();
     EXPECT_LE(points.size(), 10u);
     EXPECT_GE(points.size(), count > 80 ? 8u : std::min<std::size_t>(count, 5));

@@ -100,11 +100,11 @@ TEST_F(RankJoinTest, JoinsManyRanksWhileHoldingAFewPieces) {
       std::size_t held = 0, single = 0;
       std::map<std::int64_t, SeriesBucket> joined;
       join.run(
-          [&](std::int64_t, const SeriesBucket& piece) {
-            single += static_cast<std::size_t>(piece.count);
+          [&](std::int64_t, const SeriesBucket& bucket) {
+            single += static_cast<std::size_t>(bucket.count);
             held = std::max(held, join.held());
           },
-          [&](const SeriesBucket& piece) { return joined.emplace(piece.index, piece).second; });
+          [&](const SeriesBucket& bucket) { return joined.emplace(bucket.index, bucket).second; });
       std::size_t all = 0;
       for (const auto& [step, count] : ranks_of_step) all += static_cast<std::size_t>(count);
       EXPECT_EQ(single, all);
@@ -131,18 +131,18 @@ TEST_F(RankJoinTest, ChunksDoNotChangeWhatIsRead) {
   SpanReader values(*reader, wish.run, wish.key);
   const Span span = effective_spans(*reader, wish.run, 0).at(0);
   for (const int level : {-1, 0, 1, 3}) {
-    std::vector<SeriesBucket> whole, pieces;
+    std::vector<SeriesBucket> whole, buckets;
     values.read(span, span.first, level, SIZE_MAX, whole);
     for (std::int64_t next = span.first; next <= span.last;) {
-      const std::size_t before = pieces.size();
-      next = values.read(span, next, level, 3, pieces);
-      EXPECT_LE(pieces.size(), before + 3);
+      const std::size_t before = buckets.size();
+      next = values.read(span, next, level, 3, buckets);
+      EXPECT_LE(buckets.size(), before + 3);
     }
-    ASSERT_EQ(pieces.size(), whole.size()) << level;
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      EXPECT_EQ(pieces[i].step, whole[i].step);
-      EXPECT_EQ(pieces[i].count, whole[i].count);
-      EXPECT_DOUBLE_EQ(pieces[i].sum, whole[i].sum);
+    ASSERT_EQ(buckets.size(), whole.size()) << level;
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      EXPECT_EQ(buckets[i].step, whole[i].step);
+      EXPECT_EQ(buckets[i].count, whole[i].count);
+      EXPECT_DOUBLE_EQ(buckets[i].sum, whole[i].sum);
     }
   }
 }
