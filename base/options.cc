@@ -45,6 +45,44 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return items;
 }
 
+/// The number that `key` gives of an item of `field`, such as "2" in nodes.2.alpha; nothing if it is no key of an item.
+std::optional<std::string_view> item_number(const OptionField& field, std::string_view key) {
+  if (!field.items || !key.starts_with(field.key + '.')) return std::nullopt;
+  key.remove_prefix(field.key.size() + 1);
+  return key.substr(0, key.find('.'));
+}
+
+/// The item of that number, or nothing if it is not there.
+std::optional<OptionBinder> find_item(const OptionItems& items, std::string_view number) {
+  const auto parsed = parse_number<std::size_t>(number);
+  if (!parsed || *parsed < 1 || *parsed > items.size()) return std::nullopt;
+  return items.bind(*parsed);
+}
+
+/// The reason why `key` names an item that is not there, or "".
+std::string missing_item(const OptionBinder& binder, std::string_view key) {
+  for (const OptionField& field : binder.fields()) {
+    const auto number = item_number(field, key);
+    if (!number || find_item(*field.items, *number)) continue;
+    if (field.items->size() == 0) return fmt::format("{} has no items", field.key);
+    return fmt::format("expected an item of {} from 1 to {}, found '{}'", field.key, field.items->size(),
+                       printable(*number));
+  }
+  return "";
+}
+
+/// The fields, and after items those of a default item.
+std::vector<OptionField> fields_to_describe(const OptionBinder& binder) {
+  std::vector<OptionField> fields;
+  for (const OptionField& field : binder.fields()) {
+    fields.push_back(field);
+    if (!field.items) continue;
+    const OptionBinder example = field.items->bind(0);
+    fields.insert(fields.end(), example.fields().begin(), example.fields().end());
+  }
+  return fields;
+}
+
 std::string place_and_detail(const std::string& file, int line, int column, const std::string& detail) {
   if (line > 0) return fmt::format("{}:{}:{}: {}", file, line, column, detail);
   return file.empty() ? detail : fmt::format("{}: {}", file, detail);
@@ -59,6 +97,17 @@ ConfigError::ConfigError(std::string of_key, std::string what, std::string in_fi
       column(at_column),
       key(std::move(of_key)),
       detail(std::move(what)) {}
+
+ConfigError with_place(const ConfigError& error, const OptionPlaces& places, const std::string& file_name) {
+  std::string key = error.key;
+  while (!places.contains(key)) {
+    const std::size_t dot = key.find_last_of('.');
+    if (dot == std::string::npos) return error;
+    key.resize(dot);
+  }
+  const OptionPlace& place = places.at(key);
+  return {error.key, error.detail, file_name, place.line, place.column};
+}
 
 void OptionBinder::add(OptionField field) {
   field.key = prefix_ + field.key;
@@ -182,15 +231,44 @@ void OptionBinder::list(const char* key, std::vector<std::string>& member, const
        .set_list = set_list});
 }
 
-const OptionField* OptionBinder::find(std::string_view key) const {
-  const auto at =
-      std::find_if(fields_.begin(), fields_.end(), [&](const OptionField& field) { return field.key == key; });
-  return at == fields_.end() ? nullptr : &*at;
+void OptionBinder::add_items(const char* key, OptionItems items, const char* help) {
+  const std::string path = prefix_ + key;
+  const OptionBinder example = items.bind(0);
+  for (const OptionField& field : example.fields()) {
+    if (field.items || field.key.find('.', path.size() + 3) != std::string::npos) {
+      fail("options: key '{}' of an item is nested", field.key);
+    }
+  }
+  const auto shared = std::make_shared<const OptionItems>(std::move(items));
+  const auto refuse = [path](const std::string& text) {
+    expected(fmt::format("the keys of one item ({}.1.KEY=VALUE)", path), text);
+  };
+  add({.key = key,
+       .help = help,
+       .type = "list of keys",
+       .get = [shared] { return fmt::format("[{}]", fmt::join(dump_items(*shared), ", ")); },
+       .set = refuse,
+       .items = shared});
+}
+
+std::optional<OptionField> OptionBinder::find(std::string_view key) const {
+  for (const OptionField& field : fields_) {
+    if (field.key == key) return field;
+    const auto number = item_number(field, key);
+    const auto item = number ? find_item(*field.items, *number) : std::nullopt;
+    if (item) return item->find(key);
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> OptionBinder::keys() const {
   std::vector<std::string> names;
-  for (const OptionField& field : fields_) names.push_back(field.key);
+  for (const OptionField& field : fields_) {
+    names.push_back(field.key);
+    for (std::size_t number = 1; field.items && number <= field.items->size(); ++number) {
+      for (std::string& name : field.items->bind(number).keys()) names.push_back(std::move(name));
+    }
+  }
   return names;
 }
 
@@ -200,10 +278,12 @@ void apply_override(const OptionBinder& binder, std::string_view assignment) {
     throw ConfigError("", fmt::format("override '{}': expected key=value", printable(assignment)));
   }
   const std::string_view key = assignment.substr(0, equals);
-  const OptionField* field = binder.find(key);
-  if (field == nullptr) {
-    throw ConfigError(printable(key), fmt::format("override: unknown key '{}'{}", printable(key),
-                                                  did_you_mean_key(key, binder.keys())));
+  const std::optional<OptionField> field = binder.find(key);
+  if (!field) {
+    const std::string missing = missing_item(binder, key);
+    throw ConfigError(printable(key), !missing.empty() ? fmt::format("override {}: {}", printable(key), missing)
+                                                       : fmt::format("override: unknown key '{}'{}", printable(key),
+                                                                     did_you_mean_key(key, binder.keys())));
   }
   try {
     field->set(std::string(assignment.substr(equals + 1)));
@@ -213,8 +293,9 @@ void apply_override(const OptionBinder& binder, std::string_view assignment) {
 }
 
 std::string describe(const OptionBinder& binder) {
+  const std::vector<OptionField> fields = fields_to_describe(binder);
   std::size_t key_width = 3, type_width = 4, default_width = 7;
-  for (const OptionField& field : binder.fields()) {
+  for (const OptionField& field : fields) {
     key_width = std::max(key_width, field.key.size());
     type_width = std::max(type_width, field.type.size());
     default_width = std::max(default_width, field.get().size());
@@ -224,7 +305,7 @@ std::string describe(const OptionBinder& binder) {
     return fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", key, key_width, type, type_width, value, default_width, help);
   };
   std::string table = row("key", "type", "default", "meaning");
-  for (const OptionField& field : binder.fields()) table += row(field.key, field.type, field.get(), field.help);
+  for (const OptionField& field : fields) table += row(field.key, field.type, field.get(), field.help);
   return table;
 }
 

@@ -22,18 +22,31 @@ struct Inner {
   }
 };
 
+struct Item {
+  std::string name;
+  double rate = 0.5;
+  std::vector<std::string> parents;
+  void bind(OptionBinder& binder) {
+    binder.text("name", name, "a text");
+    binder.number("rate", rate, 0, 1, "a share");
+    binder.list("parents", parents, "texts");
+  }
+};
+
 struct Outer {
   std::string name = "x";
   bool flag = false;
   int small = 1;
   std::int64_t large = 1;
   Inner inner;
+  std::vector<Item> items;
   void bind(OptionBinder& binder) {
     binder.text("name", name, "a text");
     binder.flag("flag", flag, "yes or no");
     binder.integer("small", small, -10, 10, "a small one");
     binder.integer("large", large, 0, std::int64_t{1} << 40, "a large one");
     binder.group("inner", inner);
+    binder.items("items", items, "a list of keys");
   }
 };
 
