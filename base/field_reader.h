@@ -57,6 +57,7 @@ class FieldReader {
   void read(std::string_view name, const json::value& in, std::int64_t& out);
   void read(std::string_view name, const json::value& in, bool& out);
   void read(std::string_view name, const json::value& in, std::string& out);
+  void read(std::string_view, const json::value& in, json::value& out) { out = in; }
   void read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out);
   template <class T>
   void read(std::string_view name, const json::value& in, std::vector<T>& out) {

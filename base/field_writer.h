@@ -27,6 +27,7 @@ class FieldWriter {
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }
   void operator()(std::string_view name, bool value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const std::string& value) { out_.emplace(name, value); }
+  void operator()(std::string_view name, const json::value& value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const std::map<std::string, std::int64_t>& values);
   template <class T>
   void operator()(std::string_view name, const std::vector<T>& values) {

@@ -93,6 +93,18 @@ void visit_fields(Checkpoint& checkpoint, Visitor&& field) {
   field("world_size", checkpoint.world_size);
 }
 
+template <same_record<ArtifactRecord> Artifact, class Visitor>
+void visit_fields(Artifact& artifact, Visitor&& field) {
+  field("update", artifact.update);
+  field.required("name", artifact.name);
+  field.required("artifact", artifact.artifact);
+  field("folder", artifact.folder);
+  field("size", artifact.size);
+  field("sha256", artifact.sha256);
+  field("removed", artifact.removed);
+  field("content", artifact.content);
+}
+
 template <same_record<LogRecord> Log, class Visitor>
 void visit_fields(Log& log, Visitor&& field) {
   field.required("level", log.level);

@@ -30,7 +30,7 @@ constexpr std::string_view crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 }  // namespace
 
 std::string_view kind_of(const RecordBody& body) {
-  constexpr std::array<std::string_view, 5> kinds = {"step", "eval", "checkpoint", "log", "lifecycle"};
+  constexpr std::array<std::string_view, 6> kinds = {"step", "eval", "checkpoint", "log", "lifecycle", "artifact"};
   static_assert(kinds.size() == std::variant_size_v<RecordBody>);
   return kinds[body.index()];
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -99,6 +101,24 @@ struct CheckpointRecord {
   std::int64_t world_size = 0;  // number of ranks
 };
 
+/// Kinds of artifacts.
+inline constexpr std::array<std::string_view, 6> artifact_kinds = {"probe",  "trace", "parameters",
+                                                                   "memory", "graph", "profile"};
+/// Max size in bytes of an artifact's `content` as JSON text.
+inline constexpr std::size_t max_artifact_content_bytes = std::size_t{256} << 10;
+
+/// A file that a tool wrote into the run's folder `lab`, or the removal of one. (run, name) identifies it.
+struct ArtifactRecord {
+  std::int64_t update = 0;  // that the file describes, or the last one; 0 in a removal
+  std::string name;         // file name: parameters-00001000.json
+  std::string artifact;     // one of artifact_kinds
+  std::string folder;       // absolute path on the host
+  std::int64_t size = 0;    // bytes
+  std::string sha256;       // 64 hexadecimal digits; empty in a removal
+  bool removed = false;
+  json::value content;  // JSON that the service shows without the file; null: none
+};
+
 struct LogRecord {
   std::string level;  // debug, info, warn, error
   std::string text;
@@ -130,14 +150,14 @@ struct LifecycleRecord {
 /// Prefix of the detail of `failed` if training diverged. A restart from the same checkpoint would diverge again.
 inline constexpr std::string_view diverged_prefix = "training diverged at update ";
 
-using RecordBody = std::variant<StepRecord, EvalRecord, CheckpointRecord, LogRecord, LifecycleRecord>;
+using RecordBody = std::variant<StepRecord, EvalRecord, CheckpointRecord, LogRecord, LifecycleRecord, ArtifactRecord>;
 
 struct Record {
   RecordHeader header;
   RecordBody body;
 };
 
-/// "step", "eval", "checkpoint", "log" or "lifecycle".
+/// "step", "eval", "checkpoint", "log", "lifecycle" or "artifact".
 std::string_view kind_of(const RecordBody& body);
 
 /// Converts a record to a flat JSON object: header members, `kind`, body members. A non-finite double is null and

@@ -45,7 +45,8 @@ std::string read_item(Record& record, FieldReader& field, const std::string& pla
   field.required("time_ms", record.header.time_ms);
   if (!field.error().empty()) return field.error();
   if (!make_body(kind, record.body)) {
-    return fmt::format("{}kind: expected step, eval, checkpoint, log or lifecycle, found '{}'", place, printable(kind));
+    return fmt::format("{}kind: expected step, eval, checkpoint, log, lifecycle or artifact, found '{}'", place,
+                       printable(kind));
   }
   std::visit([&](auto& body) { visit_fields(body, field); }, record.body);
   if (std::string error = field.finish(); !error.empty()) return error;

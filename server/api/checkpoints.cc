@@ -11,13 +11,6 @@
 namespace babelring::api {
 namespace {
 
-std::optional<bool> flag_query(const http::Request& request, const std::string& name) {
-  const auto text = request.query_value(name);
-  if (!text || text->empty()) return std::nullopt;
-  if (*text == "true" || *text == "false") return *text == "true";
-  throw http::Problem(400, "bad_parameter", fmt::format("{}: expected true or false, found '{}'", name, *text));
-}
-
 bool sorted_by_bleu(const http::Request& request) {
   const std::string sort = request.query_value("sort").value_or("step");
   if (sort == "step" || sort == "bleu") return sort == "bleu";

@@ -7,18 +7,6 @@
 
 namespace babelring::api {
 
-namespace {
-
-/// Sends the body under one of the token's download slots. A HEAD takes no slot.
-http::Response counted(Service& service, const http::Request& request, const store::CheckpointRow& checkpoint,
-                       http::Response response) {
-  if (request.method != "HEAD" && response.status < 300)
-    response.held = service.downloads.begin(request, checkpoint.id);
-  return response;
-}
-
-}  // namespace
-
 http::Response download_file(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   const std::string& name = request.parameter("name");
@@ -27,7 +15,7 @@ http::Response download_file(Service& service, const http::Request& request) {
     if (entry.name != name) continue;
     FileDescriptor opened = artifacts::open_file(artifacts::folder_of(service.checkpoint_roots, checkpoint), entry);
     http::Download download{std::move(opened), entry.bytes, entry.name, entry.sha256};
-    return counted(service, request, checkpoint, http::download_response(request, std::move(download)));
+    return service.downloads.count(request, checkpoint.id, http::download_response(request, std::move(download)));
   }
   throw http::Problem(404, "file_unknown", fmt::format("checkpoint {} has no file '{}'", checkpoint.id, name));
 }
@@ -51,7 +39,7 @@ http::Response download_archive(Service& service, const http::Request& request) 
   tar.body.add(sums + artifacts::tar_padding(sums_bytes) + artifacts::tar_end());
   tar.etag =
       fmt::format("\"tar-{}\"", sha256_hex(fmt::format("1 {} {} {}", checkpoint.name, time_s, checkpoint.files)));
-  return counted(service, request, checkpoint, http::download_response(request, std::move(tar)));
+  return service.downloads.count(request, checkpoint.id, http::download_response(request, std::move(tar)));
 }
 
 http::Response show_sums(Service& service, const http::Request& request) {

@@ -9,7 +9,8 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::array<std::string_view, 6> known_topics = {"metrics", "state", "checkpoint", "eval", "log", "alert"};
+constexpr std::array<std::string_view, 7> known_topics = {"metrics", "state", "checkpoint", "eval",
+                                                          "log",     "alert", "artifact"};
 
 std::set<std::string> topics_of(const http::Request& request) {
   std::set<std::string> topics;
@@ -18,7 +19,7 @@ std::set<std::string> topics_of(const http::Request& request) {
     if (std::find(known_topics.begin(), known_topics.end(), topic) == known_topics.end()) {
       throw http::Problem(
           400, "bad_parameter",
-          fmt::format("topic: expected metrics, state, checkpoint, eval, log or alert, found '{}'", topic));
+          fmt::format("topic: expected metrics, state, checkpoint, eval, log, alert or artifact, found '{}'", topic));
     }
     topics.insert(std::move(topic));
   }

@@ -85,6 +85,11 @@ Response download_file(Service& service, const Request& request);
 Response download_archive(Service& service, const Request& request);
 Response show_sums(Service& service, const Request& request);
 
+// artifacts.cc
+Response list_artifacts(Service& service, const Request& request);
+Response show_artifact(Service& service, const Request& request);
+Response download_artifact(Service& service, const Request& request);
+
 // retention.cc
 Response show_retention(Service& service, const Request& request);
 Response replace_retention(Service& service, const Request& request);

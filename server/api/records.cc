@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -28,6 +29,12 @@ constexpr std::size_t max_names = 64;  // in memory_bytes and in gpu
                       {{fmt::format("/records/{}", index), detail}});
 }
 
+/// Refuses a digest that does not fit in a line of SHA256SUMS or in an entity tag.
+void check_digest(const std::string& digest, const std::string& member, std::size_t index) {
+  if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == std::string::npos) return;
+  refuse_record(index, member + ": expected 64 hexadecimal digits");
+}
+
 /// Refuses texts for display that have control or invisible characters.
 void check_names(const Record& record, std::size_t index) {
   const auto check = [&](std::string_view member, std::string_view name) {
@@ -43,16 +50,28 @@ void check_names(const Record& record, std::size_t index) {
     for (const auto& [name, value] : step->memory_bytes) check("memory_bytes", name);
     for (const auto& [name, value] : step->gpu) check("gpu", name);
   }
+  if (const auto* artifact = std::get_if<ArtifactRecord>(&record.body)) check("name", artifact->name);
   const auto* saved = std::get_if<CheckpointRecord>(&record.body);
   if (saved == nullptr) return;
   check("name", saved->name);
   for (std::size_t i = 0; i < saved->files.size(); ++i) {
-    const CheckpointFile& file = saved->files[i];
-    check(fmt::format("files/{}/name", i), file.name);
-    // Name and digest appear in the lines of SHA256SUMS.
-    if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      refuse_record(index, fmt::format("files[{}].sha256: expected 64 hexadecimal digits", i));
-    }
+    check(fmt::format("files/{}/name", i), saved->files[i].name);
+    check_digest(saved->files[i].sha256, fmt::format("files[{}].sha256", i), index);
+  }
+}
+
+void check_artifact(const ArtifactRecord& artifact, std::size_t index) {
+  const auto& kinds = artifact_kinds;
+  if (std::find(kinds.begin(), kinds.end(), artifact.artifact) == kinds.end()) {
+    refuse_record(index, fmt::format("artifact: expected {}", fmt::join(kinds, ", ")));
+  }
+  const std::string& name = artifact.name;
+  if (name.empty() || name == "." || name == ".." || name.size() > 255 || name.find('/') != std::string::npos) {
+    refuse_record(index, "name: expected a file name of at most 255 bytes");
+  }
+  if (!artifact.removed) check_digest(artifact.sha256, "sha256", index);
+  if (!artifact.content.is_null() && to_text(artifact.content).size() > max_artifact_content_bytes) {
+    refuse_record(index, fmt::format("content: expected at most {} bytes of JSON", max_artifact_content_bytes));
   }
 }
 
@@ -68,6 +87,11 @@ void check_record(const Record& record, std::size_t index) {
   check_names(record, index);
   if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
   if (const auto* saved = std::get_if<CheckpointRecord>(&record.body)) check_number("update", saved->update, 0);
+  if (const auto* artifact = std::get_if<ArtifactRecord>(&record.body)) {
+    check_number("update", artifact->update, 0);
+    check_number("size", artifact->size, 0);
+    check_artifact(*artifact, index);
+  }
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
   check_number("update", step->update, 1);
@@ -153,6 +177,11 @@ class Announcer {
     if (!wants("checkpoint")) return;
     auto reader = service_.store.reader(store::Store::For::own);
     if (const auto checkpoint = store::find_checkpoint(*reader, id)) add("checkpoint", checkpoint_item(*checkpoint));
+  }
+  void publish(const Record&, const ArtifactRecord&, const std::string& id) {
+    if (id.empty() || !wants("artifact")) return;
+    auto reader = service_.store.reader(store::Store::For::own);
+    if (const auto artifact = store::find_artifact(*reader, id)) add("artifact", artifact_item(*artifact));
   }
   void publish(const Record& record, const LogRecord& log, const std::string&) {
     if (!wants("log")) return;

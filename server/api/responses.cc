@@ -78,6 +78,13 @@ std::int64_t integer_query(const http::Request& request, const std::string& name
   return integer_query(request, name, low, high).value_or(absent);
 }
 
+std::optional<bool> flag_query(const http::Request& request, const std::string& name) {
+  const auto text = request.query_value(name);
+  if (!text || text->empty()) return std::nullopt;
+  if (*text == "true" || *text == "false") return *text == "true";
+  throw http::Problem(400, "bad_parameter", fmt::format("{}: expected true or false, found '{}'", name, *text));
+}
+
 std::int64_t page_limit(const http::Request& request) {
   return integer_query(request, "limit", 1, 500, 50);
 }

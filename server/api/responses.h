@@ -10,6 +10,7 @@
 #include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"
+#include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 #include "server/verdict/health.h"
@@ -34,6 +35,8 @@ std::int64_t integer_query(const http::Request& request, const std::string& name
                            std::int64_t absent);
 std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,
                                           std::int64_t high);
+/// A query parameter as true or false; nullopt if it is absent or empty. Throws Problem 400.
+std::optional<bool> flag_query(const http::Request& request, const std::string& name);
 /// The query parameter `limit`: default 50, max 500.
 std::int64_t page_limit(const http::Request& request);
 
@@ -77,5 +80,6 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
 json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms);
 json::object eval_item(const store::EvalRow& eval);
 json::object checkpoint_item(const store::CheckpointRow& checkpoint);
+json::object artifact_item(const store::ArtifactRow& artifact);  // without its content
 
 }  // namespace babelring::api

@@ -27,11 +27,6 @@ namespace fs = std::filesystem;
 constexpr const char* pin_name = "pinned";
 constexpr const char* sums_name = "SHA256SUMS";
 
-bool lies_below(const fs::path& root, const fs::path& path) {
-  const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return in_root == root.end() && in_path != path.end();
-}
-
 FileDescriptor open_folder(const fs::path& folder) {
   return FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
@@ -68,13 +63,7 @@ std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>&
 
 /// The canonical path of the recorded folder, which need not exist. Throws Problem 409.
 fs::path recorded_folder(const Roots& roots, const store::CheckpointRow& checkpoint) {
-  std::error_code error;
-  const fs::path recorded(checkpoint.folder);
-  fs::path folder = fs::weakly_canonical(recorded, error);
-  const bool below =
-      !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
-      std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
-  if (below) return folder;
+  if (auto folder = folder_below(roots, checkpoint.folder, checkpoint.name)) return std::move(*folder);
   throw http::Problem(
       409, "outside_roots",
       fmt::format("checkpoint {} was written to {}, which is not below a --checkpoint-root of this server",
@@ -162,7 +151,7 @@ FileDescriptor open_file(const fs::path& folder, const ManifestFile& file) {
   if (fstat(opened.get(), &status) != 0 || status.st_size != file.bytes) {
     throw http::Problem(
         409, "damaged",
-        fmt::format("file '{}' has {} bytes, expected {} by the manifest", file.name, status.st_size, file.bytes));
+        fmt::format("file '{}' has {} bytes, expected {} by its record", file.name, status.st_size, file.bytes));
   }
   return opened;
 }

@@ -7,15 +7,13 @@
 
 #include "base/file_descriptor.h"
 #include "base/manifest_file.h"
+#include "server/artifacts/roots.h"
 #include "server/store/checkpoints.h"
 #include "server/store/store.h"
 
 /// The files of checkpoints on this machine. Reports of workers are not trusted: folders must lie below the server's
 /// roots, and only files of the manifest are opened, beneath their folder and without following links.
 namespace babelring::artifacts {
-
-/// Canonical folders. Only checkpoints below one of them are served or removed.
-using Roots = std::vector<std::filesystem::path>;
 
 /// The checkpoint with this id. Throws Problem 404.
 store::CheckpointRow require_checkpoint(store::Store& store, const std::string& id);

@@ -9,22 +9,25 @@
 
 namespace babelring::artifacts {
 
-/// Counts active downloads by client and by checkpoint. Thread-safe; copies share the counts.
+/// Counts active downloads by client and by the id of what is read, a checkpoint or an artifact. Thread-safe; copies
+/// share the counts.
 class Downloads {
  public:
-  /// Takes a download slot of the request's token, or of its address without a token. Releasing the pointer frees the
-  /// slot. Throws Problem 429 if all slots are taken.
-  std::shared_ptr<const void> begin(const http::Request& request, const std::string& checkpoint);
+  /// Lets the response hold a download slot of the request's token, or of its address without a token, until it is
+  /// sent. A HEAD and a response without a file take no slot. Throws Problem 429 if all slots are taken.
+  http::Response count(const http::Request& request, const std::string& id, http::Response response);
   /// Protects a checkpoint from deletion while the pointer is held, for other readers than downloads.
-  std::shared_ptr<const void> hold(const std::string& checkpoint);
-  bool in_use(const std::string& checkpoint) const;
+  std::shared_ptr<const void> hold(const std::string& id);
+  bool in_use(const std::string& id) const;
 
   static constexpr int max_per_client = 4;
 
  private:
+  std::shared_ptr<const void> begin(const http::Request& request, const std::string& id);
+
   struct State {
     std::mutex mutex;
-    std::map<std::string, int> by_client, by_checkpoint;
+    std::map<std::string, int> by_client, by_id;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
 #include "server/store/evals.h"
@@ -134,6 +135,10 @@ std::string Ingest::store(const Target& target, const Record& record, const Eval
 
 std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord&) {
   return upsert_checkpoint(database_, target.run, record);
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const ArtifactRecord&) {
+  return upsert_artifact(database_, target.run, record);
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const LogRecord& log) {

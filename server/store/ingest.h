@@ -22,7 +22,7 @@ struct IngestResult {
   enum class Status { stored, refused, rejected, disk_full, failed };
   struct Fresh {
     std::size_t index;  // position in the batch
-    std::string id;     // id of the new eval or checkpoint; otherwise empty
+    std::string id;     // id of the eval, checkpoint or artifact; otherwise empty
   };
   Status status = Status::stored;
   std::string detail;       // set unless stored
@@ -70,6 +70,7 @@ class Ingest {
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);
   std::string store(const Target& target, const Record& record, const CheckpointRecord& checkpoint);
+  std::string store(const Target& target, const Record& record, const ArtifactRecord& artifact);
   std::string store(const Target& target, const Record& record, const LogRecord& log);
   std::string store(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle);

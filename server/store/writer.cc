@@ -45,6 +45,9 @@ std::size_t text_bytes(const EvalRecord& eval) {
 std::size_t text_bytes(const CheckpointRecord& checkpoint) {
   return checkpoint.files.size() * (sizeof(CheckpointFile) + 128);
 }
+std::size_t text_bytes(const ArtifactRecord& artifact) {
+  return artifact.content.is_null() ? 0 : to_text(artifact.content).size();
+}
 std::size_t text_bytes(const LogRecord& log) {
   return log.text.size();
 }

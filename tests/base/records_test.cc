@@ -45,12 +45,15 @@ std::vector<Record> one_of_each() {
   checkpoint.loss = -std::numeric_limits<double>::infinity();
   LifecycleRecord life{.event = "started", .name = "n", .config = "a: 1\n", .world_size = 4};
   life.update = 20;
-  return {record_of(sample_step()), record_of(eval), record_of(checkpoint), record_of(LogRecord{"info", "hello"}),
-          record_of(life)};
+  ArtifactRecord artifact{.update = 20, .name = "probe-update-00000020-rank-3.jsonl", .artifact = "probe"};
+  artifact.size = 12;
+  artifact.content = {{"layers", json::array{1, nullptr, "x"}}};
+  return {record_of(sample_step()), record_of(eval),    record_of(checkpoint), record_of(LogRecord{"info", "hello"}),
+          record_of(life),          record_of(artifact)};
 }
 
 TEST(Records, EveryKindReadsBackEqual) {
-  const std::vector<std::string> kinds = {"step", "eval", "checkpoint", "log", "lifecycle"};
+  const std::vector<std::string> kinds = {"step", "eval", "checkpoint", "log", "lifecycle", "artifact"};
   std::size_t index = 0;
   for (const Record& record : one_of_each()) {
     const std::string text = to_text(to_json(record));
@@ -119,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
     Members, DamagedRecord,
     testing::Values(
         Damage{"kind", nullptr, "kind: expected, but absent"},
-        Damage{"kind", "\"stop\"", "kind: expected step, eval, checkpoint, log or lifecycle, found 'stop'"},
+        Damage{"kind", "\"stop\"", "kind: expected step, eval, checkpoint, log, lifecycle or artifact, found 'stop'"},
         Damage{"run", nullptr, "run: expected, but absent"},
         Damage{"run", "\"r_1\"", "run: expected r_ and 26 base-32 digits, found 'r_1'"},
         Damage{"sequence", nullptr, "sequence: expected, but absent"},

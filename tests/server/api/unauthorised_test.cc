@@ -50,12 +50,15 @@ class UnauthorisedTest : public ::testing::Test {
     checkpoint.update = 1;
     checkpoint.name = "update-00000001";
     checkpoint.files = {{"model.safetensors", 1, std::string(64, '0')}};
-    const auto stored = testing::put(
-        server.store(), {testing::step_record(1, 1), testing::record_of(eval, 2), testing::record_of(checkpoint, 3)});
+    const ArtifactRecord artifact{.name = "probe-1.jsonl", .artifact = "probe"};
+    const auto stored =
+        testing::put(server.store(), {testing::step_record(1, 1), testing::record_of(eval, 2),
+                                      testing::record_of(checkpoint, 3), testing::record_of(artifact, 4)});
     values = {{"run", testing::run_id},
               {"key", "loss"},
               {"eval", stored.fresh.at(1).id},
               {"checkpoint", stored.fresh.at(2).id},
+              {"artifact", stored.fresh.at(3).id},
               {"name", "model.safetensors"},
               {"token", server.service().tokens.list().front().id},
               {"host", "hostA"}};

@@ -19,9 +19,9 @@ namespace {
 
 using babelring::testing::run_id;
 
-/// Takes version 8 back.
+/// Takes versions 8 and 9 back.
 constexpr const char* without_8 =
-    "DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
+    "DROP TABLE artifacts; DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
     "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; "
     "DROP INDEX runs_begun; ALTER TABLE runs DROP COLUMN begun_by; ALTER TABLE tokens DROP COLUMN run_prefix; "
     "PRAGMA user_version = 7";
@@ -85,6 +85,7 @@ TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
       "f3f84bcfc60e6c85a7916ce2528a505ced59ae762542a78a43fae8c433bff72a",
       "14b13938a8d8006b6de4eb3374e9639c261a9d306fed90acd8ec0f61e00d95b8",
       "141a9f2b4f6b7a23482ba10c6c42a126d079caa7efeda5f5aec12eeef8cba78a",
+      "71b76f7ca00222469db8b0ab0dfcb34ad8a6e348c477a2c5a09ba3bb9c8a06fc",
   };
   static_assert(digests.size() == schema_version);
   Database database(file, Database::Mode::plain);
