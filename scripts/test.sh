@@ -19,7 +19,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
-PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
+TOOLS=$ROOT/build/tools
+PROMTOOL=${PROMTOOL:-$TOOLS/promtool}
 UNIT_TESTS=(-L unit -LE 'slow|learning')
 # Rooms that read bytes from outside, and the GPU's emulation. The nightly run has all rooms, also arithmetic on tensors, what
 # links it, and the clients; and every check, also those of each pointer's use (null, vptr, object-size, alignment), which take half
@@ -71,18 +72,18 @@ stages_for() {
 
 stage_setup() {
   scripts/setup.sh --test
-  fetch_promtool || echo "promtool is not available: its test is skipped"
+  fetch_tool prometheus usr/bin/promtool || echo "promtool is not available: its test is skipped"
 }
 
-# The program of Debian's package prometheus that a test needs, unpacked into the build folder: installing the package would
-# start a daemon.
-fetch_promtool() {
-  if command -v promtool >/dev/null || [ -x "$PROMTOOL" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
-  local folder
+# fetch_tool PACKAGE FILE: a program that a test needs, unpacked into the build folder from a package of Debian's whose
+# installation would start a daemon.
+fetch_tool() {
+  local program=${2##*/} folder
+  if command -v "$program" >/dev/null || [ -x "$TOOLS/$program" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
   folder=$(mktemp -d)
-  (cd "$folder" && apt-get -qq download prometheus && dpkg-deb -x prometheus_*.deb . && cp usr/bin/promtool promtool) || return
-  mkdir -p "$(dirname "$PROMTOOL")"
-  mv "$folder/promtool" "$PROMTOOL"
+  (cd "$folder" && apt-get -qq download "$1" && dpkg-deb -x "$1"_*.deb .) || return
+  mkdir -p "$TOOLS"
+  mv "$folder/$2" "$TOOLS/$program"
   rm -rf "$folder"
 }
 
@@ -107,7 +108,7 @@ stage_build() {
 run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
   local folder=$1 name=$2
   shift 2
-  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error --output-junit "$LOGS/$name.xml" \
+  PATH=$PATH:$TOOLS "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error --output-junit "$LOGS/$name.xml" \
     --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
 }
 
@@ -134,7 +135,11 @@ stage_contract() {
   npm run --silent validate -- "$EXCHANGES" "$LOGS/contract.xml"
 }
 
-stage_slow() { run_ctest "build/$PRESET" slow -L slow -j 1; }
+stage_slow() {
+  fetch_tool nginx usr/sbin/nginx || echo "nginx is not available: its test is skipped"
+  fetch_tool caddy usr/bin/caddy || echo "Caddy is not available: its test is skipped"
+  run_ctest "build/$PRESET" slow -L slow -j 1
+}
 
 stage_tidy() { scripts/check_tidy.sh base nmt/core; }
 
