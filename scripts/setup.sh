@@ -31,6 +31,7 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format clang-tidy black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod fish zsh man-db
+  debootstrap patchelf
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)

@@ -68,7 +68,8 @@ TEXTS = (
 
 
 def stop(text: str) -> None:
-    print(f"gpu_bundle: {text}", file=sys.stderr)
+    stem = pathlib.Path(sys.argv[0]).stem
+    print(f"{'gpu_bundle' if stem == 'bundle' else stem}: {text}", file=sys.stderr)
     raise SystemExit(1)
 
 
@@ -115,16 +116,13 @@ def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool
         run("patchelf", "--set-rpath", rpath, target)
 
 
-def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
-    ours = [programs / name for name in (*PROGRAMS, MODULE, *OF_TESTS) if (programs / name).is_file()]
-    missing = sorted({"worker", "nmt", MODULE} - {file.name for file in ours})
-    if missing:
-        stop(f"{programs} has no {', '.join(missing)}")
+def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, plugins_left_out: re.Pattern[str]) -> None:
+    """Programs and modules, Open MPI's launcher with its plug-ins, and the libraries of them all."""
     launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
     plugins = [
         file
         for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
-        if not PLUGINS_LEFT_OUT.search(file.name)
+        if not plugins_left_out.search(file.name)
     ]
     if not plugins:
         stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
@@ -142,6 +140,15 @@ def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
         dirs_exist_ok=True,
         ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))],
     )
+
+
+def programs_of(programs: pathlib.Path) -> list[pathlib.Path]:
+    """What the bundle has of a build's programs."""
+    ours = [programs / name for name in (*PROGRAMS, MODULE, *OF_TESTS) if (programs / name).is_file()]
+    missing = sorted({"worker", "nmt", MODULE} - {file.name for file in ours})
+    if missing:
+        stop(f"{programs} has no {', '.join(missing)}")
+    return ours
 
 
 def lay_texts(programs: pathlib.Path, text: pathlib.Path, out: pathlib.Path) -> list[str]:
@@ -202,7 +209,7 @@ def main() -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "bundle.json").write_text("{}")  # whose folder this is, also when something fails
-    lay_programs(options.bin.resolve(), out)
+    lay_programs(programs_of(options.bin.resolve()), out, PLUGINS_LEFT_OUT)
     lay_scripts(out)
     texts = lay_texts(options.bin.resolve(), options.text.resolve(), out) if options.text else []
     (out / "bundle.json").write_text(json.dumps(describe(options.bin.resolve(), texts)) + "\n")
