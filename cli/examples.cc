@@ -42,6 +42,8 @@ constexpr Example examples[] = {
     {"nmt run checkpoints", "nmt run checkpoints help --json"},
     {"nmt run download", "nmt run download help --best --output best"},
     {"nmt run download", "nmt run download help --output newest"},
+    {"nmt trace light", "nmt trace light runs/help"},
+    {"nmt trace light", "nmt trace light runs/help --rank 1 > light.jsonl"},
     {"nmt doctor", "nmt doctor"},
     {"nmt doctor", "nmt doctor --json"},
     {"nmt completion", "source <(nmt completion bash)"},

@@ -20,6 +20,7 @@
 #include "cli/prepare.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
+#include "cli/trace/trace.h"
 #include "cli/translate.h"
 #include "nmt/train/config.h"
 
@@ -51,6 +52,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_score(app);
   babelring::add_average(app);
   babelring::add_run(app, read_configuration);
+  babelring::add_trace(app);
   babelring::add_doctor(app);
   babelring::add_completion(app, keys);
   babelring::add_man_page_option(app, keys);

@@ -1,0 +1,15 @@
+#include "cli/trace/trace.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/trace/light.h"
+
+namespace babelring {
+
+void add_trace(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("trace", "Shows what happened inside the updates of a run");
+  command->require_subcommand(1);
+  add_trace_light(*command);
+}
+
+}  // namespace babelring
