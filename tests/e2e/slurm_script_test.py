@@ -1,0 +1,97 @@
+"""deploy/slurm/train.sbatch on a Slurm that the test starts: requeueing, sweeps, and a job of two nodes."""
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+from control import ControlTest
+from slurm_test import SlurmCase
+from system import BIN, wait_for
+
+
+class ScriptCase(SlurmCase):
+    """deploy/slurm/train.sbatch."""
+
+    script = Path(__file__).resolve().parents[2] / "deploy" / "slurm" / "train.sbatch"
+
+    def setUp(self) -> None:
+        super(ControlTest, self).setUp()
+        self.environment = dict(
+            self.slurm.env,
+            OMPI_ALLOW_RUN_AS_ROOT="1",
+            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+            PATH=f"{BIN}:{os.environ['PATH']}",
+        )
+
+    def sbatch(self, options: list[str], *overrides: str, run: str = "run") -> str:
+        """The number of the job."""
+        command = ["sbatch", "--parsable", f"--output={self.folder}/job-%j.log", *options, self.script, self.config]
+        done = subprocess.run(
+            [*map(str, command), self.folder / run, *overrides], env=self.environment, capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = done.stdout.strip()
+        self.addCleanup(self.slurm.say, "scancel", "--full", "--signal=KILL", job)
+        return job
+
+    def show(self, job: str) -> str:
+        return self.slurm.say("scontrol", "show", "job", job)
+
+    def wait_completed(self, job: str) -> None:
+        wait_for(f"the end of job {job}", lambda: "JobState=COMPLETED" in self.show(job), 300)
+
+    def starts(self, job: str) -> bool:
+        """Whether a requeued job runs. Slurm itself would wait for two minutes."""
+        self.slurm.say("scontrol", "update", f"JobId={job}", "StartTime=now")
+        return "JobState=PENDING" not in self.show(job) and "JobState=COMPLETING" not in self.show(job)
+
+    def updates(self, run: str = "run") -> dict[int, str]:
+        """Digests of the weights by update."""
+        return {record["update"]: record["weights_digest"] for record in self.records(run, "step")}
+
+
+class ScriptTest(ScriptCase):
+    def test_a_job_saves_is_requeued_and_continues_with_the_same_bits(self) -> None:
+        job = self.sbatch(["--ntasks-per-node=2"], "training.stop_after=200u")
+        wait_for("some updates", lambda: (self.folder / "run").exists() and len(self.updates()) > 25)
+        self.slurm.say("scancel", "--batch", "--signal=USR1", job)  # as before the time limit
+        wait_for("the requeued job", lambda: "Restarts=1" in self.show(job))
+        self.assertIn("saved before the time limit", (self.folder / f"job-{job}.log").read_text(encoding="utf-8"))
+        first = max(self.updates())
+        self.assertLess(first, 200)
+        wait_for("the job's new start", lambda: self.starts(job))
+        self.wait_completed(job)
+        calm = self.sbatch(["--ntasks-per-node=2"], "training.stop_after=200u", run="calm")
+        self.wait_completed(calm)
+        self.assertEqual(max(self.updates()), 200)
+        self.assertEqual(self.updates(), self.updates("calm"))
+
+    def test_an_array_is_a_sweep(self) -> None:
+        sweep = self.folder / "sweep.txt"
+        sweep.write_text("training.seed=7\ntraining.seed=8 optimizer.learning_rate=0.001\n", encoding="utf-8")
+        self.environment["BABELRING_SWEEP"] = str(sweep)
+        job = self.sbatch(["--array=1-2", "--ntasks-per-node=1"], "training.stop_after=5u", run="sweep")
+        for task in ("1", "2"):
+            self.wait_completed(f"{job}_{task}")
+            started = self.records(f"sweep/{task}", "step")
+            self.assertEqual(len(started), 5)
+        self.assertNotEqual(self.updates("sweep/1"), self.updates("sweep/2"))
+
+    def test_wrong_use_is_told(self) -> None:
+        done = subprocess.run(["bash", self.script, "only"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.split(":")[0]), (2, "usage"))
+
+
+class TwoNodeScriptTest(ScriptCase):
+    nodes = 2
+
+    def test_a_job_spans_both_nodes(self) -> None:
+        job = self.sbatch(["--nodes=2", "--ntasks-per-node=1"], "training.stop_after=5u")
+        self.wait_completed(job)
+        self.assertIn("NumNodes=2", self.show(job))
+        self.assertEqual([len(self.records("run", "step", rank)) for rank in (0, 1)], [5, 5])
+
+
+if __name__ == "__main__":
+    unittest.main()
