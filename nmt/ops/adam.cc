@@ -36,6 +36,7 @@ void AdamUpdate::check() const {
       check.distinct(updated, {{"squares", squares}});
     }
   }
+  if (rows) rows.check(check, SquaredNorm::blocks(master.shape.elements()));
   check.range("beta1", beta1, 0, 1);
   check.range("beta2", beta2, 0, 1);
   check.range("eps", eps, 0, 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/core/tensor.h"
+#include "nmt/ops/row_counters.h"
 
 namespace babelring {
 
@@ -15,7 +16,8 @@ namespace babelring {
 ///   g = min(1, clip_norm / norm) * gradient, where norm = sqrt(sum of squares)
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
-/// Nothing changes if the norm is not finite.
+/// Nothing changes if the norm is not finite. With `rows`, the same pass counts what changed in each row of the
+/// parameters; `compute` must hold the rounded masters before, too. Rows that are frozen are counted as not touched.
 struct AdamUpdate {
   /// Treatment of an element: the full update, the update without weight decay, or none (master, m and v unchanged).
   enum Treatment : std::int32_t { decayed, not_decayed, frozen };
@@ -37,6 +39,7 @@ struct AdamUpdate {
   Tensor compute;         // [n] bf16, overwritten with the rounded master; absent in f32 mode
   ConstTensor treatment;  // [treatments(n)] i32; all decayed if absent
   ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; never clipped or skipped if absent
+  RowCounters rows;       // for a range that begins at a block of the flat array; absent: nothing is counted
   double clip_norm = 0;   // 0: not clipped
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
@@ -46,6 +49,7 @@ struct AdamUpdate {
   static void fields(auto& op, auto&& f) {
     f.updates("master", op.master).reads("gradient", op.gradient).updates("m", op.m).updates("v", op.v);
     f.writes("compute", op.compute).reads("treatment", op.treatment).reads("squares", op.squares);
+    RowCounters::fields(op.rows, f);
   }
 };
 

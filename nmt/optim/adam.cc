@@ -71,6 +71,7 @@ void Adam::update(Backend& backend, const ElementRange& range, double learning_r
                          .compute = copies ? part(copies) : Tensor(),
                          .treatment = treatment,
                          .squares = squares,
+                         .rows = counting_ != nullptr ? counting_->of(range) : RowCounters(),
                          .clip_norm = options_.clip_norm,
                          .learning_rate = static_cast<float>(learning_rate),
                          .beta1 = static_cast<float>(options_.beta1),

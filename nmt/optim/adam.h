@@ -9,6 +9,7 @@
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
+#include "nmt/optim/row_counting.h"
 
 namespace babelring {
 
@@ -44,6 +45,9 @@ class Adam {
   void freeze(const Parameter& parameter);
   bool freezes(const Parameter& parameter) const { return frozen_.contains(parameter.index); }
 
+  /// Counts what each step changes in the rows of this rank's share, until it is set to null. Not owned.
+  void count_rows(const RowCounting* counting) { counting_ = counting; }
+
   /// Applies the store's gradients (already summed and scaled) to masters and compute copies, unless their norm is not
   /// finite. `squares` are those of GradientNorm, of all ranks' shares, where the backend reads them. The host need not
   /// know them, and waits for nothing: finish_step() says what the step did.
@@ -67,6 +71,7 @@ class Adam {
   AdamOptions options_;
   std::vector<ElementRange> own_;
   std::set<std::size_t> frozen_;  // indices of parameters
+  const RowCounting* counting_ = nullptr;
   Buffer m_, v_;
   Buffer treatments_;  // of AdamUpdate, for the whole store; absent if all are the same
   std::int64_t steps_ = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/failure.h"
 #include "tests/reference/formulas.h"
 
 namespace babelring {
@@ -139,6 +140,7 @@ class ReferenceBackend final : public Backend {
     store(best.indices, op.indices);
   }
   void do_run(const AdamUpdate& op) override {
+    if (op.rows) fail("adam_update: the reference backend does not count rows");
     Matrix master = load(op.master), m = load(op.m), v = load(op.v);
     double clip_factor = 1;
     if (op.squares) {

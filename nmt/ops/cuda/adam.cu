@@ -41,9 +41,35 @@ struct AdamOperands {
   const float* clip_factor;       // or null: 1; a NaN there: nothing changes
 };
 
+/// Counts nothing.
+struct NoCounter {
+  __device__ void count(float, float, float) {}
+};
+
+/// A lane's sums over its elements of a row's piece.
+struct LaneCounter {
+  /// Of a master before and after the update, and its gradient.
+  __device__ void count(float before, float after, float gradient) {
+    const bool differs = std::bit_cast<unsigned>(before) != std::bit_cast<unsigned>(after);
+    const unsigned rounded = pack_bf16(before, after);
+    changed += differs ? 1 : 0;
+    visible |= copies ? (rounded & 0xffffU) != rounded >> 16 : differs;
+    touched |= gradient != 0;
+    const float difference = after - before;
+    change = fmaf(difference, difference, change);
+    weight = fmaf(before, before, weight);
+  }
+
+  bool copies;  // masters have bf16 copies
+  bool visible = false, touched = false;
+  int changed = 0;
+  float change = 0, weight = 0;
+};
+
 /// Fused where it says so, so that an element's bits do not depend on n.
-template <int n>
-__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step, float clip_factor) {
+template <int n, class Counter>
+__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step, float clip_factor,
+                             Counter& counter) {
   const std::int32_t treatment = of.treatment != nullptr ? of.treatment[at / AdamUpdate::treatment_block] : 0;
   if (treatment == AdamUpdate::frozen) return;
   const float keep = treatment == AdamUpdate::decayed ? step.keep : 1.0f;
@@ -57,6 +83,7 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
     const float v = fmaf(second.of[e], step.beta2, g * g * step.rest2);
     const float ratio = m / (sqrtf(v * step.v_correction) + step.eps);
     const float updated = fmaf(ratio, step.rate, master.of[e] * keep);
+    counter.count(master.of[e], updated, gradient.of[e]);
     first.of[e] = m, second.of[e] = v, master.of[e] = updated, compute.of[e] = narrow<bfloat>(updated);
   }
   put_piece(of.first + at, first);
@@ -71,8 +98,76 @@ __global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) 
   const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
   if (isnan(factor)) return;
   const std::int64_t whole = count / n * n;
-  for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) update_piece<n>(of, i, step, factor);
-  for (std::int64_t i = whole + first_element(); i < count; i += element_step()) update_piece<1>(of, i, step, factor);
+  NoCounter none;
+  for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) {
+    update_piece<n>(of, i, step, factor, none);
+  }
+  for (std::int64_t i = whole + first_element(); i < count; i += element_step()) {
+    update_piece<1>(of, i, step, factor, none);
+  }
+}
+
+struct CountedRows {
+  const std::int32_t* blocks;
+  const RowPiece* pieces;
+  RowCount* counts;
+  RowPart* parts;
+};
+
+/// As finish_piece() of the CPU, by one lane. The other pieces' sums come from blocks of threads that run at the same
+/// time: they are read past the caches.
+__device__ void finish_piece(const CountedRows& rows, const RowPiece& piece, const RowPart& sums) {
+  RowPart row = sums;
+  if (piece.parts > 1) {
+    RowPart* parts = rows.parts + piece.first_part;
+    parts[piece.part].set(sums);
+    __threadfence();
+    if (atomicAdd(&parts->arrived, 1) + 1 < piece.parts) return;
+    __threadfence();
+    row = RowPart();
+    for (int part = 0; part < piece.parts; ++part) {
+      const volatile RowPart& next = parts[part];
+      row.add({.change = next.change,
+               .weight = next.weight,
+               .changed_elements = next.changed_elements,
+               .visible = next.visible,
+               .touched = next.touched});
+    }
+    parts->arrived = 0;
+  }
+  count_update(rows.counts[piece.row], row, sqrt(row.change / row.weight));
+}
+
+/// A block of threads takes a SquaredNorm::block, each of its warps one piece of a row after the other: n elements at a
+/// time where the piece allows it.
+template <int n>
+__global__ void counted_adam_kernel(AdamOperands of, CountedRows rows, AdamStep step) {
+  const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
+  if (isnan(factor)) return;
+  const int lane = threadIdx.x % warp_lanes, end = rows.blocks[blockIdx.x + 1];
+  for (int i = rows.blocks[blockIdx.x] + threadIdx.x / warp_lanes; i < end; i += elementwise_threads / warp_lanes) {
+    const RowPiece piece = rows.pieces[i];
+    const std::int64_t begin = blockIdx.x * SquaredNorm::block + piece.begin;
+    LaneCounter lanes{.copies = of.compute != nullptr};
+    if (piece.begin % n == 0 && piece.count % n == 0) {
+      for (int e = lane * n; e < piece.count; e += warp_lanes * n) {
+        update_piece<n>(of, begin + e, step, factor, lanes);
+      }
+    } else {
+      for (int e = lane; e < piece.count; e += warp_lanes) update_piece<1>(of, begin + e, step, factor, lanes);
+    }
+    NoCounter none;
+    for (int e = lane; e < piece.padding; e += warp_lanes) {
+      update_piece<1>(of, begin + piece.count + e, step, factor, none);
+    }
+    RowPart sums;
+    sums.change = static_cast<double>(warp_sum(lanes.change));
+    sums.weight = static_cast<double>(warp_sum(lanes.weight));
+    sums.changed_elements = static_cast<int>(warp_sum(static_cast<float>(lanes.changed)));  // below 2^24: exact
+    sums.visible = __any_sync(all_lanes, lanes.visible) ? 1 : 0;
+    sums.touched = __any_sync(all_lanes, lanes.touched) ? 1 : 0;
+    if (lane == 0) finish_piece(rows, piece, sums);
+  }
 }
 
 /// Over the threads of a block of elementwise_threads, in a fixed order; the first thread has the result.
@@ -111,7 +206,8 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
   if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(squares);
 }
 
-LaunchPlace norm_place(std::int64_t count, const CudaContext& workspace) {
+/// A block of threads for each SquaredNorm::block.
+LaunchPlace block_place(std::int64_t count, const CudaContext& workspace) {
   return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, workspace.stream()};
 }
 
@@ -135,8 +231,16 @@ void run(const AdamUpdate& op, CudaContext& workspace) {
                               .compute = op.compute ? op.compute.as<bfloat>() : nullptr,
                               .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr,
                               .clip_factor = factor};
+  const CountedRows rows{.blocks = op.rows.blocks.as<std::int32_t>(),
+                         .pieces = op.rows.pieces.as<RowPiece>(),
+                         .counts = op.rows.counts.as<RowCount>(),
+                         .parts = op.rows.parts.as<RowPart>()};
   with_pieces<float>(
       {}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute}, [&](auto n) {
+        if (op.rows) {
+          return launch("counted_adam", block_place(count, workspace), counted_adam_kernel<n>, operands, rows,
+                        folded(op));
+        }
         launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, workspace.stream()},
                adam_kernel<n>, operands, count, folded(op));
       });
@@ -146,7 +250,7 @@ template <>
 void run(const SquaredNorm& op, CudaContext& workspace) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
-  launch("squared_norm", norm_place(count, workspace), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
+  launch("squared_norm", block_place(count, workspace), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
          op.sums.as<float>());
 }
 
@@ -159,8 +263,8 @@ void run(const SumWithNorm& op, CudaContext& workspace) {
   std::vector<std::int32_t> words(parts.size() * sizeof(parts[0]) / sizeof(std::int32_t));
   std::memcpy(words.data(), parts.data(), parts.size() * sizeof(parts[0]));
   const auto* on_device = reinterpret_cast<const float* const*>(workspace.lists().on_device(words));
-  launch("sum_with_norm", norm_place(count, workspace), norm_kernel, on_device, static_cast<int>(parts.size()), nullptr,
-         op.sum.as<float>(), count, op.norms.as<float>());
+  launch("sum_with_norm", block_place(count, workspace), norm_kernel, on_device, static_cast<int>(parts.size()),
+         nullptr, op.sum.as<float>(), count, op.norms.as<float>());
 }
 
 }  // namespace babelring::cuda

@@ -22,6 +22,7 @@ class CheckTest : public testing::Test {
  protected:
   Tensor f32(Shape shape) { return tensors.zeros(shape, DType::f32); }
   Tensor bf16(Shape shape) { return tensors.zeros(shape, DType::bf16); }
+  Tensor words(Shape shape) { return tensors.zeros(shape, DType::i32); }
   Tensor i32(std::int64_t count) { return tensors.zeros({count}, DType::i32); }
   Tensors tensors;
 };
@@ -231,6 +232,13 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(adam), "adam_update: squares is bf16, f32 is needed");
   adam.squares = f32({2}), adam.clip_norm = -1;
   EXPECT_THAT(refusal(adam), testing::StartsWith("adam_update: clip_norm is -1, 0 to "));
+  adam.clip_norm = 0, adam.v = f32({6}), adam.step = 1;
+  adam.rows = {.blocks = words({3}), .pieces = words({1, 7}), .counts = words({1, 10}), .parts = words({1, 8})};
+  EXPECT_EQ(refusal(adam), "adam_update: row_blocks has shape [3], row_pieces [1, 7] needs [2]");
+  adam.rows.counts = words({1, 9});
+  EXPECT_EQ(refusal(adam), "adam_update: row_counts has shape [1, 9], rows of 10 words are needed");
+  adam.rows.pieces = f32({1, 7});
+  EXPECT_EQ(refusal(adam), "adam_update: row_pieces is f32, i32 is needed");
   EXPECT_EQ(refusal(SquaredNorm{.x = bf16({3}), .sums = f32({1})}), "squared_norm: x is bf16, f32 is needed");
   EXPECT_EQ(refusal(SquaredNorm{.x = f32({16385}), .sums = f32({1})}),
             "squared_norm: sums has shape [1], x [16385] needs [2]");

@@ -27,6 +27,8 @@ struct AnyMember {
     } else if constexpr (std::same_as<Member, std::vector<ConstTensor>>) {
       const ConstTensor first = *this, second = *this;
       return {first, second};
+    } else if constexpr (std::same_as<Member, RowCounters>) {
+      return {.blocks = *this, .pieces = *this, .counts = *this, .parts = *this};
     } else {
       return Member{};
     }

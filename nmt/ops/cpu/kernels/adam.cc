@@ -6,6 +6,7 @@
 
 #include "nmt/ops/cpu/cpu_context.h"
 #include "nmt/ops/cpu/kernels/lanes.h"
+#include "nmt/ops/cpu/kernels/row_counting.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
@@ -40,11 +41,12 @@ class Compute {
   explicit Compute(const Tensor& compute)
       : values_(compute ? compute.as<BFloat16>() : nullptr),
         aligned_(reinterpret_cast<std::uintptr_t>(values_) % (lane_count * sizeof(BFloat16)) == 0) {}
+  /// `line_begins`: i is a multiple of lane_count.
   template <class Which>
-  void store(std::int64_t i, Vec16f master, Which mask) const {
+  void store(std::int64_t i, Vec16f master, Which mask, bool line_begins) const {
     if (values_ == nullptr) return;
     if constexpr (std::is_same_v<Which, AllLanes>) {
-      if (aligned_) return stream_lanes(values_ + i, master);
+      if (aligned_ && line_begins) return stream_lanes(values_ + i, master);
     }
     store_lanes(values_ + i, master, mask);
   }
@@ -80,6 +82,55 @@ float clip_factor(const AdamUpdate& op) {
   return AdamUpdate::clip_factor(SquaredNorm::norm(sums), op.clip_norm);
 }
 
+/// The op's arrays and scalars.
+class AdamPass {
+ public:
+  AdamPass(const AdamUpdate& op, float factor)
+      : op_(op),
+        masters_(op.master.as<float>()),
+        first_(op.m.as<float>()),
+        second_(op.v.as<float>()),
+        gradient_(op.gradient.as<float>()),
+        compute_(op.compute),
+        step_(op, factor) {}
+
+  /// Updates `count` elements from `begin` on and shows them to the counter.
+  template <class Counter>
+  void update(std::int64_t begin, std::int64_t count, Counter& counter) const {
+    if (count == 0) return;
+    for_treatments(op_.treatment, begin, count, [&](std::int64_t from, std::int64_t elements, std::int32_t treatment) {
+      if (treatment == AdamUpdate::frozen) return;
+      const Vec16f keep = treatment == AdamUpdate::decayed ? step_.keep : broadcast(1);
+      const AdamPass pass = *this;  // copies that no store to the arrays can change stay in registers
+      Counter sums = counter;
+      for_lanes(elements, [&](std::int64_t place, auto mask) { pass.update_lanes(from + place, mask, keep, sums); });
+      counter = sums;
+    });
+  }
+
+ private:
+  template <class Which, class Counter>
+  [[gnu::always_inline]] void update_lanes(std::int64_t i, Which mask, Vec16f keep, Counter& counter) const {
+    const Vec16f gradient = load_lanes(gradient_ + i, mask), g = gradient * step_.scale;
+    const Vec16f m = fused(load_lanes(first_ + i, mask), step_.beta1, g * step_.rest1);
+    const Vec16f v = fused(load_lanes(second_ + i, mask), step_.beta2, g * g * step_.rest2);
+    store_lanes(first_ + i, m, mask);
+    store_lanes(second_ + i, v, mask);
+    const Vec16f direction = m / (square_root(v * step_.v_correction) + step_.eps);
+    const Vec16f before = load_lanes(masters_ + i, mask);
+    const Vec16f master = fused(direction, step_.rate, before * keep);
+    store_lanes(masters_ + i, master, mask);
+    compute_.store(i, master, mask, counter.line_begins(i));
+    counter.count(before, master, gradient, mask);
+  }
+
+  const AdamUpdate& op_;
+  float *masters_, *first_, *second_;
+  const float* gradient_;
+  Compute compute_;
+  Step step_;
+};
+
 /// Sums of squares of the blocks of `count` values that value(i, mask) gives, each asked for once.
 template <class Value>
 void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, Value&& value) {
@@ -103,28 +154,21 @@ void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, 
 void run(const AdamUpdate& op, CpuContext& workspace) {
   const float factor = clip_factor(op);
   if (std::isnan(factor)) return;
-  auto *masters = op.master.as<float>(), *first = op.m.as<float>(), *second = op.v.as<float>();
-  const auto* gradient = op.gradient.as<float>();
-  const Compute compute(op.compute);
-  const Step step(op, factor);
-  const auto update = [&](std::int64_t begin, std::int64_t count, std::int32_t treatment) {
-    if (treatment == AdamUpdate::frozen) return;
-    const Vec16f keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);
-    for_lanes(count, [&](std::int64_t place, auto mask) {
-      const std::int64_t i = begin + place;
-      const Vec16f g = load_lanes(gradient + i, mask) * step.scale;
-      const Vec16f m = multiply_add(load_lanes(first + i, mask), step.beta1, g * step.rest1);
-      const Vec16f v = multiply_add(load_lanes(second + i, mask), step.beta2, g * g * step.rest2);
-      store_lanes(first + i, m, mask);
-      store_lanes(second + i, v, mask);
-      const Vec16f direction = m / (square_root(v * step.v_correction) + step.eps);
-      const Vec16f master = multiply_add(direction, step.rate, load_lanes(masters + i, mask) * keep);
-      store_lanes(masters + i, master, mask);
-      compute.store(i, master, mask);
+  const AdamPass pass(op, factor);
+  for_blocks(op.master.shape.elements(), workspace, [&](std::int64_t begin, std::int64_t count) {
+    if (!op.rows) {
+      NoCounter none;
+      return pass.update(begin, count, none);
+    }
+    const bool copies = static_cast<bool>(op.compute);
+    for_pieces(op.rows, begin / block, [&](const RowPiece& piece) {
+      PieceCounter counter(copies);
+      PaddingCounter none;
+      pass.update(begin + piece.begin, piece.count, counter);
+      pass.update(begin + piece.begin + piece.count, piece.padding, none);
+      finish_piece(op.rows, piece, counter.sums());
     });
-  };
-  for_blocks(op.master.shape.elements(), workspace,
-             [&](std::int64_t begin, std::int64_t count) { for_treatments(op.treatment, begin, count, update); });
+  });
 }
 
 void run(const SquaredNorm& op, CpuContext& workspace) {

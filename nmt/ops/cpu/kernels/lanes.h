@@ -12,7 +12,7 @@
 /// Sixteen floats at a time, for kernels that go along rows: `Vec16f` is one AVX-512 register where the room is
 /// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same
 /// functions: load_lanes, store_lanes (BFloat16 is widened on loading, rounded on storing), + - * /, multiply_add,
-/// maximum, square_root, select, sum_of_lanes, largest_lane.
+/// fused, maximum, square_root, select, lanes_of, different_lanes, nonzero_lanes, sum_of_lanes, largest_lane.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Calls body(first, lanes) for each 16 of `count` elements; `mask` is AllLanes, and FirstLanes for what is left over.

@@ -100,6 +100,10 @@ inline Vec16f operator/(Vec16f a, Vec16f b) {
 inline Vec16f multiply_add(Vec16f a, Vec16f b, Vec16f c) {
   return {_mm512_fmadd_ps(a.values, b.values, c.values)};
 }
+/// The same; see lanes_basic.h.
+inline Vec16f fused(Vec16f a, Vec16f b, Vec16f c) {
+  return multiply_add(a, b, c);
+}
 /// The larger; b where either is NaN.
 inline Vec16f maximum(Vec16f a, Vec16f b) {
   return {_mm512_max_ps(a.values, b.values)};
@@ -125,6 +129,21 @@ inline Vec16f above_floor(Vec16f t) {
 /// p 2^floor(t).
 inline Vec16f scaled_by_power(Vec16f p, Vec16f t) {
   return {_mm512_maskz_scalef_ps(0xffff, p.values, t.values)};
+}
+/// A bit for each lane that is loaded.
+inline std::uint32_t lanes_of(AllLanes) {
+  return 0xffffU;
+}
+inline std::uint32_t lanes_of(FirstLanes mask) {
+  return mask.bits;
+}
+/// A bit for each lane whose bits differ.
+inline std::uint32_t different_lanes(Vec16f a, Vec16f b) {
+  return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(a.values), _mm512_castps_si512(b.values));
+}
+/// A bit for each lane that is not 0; NaN is not.
+inline std::uint32_t nonzero_lanes(Vec16f x) {
+  return _mm512_cmp_ps_mask(x.values, _mm512_setzero_ps(), _CMP_NEQ_UQ);
 }
 inline float sum_of_lanes(Vec16f x) {
   return _mm512_reduce_add_ps(x.values);

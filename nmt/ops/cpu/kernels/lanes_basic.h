@@ -76,6 +76,15 @@ inline Vec16f operator/(const Vec16f& a, const Vec16f& b) {
 inline Vec16f multiply_add(const Vec16f& a, const Vec16f& b, const Vec16f& c) {
   return each_lane([&](std::size_t i) { return a.values[i] * b.values[i] + c.values[i]; });
 }
+/// a b + c, rounded once if the processor has an instruction for that. Unlike multiply_add(), the same bits in whole
+/// vectors and in the first lanes of one: the compiler does not choose which of two products it fuses with their sum.
+inline Vec16f fused(const Vec16f& a, const Vec16f& b, const Vec16f& c) {
+#if defined(__FMA__)
+  return each_lane([&](std::size_t i) { return __builtin_fmaf(a.values[i], b.values[i], c.values[i]); });
+#else
+  return multiply_add(a, b, c);
+#endif
+}
 /// The larger; b where either is NaN.
 inline Vec16f maximum(const Vec16f& a, const Vec16f& b) {
   return each_lane([&](std::size_t i) { return a.values[i] > b.values[i] ? a.values[i] : b.values[i]; });
@@ -103,6 +112,26 @@ inline Vec16f scaled_by_power(const Vec16f& p, const Vec16f& t) {
     const auto exponent = static_cast<std::int32_t>(std::floor(bounded));
     return p.values[i] * std::bit_cast<float>((exponent + 127) << 23);
   });
+}
+/// A bit for each lane that is loaded.
+template <class Which>
+inline std::uint32_t lanes_of(Which mask) {
+  return (1U << mask.count) - 1;
+}
+/// A bit for each lane whose bits differ.
+inline std::uint32_t different_lanes(const Vec16f& a, const Vec16f& b) {
+  std::uint32_t lanes = 0;
+  for (std::size_t i = 0; i < 16; ++i) {
+    const bool differs = std::bit_cast<std::uint32_t>(a.values[i]) != std::bit_cast<std::uint32_t>(b.values[i]);
+    lanes |= static_cast<std::uint32_t>(differs) << i;
+  }
+  return lanes;
+}
+/// A bit for each lane that is not 0; NaN is not.
+inline std::uint32_t nonzero_lanes(const Vec16f& x) {
+  std::uint32_t lanes = 0;
+  for (std::size_t i = 0; i < 16; ++i) lanes |= static_cast<std::uint32_t>(x.values[i] != 0) << i;
+  return lanes;
 }
 inline float sum_of_lanes(const Vec16f& x) {
   float sum = 0;

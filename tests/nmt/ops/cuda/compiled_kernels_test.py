@@ -27,6 +27,8 @@ REGISTERS = {
     "embedding_forward_kernel": 45,
     "embedding_backward_kernel": 74,
     "adam_kernel": 44,
+    "counted_adam_kernel": 62,
+    "counted_adam_kernel<4>": 86,
     "short_forward_kernel<32, 32>": 82,
     "short_forward_kernel<64, 16>": 97,
     "short_forward_kernel<64, 32>": 122,

@@ -100,6 +100,13 @@ T atomicCAS(T* place, T expected, T value) {
   if (before == expected) *place = value;
   return before;
 }
+template <class T>
+T atomicAdd(T* place, T value) {
+  const T before = *place;
+  *place = before + value;
+  return before;
+}
+inline void __threadfence() {}
 
 /// A store whose line leaves the caches first.
 template <class T>
