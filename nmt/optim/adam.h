@@ -23,43 +23,43 @@ struct AdamOptions {
   void bind(OptionBinder& binder);
 };
 
-/// What one step did.
+/// The result of one step.
 struct UpdateStats {
   double gradient_norm = 0;  // before clipping
-  bool skipped = false;      // the norm was not finite: nothing changed
+  bool skipped = false;      // the norm was not finite, so nothing changed
 };
 
-/// Adam over the parameters of a store, or over this rank's share of them, in one pass; owns the two moments, f32.
-/// Weight decay leaves out parameters of one dimension: biases, and the gains of norms.
+/// Adam over all parameters of a store or over this rank's shard of them. Owns both moments, f32. Parameters with one
+/// dimension (biases, gains of layer norms) have no weight decay.
 class Adam {
  public:
-  /// All parameters, the moments in the backend's memory.
+  /// Updates all parameters. The moments are in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
       : Adam(store, options, Shards(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
-  /// Only the elements in `shares`, which divides the store's flat_size(). `allocate` returns zeroed memory for the
-  /// moments.
+  /// Updates only the elements of `shares`, a shard of the store's flat_size() elements. `allocate` must return zeroed
+  /// memory for one moment of all elements.
   Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shares,
        const std::function<Buffer(std::size_t bytes)>& allocate);
 
-  /// Keeps a parameter of the store as it is from now on.
+  /// Excludes a parameter of the store from all later updates.
   void freeze(const Parameter& parameter);
   bool freezes(const Parameter& parameter) const { return frozen_.contains(parameter.index); }
 
-  /// Counts what each step changes in the rows of this rank's share, until it is set to null. Not owned.
+  /// Counts what each step changes in the rows of this rank's shard; null ends that. Not owned.
   void count_rows(const RowCounting* counting) { counting_ = counting; }
 
-  /// Applies the store's gradients (already summed and scaled) to masters and compute copies, unless their norm is not
-  /// finite. `squares` are those of GradientNorm, of all ranks' shares, where the backend reads them. The host need not
-  /// know them, and waits for nothing: finish_step() says what the step did.
+  /// Starts a step: updates masters, moments and compute copies by the store's gradients, which are summed over ranks
+  /// and scaled. Does nothing if their norm is not finite. `squares`: GradientNorm's sums of squares of the whole
+  /// gradient, in memory that the backend reads. Does not wait for a device.
   void start_step(Backend& backend, double learning_rate, ConstTensor squares);
-  /// Ends the step that was started last; `squares`: the same, on the host.
+  /// Ends the last started step. `squares`: the same sums in host memory.
   UpdateStats finish_step(std::span<const float> squares);
 
-  /// Flat views, [flat_size] f32, in the store's order.
+  /// The moments, [flat_size] f32, in the order of the store's flat arrays.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
   Tensor second_moment() const { return v_.view(Shape{store_->flat_size()}, DType::f32); }
   std::size_t moment_bytes() const { return first_moment().bytes() + second_moment().bytes(); }
-  /// Steps taken, not counting skipped ones: t of the bias correction. Set when resuming.
+  /// The number of steps without skipped ones: t of the bias correction. Set it when training resumes.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
@@ -73,7 +73,7 @@ class Adam {
   std::set<std::size_t> frozen_;  // indices of parameters
   const RowCounting* counting_ = nullptr;
   Buffer m_, v_;
-  Buffer treatments_;  // of AdamUpdate, for the whole store; absent if all are the same
+  Buffer treatments_;  // AdamUpdate::treatment of the whole store; absent if all elements have the same
   std::int64_t steps_ = 0;
 };
 

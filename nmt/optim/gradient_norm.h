@@ -8,19 +8,20 @@
 
 namespace babelring {
 
-/// Sums of squares of a store's gradients, one for each SquaredNorm::block of the flat array; Adam takes the norm from
-/// them. Kept by block, so that ranks with a share each get, bit for bit, the blocks of one rank that has everything.
+/// Computes the sums of squares from which Adam takes the gradient norm: one sum for each block of SquaredNorm::block
+/// elements of a store's flat gradient. Because blocks are summed independently, ranks that each own a shard get the
+/// same bits as one rank that owns everything.
 class GradientNorm {
  public:
-  /// The store must outlive the object.
+  /// Allocates the sums in the backend's memory. The store must outlive the object.
   GradientNorm(const ParameterStore& store, Backend& backend);
 
-  /// Of the store's gradients, in the backend's memory: [SquaredNorm::blocks(flat_size)] f32, valid until the next
-  /// call.
+  /// The sums of squares of the store's gradients, [SquaredNorm::blocks(flat_size)] f32 in the backend's memory. Valid
+  /// until the next call.
   ConstTensor squares(Backend& backend) const;
-  /// Sums the gradients of all ranks, in rank order, into the store's, for the elements in `shares` only. Returns the
-  /// squares of these sums, with 0 for the blocks outside `shares`. `on_ranks` holds each rank's flat gradients; one of
-  /// them is the store's own.
+  /// Adds up the gradients of all ranks, in rank order, for the elements of `shares`, and writes the sums into the
+  /// store's gradients. Returns the sums of squares of the result, 0 for blocks outside the shard. `on_ranks` holds
+  /// each rank's flat gradients, [flat_size] f32; one of them is the store's.
   std::vector<double> squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
                                      const Shards& shares) const;
 

@@ -8,7 +8,7 @@
 
 namespace babelring::cpu {
 
-/// Ops run at once, on the calling thread and its OpenMP team.
+/// Runs ops synchronously on the calling thread and its OpenMP team.
 class CpuBackend final : public EveryOp<CpuBackend> {
  public:
   explicit CpuBackend(int threads);

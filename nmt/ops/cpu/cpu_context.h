@@ -15,19 +15,20 @@ namespace babelring::cpu {
 /// memory that is kept between ops.
 class CpuContext {
  public:
-  /// `set` must be available here.
+  /// `set` must be available on this processor.
   explicit CpuContext(int threads, KernelSet set = cpu::kernel_set()) : threads_(threads), set_(set) {}
 
   KernelSet kernel_set() const { return set_; }
-  /// Whether bf16 is multiplied in the processor's matrix tiles.
+  /// True if bf16 matmuls use the processor's matrix tiles (AMX).
   bool tiles() const { return set_ == KernelSet::amx; }
   Products& products() { return products_; }
 
   int threads() const { return threads_; }
-  /// 1 where `elements` of simple work, 2 to 3 us of one thread, are not worth waking the other threads.
+  /// The number of threads for a simple operation on `elements` elements: 1 if it takes one thread less than 2 to 3 us,
+  /// because waking other threads takes longer; otherwise threads().
   int threads_for(std::int64_t elements) const { return elements < 16384 ? 1 : threads_; }
 
-  /// One slice of floats for each thread, content undefined; dead at the next call.
+  /// A slice of floats for each thread, with undefined contents. Valid until the next call of per_thread() or shared().
   class Slices {
    public:
     Slices(float* base, std::int64_t stride) : base_(base), stride_(stride) {}
@@ -41,14 +42,14 @@ class CpuContext {
     const std::int64_t stride = (floats + 63) / 64 * 64;
     return {shared(stride * threads_), stride};
   }
-  /// One range of floats, content undefined; dead at the next call.
+  /// A range of `floats` floats with undefined contents. Valid until the next call of shared() or per_thread().
   float* shared(std::int64_t floats) {
     const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
     if (buffer_.bytes() < bytes) buffer_ = allocate_host(bytes + bytes / 2);
     return static_cast<float*>(buffer_.data());
   }
 
-  /// Sinusoids of at least `positions` positions, [positions, width]; dead at the next call.
+  /// The sinusoids of at least `positions` positions, [positions, width]. Valid until the next call.
   const float* sinusoids(std::int64_t positions, std::int64_t width) {
     return position_table_.values(positions, width, threads_);
   }

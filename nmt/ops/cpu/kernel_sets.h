@@ -8,21 +8,24 @@ namespace babelring::cpu {
 
 struct Kernels;
 
-/// The instruction sets that kernels are compiled for (cmake/Kernels.cmake), each with those before it. `amx` runs the
-/// kernels of avx512_bf16 and lets them use the matrix tiles. Processors other than x86-64 have `generic` only.
+/// The instruction sets that kernels are compiled for (cmake/Kernels.cmake); each includes those before it. `amx` runs
+/// the kernels of avx512_bf16 and allows them to use the matrix tiles. Processors other than x86-64 have only
+/// `generic`.
 enum class KernelSet { generic, avx2, avx512, avx512_bf16, amx };
 
-/// "avx512_bf16": the name in BABELRING_CPU_ISA, descriptions and the build.
+/// The name in BABELRING_CPU_ISA, descriptions and the build: "avx512_bf16".
 std::string_view name_of(KernelSet set);
 
+/// The kernels that were compiled for `set`.
 const Kernels& kernels_of(KernelSet set);
 
-/// The instruction set of this process's kernels: the one that BABELRING_CPU_ISA names, otherwise the best that the
-/// processor and Linux offer. Chosen at the first call. Throws UsageFailure if BABELRING_CPU_ISA names none or one that
-/// is not available here, Failure if the processor is too old for `generic`.
+/// The instruction set of this process's kernels: that of BABELRING_CPU_ISA, otherwise the best that the processor and
+/// Linux support. Chosen at the first call. Throws UsageFailure if BABELRING_CPU_ISA is unknown or not available here,
+/// and Failure if the processor is too old for `generic`.
 KernelSet kernel_set();
 
-/// The same for a processor with the extensions `usable`; `requested` is empty if there is no request.
+/// Chooses the instruction set for a processor with the extensions `usable`. `requested` is the value of
+/// BABELRING_CPU_ISA, or empty. Throws like kernel_set().
 KernelSet choose_kernel_set(InstructionSets usable, std::string_view requested);
 
 }  // namespace babelring::cpu

@@ -9,8 +9,8 @@
 
 namespace babelring::cpu {
 
-/// Runs an op that has passed check(). Throws Failure if an index in a tensor is out of range. The result does not
-/// depend on the number of threads.
+/// Runs an op that has passed check(). Throws Failure if an index in a tensor is out of range. Results do not depend on
+/// the number of threads.
 template <class Op>
 using Kernel = void (*)(const Op&, CpuContext&);
 
@@ -21,11 +21,12 @@ std::tuple<Kernel<Ops>...> table_of(OpList<Ops...>);  // for its type
 struct Kernels {
   InstructionSets compiled_for;
   decltype(table_of(AllOps{})) ops;
-  /// The weight [out, in] as the kernel of LinearForward reads it (Backend::pack); empty if oneDNN multiplies.
+  /// Copies the weight [out, in] in the order in which the kernel of LinearForward reads it (Backend::pack()). Returns
+  /// an empty buffer if oneDNN computes the matmul.
   Buffer (*pack)(const ConstTensor& weight, const CpuContext& context);
 };
 
-/// Runs the op by a kernel of the context's instruction set.
+/// Runs the op by the kernel for the context's instruction set.
 template <class Op>
 void run(const Op& op, CpuContext& context) {
   std::get<Kernel<Op>>(kernels_of(context.kernel_set()).ops)(op, context);

@@ -6,11 +6,12 @@
 
 namespace babelring::cpu {
 
-/// The sinusoids of EmbeddingForward, kept from call to call: P(p)[2i] = sin(p / 10000^(2i/width)), P(p)[2i+1] =
-/// cos(the same). For one width at a time.
+/// The sinusoids of EmbeddingForward: P(p)[2i] = sin(p / 10000^(2i/width)), P(p)[2i+1] = cos(p / 10000^(2i/width)).
+/// Keeps the table of one width between calls. Not thread-safe.
 class PositionTable {
  public:
-  /// [at least `positions`, width], valid until the next call. Values do not depend on the number of positions.
+  /// The table, with at least `positions` rows of `width` floats. Valid until the next call. `threads` threads compute
+  /// it.
   const float* values(std::int64_t positions, std::int64_t width, int threads);
 
  private:

@@ -10,29 +10,29 @@
 
 namespace babelring::cpu {
 
-/// Time that the threads of this process were ready to run but had no processor, summed over all of them. Absent where
-/// the kernel does not say.
+/// The total time for which threads of this process were ready to run but had no processor. Absent if Linux does not
+/// report it.
 std::optional<Nanoseconds> processor_wait();
 
-/// Shortens the spinning of OpenMP's threads while other threads compete for their processors. A thread of libgomp that
-/// waits for its team spins for some milliseconds before it sleeps. This is fastest where each thread has a processor;
-/// but where the thread that it waits for needs that processor, each wait lasts that long. libgomp spins 3,000 times
-/// less while it has more threads than the process has processors (its manual, GOMP_SPINCOUNT). So this class keeps an
-/// idle team as long as threads wait for processors. Does nothing for one thread, or if the user set OMP_WAIT_POLICY or
-/// GOMP_SPINCOUNT. Not thread-safe.
+/// Shortens the spinning of OpenMP threads while other threads compete for their processors. A libgomp thread that
+/// waits for its team spins for some milliseconds before it sleeps. That is fastest if each thread has a processor, but
+/// if the awaited thread needs the spinning thread's processor, each wait takes those milliseconds. libgomp spins 3,000
+/// times less while it has more threads than the process has processors (its manual, GOMP_SPINCOUNT). This class
+/// therefore keeps an idle team as long as threads wait for processors. It does nothing for one thread, or if the user
+/// has set OMP_WAIT_POLICY or GOMP_SPINCOUNT. Not thread-safe.
 class TeamWaiting {
  public:
   using Clock = std::function<SteadyClock::time_point()>;
   using Wait = std::function<std::optional<Nanoseconds>()>;
-  /// `threads`: of a team. The others are for tests.
+  /// `threads`: the size of the team. Tests pass their own `wait` and `clock`.
   explicit TeamWaiting(int threads, Wait wait = processor_wait, Clock clock = SteadyClock::now);
   ~TeamWaiting() { spin_long(); }
   TeamWaiting(const TeamWaiting&) = delete;
   TeamWaiting& operator=(const TeamWaiting&) = delete;
 
-  /// Looks five times a second how long threads waited for processors. To be called between parallel loops.
+  /// Checks, at most five times a second, how long threads have waited for processors. Call it between parallel loops.
   void look();
-  /// Whether waiting threads spin briefly at present.
+  /// True while threads spin briefly.
   bool brief() const { return idle_team_.joinable(); }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace babelring::cuda {
 
-/// Ops on one CUDA device. run() launches and returns; kernels run one after another on a stream of the backend's.
-/// Indices that only the device can see (ids, targets) are found wrong at the next synchronize() or download().
+/// Runs ops on one CUDA device. run() launches kernels on the backend's stream and returns. Wrong indices in device
+/// memory (ids, targets) are reported by the next synchronize() or download().
 class CudaBackend final : public EveryOp<CudaBackend> {
  public:
   /// Throws Failure if the device cannot be used.
@@ -32,9 +32,8 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   std::int64_t epilogue_aux_words(const LinearForward& op) override;
   bool prefers_fused_matmuls() const override { return true; }
   LossChunks loss_chunks() const override { return loss_chunks_; }
-  /// Records work as a CUDA graph when it is given for the second time, and repeats that from the third time on, with
-  /// the lists, keys of dropout and scales of the time. What makes it the same work is found by calling it without
-  /// giving anything to the device.
+  /// Records work as a CUDA graph at its second occurrence and replays the graph from the third on, with the current
+  /// lists, dropout keys and scales. To recognize the work, calls it once with a WorkLog instead of the device.
   ConstTensor repeat(const std::function<ConstTensor()>& work) override;
   std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().products().tune(file); }
   std::vector<MatmulReport> matmul_reports() const override { return workspace_.products().reports(); }
@@ -46,10 +45,10 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   void do_end_range() override { cuda::end_range(); }
 
  private:
-  /// What the work would give to the device, which is given nothing.
+  /// Calls `work` without submitting anything to the device. Returns the log of the submissions that it attempted.
   WorkLog::Words words_of(const std::function<void()>& work);
 
-  /// The current device is a thread's own setting, and another backend of the thread may have changed it.
+  /// The context, after making the device the calling thread's current one, which another backend may have changed.
   CudaContext& on_device();
 
   /// Makes a device the thread's current one before the workspace takes memory there.
@@ -62,7 +61,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   CudaContext workspace_;
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
   RepeatCache<GraphExec> recorded_;
-  std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
+  std::int64_t allocations_ = 0;  // part of the generation of recordings: after an allocation, tensors may have moved
 };
 
 }  // namespace babelring::cuda

@@ -15,19 +15,20 @@
 
 namespace babelring::cuda {
 
-/// Where kernels report an index out of range; the first report stays. All zero: none.
+/// An index out of range, reported by a kernel. The first report is kept. All members are 0 if there is none.
 struct IndexError {
-  int place = 0;  // a BadIndex
+  int place = 0;  // BadIndex
   int value = 0;
   int bound = 0;
   int padding = 0;
   long long row = 0;
 };
 
-/// The lists of indices that kernels check, since the host cannot see them.
+/// The lists of indices that kernels check, because they are in device memory.
 enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, targets };
 
-/// What kernels need besides their op. One stream runs them all, in the order given.
+/// The backend's resources that kernels use: one stream, which runs all ops in the order given, matmuls, cuDNN and
+/// scratch memory. Not thread-safe; calls need the backend's device as the current one.
 class CudaContext {
  public:
   CudaContext();
@@ -45,21 +46,22 @@ class CudaContext {
   PinnedStaging& staging() { return staging_; }
   /// As the environment had it when the workspace was made.
   AttentionRoute attention_route() const { return attention_route_; }
-  /// For intermediate results; each op takes them in an Arena::Scope of its own. Kernels of the next op that reuse the
-  /// memory run after those of this one.
+  /// Memory for intermediate results. Each op opens an Arena::Scope. The next op reuses the memory; its kernels run
+  /// later on the same stream.
   Arena& scratch() { return scratch_; }
-  /// How often scratch memory has moved: what was recorded before the last time points to memory that is gone.
+  /// The number of times that scratch memory has moved. Recordings made before the last move contain dangling
+  /// addresses.
   std::int64_t scratch_moves() const { return scratch_moves_; }
-  /// Where the embedding keeps the sinusoids of a width; empty until it makes them.
+  /// The buffer in which EmbeddingForward keeps the sinusoids of a width; empty before the first use.
   Buffer& sinusoids(std::int64_t width) { return sinusoids_[width]; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
-  /// The numbers are there after await_fetched() or synchronize().
+  /// Starts copying `count` floats from the device. The values are valid after await_fetched() or synchronize().
   std::shared_ptr<const std::vector<float>> fetch(const void* device, std::size_t count);
-  /// Waits for the last fetch() and what was given before it, and delivers what was fetched. Throws as synchronize().
-  /// Waits for the whole stream where scratch memory has grown.
+  /// Waits for the last fetch() and all work submitted before it, and fills the fetched values. If scratch memory has
+  /// grown, waits for the whole stream. Throws like synchronize().
   void await_fetched();
-  /// Waits for the stream, delivers what was fetched, and makes one block of scratch memory that has grown by several.
-  /// Throws Failure, once, if a kernel found an index out of range.
+  /// Waits for the stream, fills the fetched values, and joins scratch memory that has grown into one block. Throws
+  /// Failure if a kernel has reported an index out of range since the last call.
   void synchronize();
 
  private:
@@ -75,7 +77,7 @@ class CudaContext {
   int scratch_blocks_ = 0;
   std::int64_t scratch_moves_ = 0;
   Arena scratch_;
-  Buffer index_error_, fetched_error_;  // on the device; a pinned copy of it, made by the last fetch
+  Buffer index_error_, fetched_error_;  // IndexError on the device; its pinned copy as of the last fetch
   Event fetched_;                       // after the last fetch
   std::map<std::int64_t, Buffer> sinusoids_;
   AttentionRoute attention_route_;

@@ -10,18 +10,18 @@
 
 namespace babelring::cuda {
 
-/// One of cuDNN's descriptors: made, given its attributes, finished, and then only read. Calls that cuDNN refuses throw
-/// Failure with its words. The library must outlive it.
+/// A cuDNN backend descriptor: create it, set its attributes, finalize() it, then use it. Throws Failure with cuDNN's
+/// message if a call fails. The library must outlive it.
 class CudnnDescriptor {
  public:
-  /// `what` names it in messages and must outlive it.
+  /// `what` is its name in messages; it must outlive the object.
   CudnnDescriptor(const CudnnLibrary& library, cudnnBackendDescriptorType_t type, const char* what);
   ~CudnnDescriptor();
   CudnnDescriptor(CudnnDescriptor&& other) noexcept
       : library_(other.library_), what_(other.what_), handle_(std::exchange(other.handle_, nullptr)) {}
   CudnnDescriptor& operator=(CudnnDescriptor&&) = delete;
 
-  /// One value of a type that tells the attribute's type by itself.
+  /// Sets an attribute with one value; the attribute's type follows from the value's.
   template <class Value>
   void set(cudnnBackendAttributeName_t name, const Value& value) {
     set_raw(name, attribute_type<Value>(), 1, &value);
@@ -36,7 +36,7 @@ class CudnnDescriptor {
                const void* values);
   void finalize();
 
-  /// How many values were read, `most` at most.
+  /// Reads up to `most` values of an attribute. Returns the number read.
   std::int64_t get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
                        void* values) const;
   cudnnBackendDescriptor_t handle() const { return handle_; }

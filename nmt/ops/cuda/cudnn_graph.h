@@ -14,19 +14,19 @@ struct CudnnForm {
   std::array<std::int64_t, 4> extents{}, strides{};
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
 };
-/// Dense, the last extent contiguous.
+/// A dense tensor whose last axis is contiguous.
 CudnnForm dense_form(const std::array<std::int64_t, 4>& extents, cudnnDataType_t type = CUDNN_DATA_FLOAT);
-/// The last two axes exchanged: of the same elements.
+/// The same elements with the last two axes exchanged.
 CudnnForm turned(CudnnForm form);
 
 /// A tensor of a graph.
 struct CudnnNode;
-/// Lives as long as its graph.
+/// Valid as long as its graph.
 using CudnnTensor = const CudnnNode*;
 struct CudnnNode {
   CudnnDescriptor descriptor;
   CudnnForm form;
-  CudnnTensor starts = nullptr;  // where its sentences begin
+  CudnnTensor starts = nullptr;  // the first element of each sentence
 };
 
 /// Lengths, one a sentence, that bound the rows, columns or inner extent of a product; null: its full extent.
@@ -39,30 +39,30 @@ class CudnnGraph {
  public:
   explicit CudnnGraph(const CudnnLibrary& library) : library_(library) {}
 
-  /// A tensor in memory, under the number by which its place is given to each run. `starts`: [sentences + 1] i32,
-  /// where each sentence begins, in elements.
+  /// A tensor in device memory. Each run gets its address by `number`. `starts`: [sentences + 1] i32, the first element
+  /// of each sentence.
   CudnnTensor in_memory(std::int64_t number, const CudnnForm& form, CudnnTensor starts = nullptr);
-  /// One f32 in the host's memory, read by each run.
+  /// An f32 in host memory, read by each run.
   CudnnTensor scalar(std::int64_t number);
-  /// A result that no one outside sees. `starts`: as its elements are another tensor's that has them.
+  /// A result inside the graph. `starts`: those of the tensor whose elements it has, if that has any.
   CudnnTensor inside(const CudnnForm& form, CudnnTensor starts = nullptr);
 
   CudnnTensor product(CudnnTensor a, CudnnTensor b, const CudnnLengths& lengths, CudnnTensor result);
-  /// `y`: null for modes with one operand.
+  /// An operation on each element. `y` is null for modes with one operand.
   CudnnTensor pointwise(cudnnPointwiseMode_t mode, CudnnTensor x, CudnnTensor y, CudnnTensor result);
-  /// Where `mask` is true x, elsewhere y.
+  /// x where `mask` is true, otherwise y.
   CudnnTensor select(CudnnTensor mask, CudnnTensor x, CudnnTensor y, CudnnTensor result);
-  /// At each place of `like` its index along the axis, i32.
+  /// A tensor shaped like `like`: the index of each element along the axis, i32.
   CudnnTensor index(std::int64_t axis, CudnnTensor like);
-  /// Over the axes that the result has only 1 of.
+  /// Reduces the axes in which `result` has extent 1.
   CudnnTensor reduce(cudnnReduceTensorOp_t operation, CudnnTensor x, CudnnTensor result);
   CudnnTensor reshape(CudnnTensor x, CudnnTensor result);
 
-  /// The whole. `handle`: null where there is no device.
+  /// Returns the finished graph. `handle` is null if there is no device.
   CudnnDescriptor finish(cudnnHandle_t handle) const;
 
  private:
-  /// `kind`: an attribute that is true of the tensor.
+  /// `kind`: an attribute to set to true, if any.
   CudnnTensor add(std::int64_t number, const CudnnForm& form, std::optional<cudnnBackendAttributeName_t> kind,
                   CudnnTensor starts);
   CudnnDescriptor& arithmetic(cudnnPointwiseMode_t mode, cudnnDataType_t type);

@@ -10,7 +10,7 @@
 
 namespace babelring::cuda {
 
-/// The functions of cuDNN that are called, found at run time: without the library a host goes on without it.
+/// The cuDNN functions in use, loaded at run time, so that programs also run without the library.
 struct CudnnLibrary {
   decltype(&cudnnGetVersion) get_version = nullptr;
   decltype(&cudnnGetErrorString) error_string = nullptr;
@@ -25,14 +25,14 @@ struct CudnnLibrary {
   decltype(&cudnnBackendGetAttribute) get_attribute = nullptr;
   decltype(&cudnnBackendExecute) execute = nullptr;
 
-  /// Throws Failure with the call and cuDNN's words, in one line, unless the status is a success.
+  /// Throws Failure with `call` and cuDNN's message in one line unless the call succeeded.
   void require(cudnnStatus_t status, std::string_view call) const;
 };
 
-/// Opens a library, which stays open until the process ends. The Error says why it cannot be used.
+/// Loads a library, which stays loaded until the process ends. The Error says why it cannot be used.
 Result<std::unique_ptr<const CudnnLibrary>> open_cudnn(const std::string& file);
 
-/// "9.19.0" of 91900.
+/// A version number as text: 91900 gives "9.19.0".
 std::string cudnn_version_text(std::size_t version);
 
 }  // namespace babelring::cuda

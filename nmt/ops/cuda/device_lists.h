@@ -10,21 +10,21 @@
 
 namespace babelring::cuda {
 
-/// The elements of an i32 tensor in the host's memory.
+/// The elements of an i32 tensor in host memory.
 inline std::span<const std::int32_t> host_list(const ConstTensor& list) {
   return {list.as<std::int32_t>(), static_cast<std::size_t>(list.shape.elements())};
 }
 
-/// Copies on the device of short lists that ops have on the host: offsets of sentences, places of keys. The layers of a
-/// pass ask for the same few again and again, so the last ones are kept.
+/// Device copies of short lists that ops have in host memory: offsets of sentences, positions of keys. The layers of a
+/// pass use the same few lists, so the most recent copies are kept.
 class DeviceLists {
  public:
-  /// `staging` is of the stream that runs every kernel that reads the copies. While `values` is active, lists lie
-  /// there. All must outlive the object.
+  /// `staging` must belong to `stream`, which must run every kernel that reads the copies. While `values` is active,
+  /// lists are stored there. All must outlive the object.
   DeviceLists(const Stream& stream, PinnedStaging& staging, RepeatValues& values)
       : stream_(stream.get()), staging_(staging), values_(values), kept_(max_kept) {}
 
-  /// The list on the device; valid until max_kept others have been asked for.
+  /// The device copy of the list; valid until max_kept other lists have been requested.
   const std::int32_t* on_device(std::span<const std::int32_t> list);
   static constexpr std::size_t max_kept = 16;
 

@@ -7,7 +7,7 @@ namespace babelring::cuda {
 using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// While it lives, what is given to the stream is recorded instead of run.
+/// Records the work submitted to a stream, from construction to finish(), instead of running it.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream);
@@ -15,7 +15,7 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Ends it.
+  /// Ends the recording and returns it, ready to launch. Throws Failure.
   GraphExec finish();
 
  private:

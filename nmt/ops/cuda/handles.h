@@ -9,10 +9,10 @@
 
 #include "nmt/core/buffer.h"
 
-/// Everything that CUDA and cuBLASLt hand out, each in a move-only class, and the check of every call.
+/// Owners for the handles of CUDA and cuBLASLt, checks of their calls, and device memory.
 namespace babelring::cuda {
 
-/// Throw Failure with the call and CUDA's words for the status, unless it is a success.
+/// Throw Failure with `call` and the library's text for the status unless the call succeeded.
 void require(cudaError_t status, std::string_view call);
 void require(cublasStatus_t status, std::string_view call);
 
@@ -43,19 +43,19 @@ using MatmulDescription = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>
 using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// Work of one stream does not wait for the default one's.
+/// Creates a stream that does not synchronize with the default stream.
 Stream make_stream();
-/// Without timing: only to wait for.
+/// Creates an event without timing, to wait for.
 Event make_event();
 Event make_timed_event();
 
-/// Zeroed memory of the device now current. Throws Failure: bytes needed and what for, free and installed. With
-/// BABELRING_CUDA_POISON=1 in the environment it is filled with NaN instead, so that tests show ops that read memory
-/// which nothing has written; training does not work then.
+/// Allocates zeroed memory on the current device. Throws Failure with the bytes needed, `purpose`, and the free and
+/// installed bytes. With BABELRING_CUDA_POISON=1 in the environment, the memory contains NaN instead, so that tests
+/// find ops that read memory before it is written; training does not work then.
 Buffer allocate_device_for(const char* purpose, std::size_t bytes);
-/// The same for what ops need besides their operands.
+/// allocate_device_for() for memory that ops need in addition to their operands.
 Buffer allocate_device(std::size_t bytes);
-/// Page-locked memory of the host, which the device copies from and to asynchronously.
+/// Allocates page-locked host memory, which allows asynchronous copies.
 Buffer allocate_pinned(std::size_t bytes);
 
 }  // namespace babelring::cuda

@@ -11,21 +11,21 @@
 
 namespace babelring::cuda {
 
-/// Copies between the host and the device by way of pinned memory, in the order of a stream's work: the host does not
-/// wait for the stream, which goes on with what was given before.
+/// Copies between host and device through pinned memory, in the order of a stream's work, without making the host wait
+/// for the stream.
 class PinnedStaging {
  public:
   /// The stream must outlive the object.
   explicit PinnedStaging(const Stream& stream);
 
-  /// `host` is free again on return. Waits only where block_bytes * blocks are still to be copied. False if there are
-  /// more bytes than a block has: nothing was done.
+  /// Copies to the device. The caller may change `host` after the call. Waits only if block_bytes * blocks bytes have
+  /// not been copied yet. Returns false and does nothing if `bytes` exceeds block_bytes.
   bool upload(void* device, const void* host, std::size_t bytes);
   static constexpr std::size_t block_bytes = std::size_t{2} << 20, blocks = 4;
 
-  /// The numbers are there after the next deliver().
+  /// Starts copying `count` floats from the device. The values are valid after the next deliver().
   std::shared_ptr<const std::vector<float>> fetch(const void* device, std::size_t count);
-  /// Hands out what was fetched. The stream must have finished its work.
+  /// Fills the fetched values. The stream must have finished its work.
   void deliver();
 
  private:
@@ -41,7 +41,7 @@ class PinnedStaging {
   void turn_over();
 
   cudaStream_t stream_;
-  std::array<Block, blocks> ring_;  // made when first used
+  std::array<Block, blocks> ring_;  // allocated at first use
   std::size_t block_ = 0, offset_ = 0;
   Arena fetched_into_;
   std::vector<Fetch> fetches_;

@@ -2,8 +2,8 @@
 
 namespace babelring::cuda {
 
-/// NVTX ranges of this thread, nested, which Nsight shows beside the kernels launched in them. Where no tool is
-/// attached they cost a branch each.
+/// Begin and end an NVTX range of the calling thread. Ranges nest. Nsight shows them beside the kernels launched in
+/// them. Each costs a branch if no tool is attached.
 void begin_range(const char* name);
 void end_range();
 

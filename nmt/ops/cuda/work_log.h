@@ -27,7 +27,7 @@ class WorkLog {
     active_ = false;
     return std::exchange(words_, {});
   }
-  /// The bytes between a value's members do not count.
+  /// Appends a value. Padding between its members is ignored.
   template <class Value>
   void add(Value value) {
     static_assert(std::is_trivially_copyable_v<Value>);
@@ -42,14 +42,14 @@ class WorkLog {
   Words words_;
 };
 
-/// A stream whose work goes to a log while that is active.
+/// A stream whose work goes to a WorkLog while the log is active.
 class WorkStream {
  public:
-  /// Both must outlive the object; no log: all work goes to the stream.
+  /// Both must outlive the object. With a null log, all work goes to the stream.
   WorkStream(cudaStream_t stream, WorkLog* log = nullptr) : stream_(stream), log_(log) {}
 
   cudaStream_t handle() const { return stream_; }
-  /// Where work is to be written; null: it is to be given to the stream.
+  /// The active log; null if work goes to the stream.
   WorkLog* log() const { return log_ != nullptr && log_->active() ? log_ : nullptr; }
 
  private:

@@ -15,7 +15,8 @@
 /// fused, maximum, square_root, select, lanes_of, different_lanes, nonzero_lanes, sum_of_lanes, largest_lane.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// Calls body(first, lanes) for each 16 of `count` elements; `mask` is AllLanes, and FirstLanes for what is left over.
+/// Calls body(first, mask) for each 16 of `count` elements. `mask` is AllLanes, or FirstLanes for the remaining
+/// elements.
 template <class Body>
 [[gnu::always_inline]] inline void for_lanes(std::int64_t count, Body&& body) {
   std::int64_t first = 0;
@@ -23,7 +24,7 @@ template <class Body>
   if (first < count) body(first, FirstLanes(count - first));
 }
 
-/// The same with a third argument: which of the lanes dropout keeps, as bits.
+/// Calls body(first, mask, keep) in the same way. Bit i of `keep` is set if dropout keeps lane i.
 template <class Body>
 [[gnu::always_inline]] inline void for_dropped_lanes(const DropoutRow& row, std::int64_t count, Body&& body) {
   constexpr std::uint32_t all = 0xffffU;
@@ -45,8 +46,8 @@ template <class Body>
   });
 }
 
-/// 2^t within 3e-7 of its value, 1 for 0, 0 or subnormal below -126, NaN for NaN. The polynomial of degree 5 with the
-/// least relative error (7.5e-8) on [0, 1], lifted by that to be 1 at 0.
+/// 2^t with a relative error of up to 3e-7; 1 for 0, 0 or subnormal below -126, NaN for NaN. Uses the polynomial of
+/// degree 5 with the smallest relative error on [0, 1], 7.5e-8, shifted to be 1 at 0.
 inline Vec16f power_of_two(Vec16f t) {
   const Vec16f f = above_floor(t);
   Vec16f p = multiply_add(f, broadcast(0.00187757667f), broadcast(0.00898934009f));
