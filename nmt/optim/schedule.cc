@@ -2,24 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace babelring {
+namespace {
+
+bool has_end(Decay decay) {
+  return decay == Decay::linear || decay == Decay::cosine;
+}
+
+}  // namespace
 
 void ScheduleOptions::bind(OptionBinder& b) {
   b.choice("schedule", schedule,
-           {{"inverse-sqrt", Decay::inverse_sqrt}, {"linear", Decay::linear}, {"constant", Decay::constant}},
+           {{"inverse-sqrt", Decay::inverse_sqrt},
+            {"linear", Decay::linear},
+            {"cosine", Decay::cosine},
+            {"constant", Decay::constant}},
            "learning-rate decay after warm-up");
   b.number("learning_rate", learning_rate, 0, 10, "peak learning rate, reached at the end of warm-up");
   b.parsed("warm_up", warm_up, "length of the linear warm-up: 4000u updates, 2e epochs or 50Mt target tokens");
-  b.parsed("decay", decay,
-           "linear schedule only: when the learning rate reaches final_fraction, counted from the start of training "
-           "and in the unit of warm_up");
+  b.parsed(
+      "decay", decay,
+      "linear and cosine schedules: when the learning rate reaches final_fraction, counted from the start of training "
+      "and in the unit of warm_up");
   b.number("final_fraction", final_fraction, 0, 1,
-           "linear schedule only: final learning rate as a fraction of the peak");
+           "linear and cosine schedules: final learning rate as a fraction of the peak");
 }
 
 Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
-  if (options.schedule == Decay::linear && options.decay.unit() != options.warm_up.unit()) {
+  if (has_end(options.schedule) && options.decay.unit() != options.warm_up.unit()) {
     throw ConfigError("optimizer.decay",
                       fmt::format("optimizer.decay: '{}' must have the unit of optimizer.warm_up '{}'",
                                   options.decay.text(), options.warm_up.text()));
@@ -31,10 +43,11 @@ double Schedule::learning_rate(const Progress& progress) const {
   const double warm = warm_up.fraction(progress);
   if (warm < 1) return peak * warm;
   if (kind == Decay::inverse_sqrt && warm_up.value() > 0) return peak / std::sqrt(warm);
-  if (kind == Decay::linear) {
+  if (has_end(kind)) {
     const double start = decay.value() > 0 ? warm_up.value() / decay.value() : 1;
     const double part = start < 1 ? std::clamp((decay.fraction(progress) - start) / (1 - start), 0.0, 1.0) : 1;
-    return peak * (1 - part * (1 - final_fraction));
+    const double fallen = kind == Decay::linear ? part : (1 - std::cos(std::numbers::pi * part)) / 2;
+    return peak * (1 - fallen * (1 - final_fraction));
   }
   return peak;
 }

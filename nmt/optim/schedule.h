@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-enum class Decay { inverse_sqrt, linear, constant };
+enum class Decay { inverse_sqrt, linear, cosine, constant };
 
 /// Options of Schedule. bind() documents each member.
 struct ScheduleOptions {
@@ -21,10 +21,11 @@ struct ScheduleOptions {
 /// Learning rate as a function of progress: linear warm-up from 0 to `learning_rate`, then
 ///   inverse-sqrt  learning_rate * sqrt(warm_up / t)     Source: Vaswani et al. 2017, eq. 3, scaled to its peak
 ///   linear        falling to final_fraction * learning_rate at t = decay, constant after
+///   cosine        the same along half a cosine         Source: Loshchilov and Hutter 2017, eq. 5, without restarts
 ///   constant
 class Schedule {
  public:
-  /// Throws ConfigError if the units of warm_up and decay differ in a linear schedule.
+  /// Throws ConfigError if the units of warm_up and decay differ in a linear or cosine schedule.
   explicit Schedule(const ScheduleOptions& options);
 
   /// Learning rate of an update. `progress` includes that update, so the first call has progress.update == 1.

@@ -64,6 +64,17 @@ TEST(Schedule, LinearDecaysToTheFinalFraction) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.1);
 }
 
+TEST(Schedule, CosineDecaysToTheFinalFraction) {
+  const Schedule schedule(
+      {.schedule = Decay::cosine, .learning_rate = 1, .warm_up = "10u", .decay = "110u", .final_fraction = 0.1});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(5)), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(10)), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(35)), 0.1 + 0.9 * (1 + std::sqrt(0.5)) / 2);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(60)), 0.55);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(110)), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.1);
+}
+
 TEST(Schedule, ConstantWithoutWarmUpStartsAtItsRate) {
   const Schedule schedule({.schedule = Decay::constant, .learning_rate = 0.5, .warm_up = "0u"});
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1)), 0.5);
@@ -71,12 +82,14 @@ TEST(Schedule, ConstantWithoutWarmUpStartsAtItsRate) {
 }
 
 TEST(Schedule, RefusesDifferentUnitsOfWarmUpAndDecay) {
-  try {
-    Schedule({.schedule = Decay::linear, .warm_up = "2e", .decay = "100u"});
-    FAIL() << "accepted";
-  } catch (const ConfigError& error) {
-    EXPECT_EQ(error.key, "optimizer.decay");
-    EXPECT_EQ(error.detail, "optimizer.decay: '100u' must have the unit of optimizer.warm_up '2e'");
+  for (const Decay decay : {Decay::linear, Decay::cosine}) {
+    try {
+      Schedule({.schedule = decay, .warm_up = "2e", .decay = "100u"});
+      FAIL() << "accepted";
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.key, "optimizer.decay");
+      EXPECT_EQ(error.detail, "optimizer.decay: '100u' must have the unit of optimizer.warm_up '2e'");
+    }
   }
 }
 

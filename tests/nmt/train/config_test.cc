@@ -48,6 +48,7 @@ TEST(TrainConfig, BucketMbAcceptsAuto) {
 TEST(TrainConfig, EveryRecipeIsValid) {
   std::size_t recipes = 0;
   for (const auto& file : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/configs")) {
+    if (file.path().filename().string().starts_with("gssm-")) continue;  // generators of sequences, not of trainings
     EXPECT_EQ(message_of(read_file(file.path()), {"data.folder=d"}), "accepted") << file.path();
     ++recipes;
   }
@@ -84,7 +85,7 @@ TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
   const std::vector<std::vector<std::string>> of_key = {
       {"model.norm", "pre", "post"},
       {"model.tied_embeddings", "all", "decoder", "none"},
-      {"optimizer.schedule", "inverse-sqrt", "linear", "constant"},
+      {"optimizer.schedule", "inverse-sqrt", "linear", "cosine", "constant"},
       {"training.precision", "bf16", "f32"},
       {"training.device", "auto", "cpu", "cuda"},
       {"communication.all_reduce", "auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
