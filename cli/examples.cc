@@ -24,6 +24,18 @@ constexpr Example examples[] = {
     {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf --lowercase"},
     {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},
     {"nmt average", "nmt average --output mean checkpoints/update-00009000 checkpoints/update-00010000"},
+    {"nmt gssm show", "nmt gssm show --config configs/gssm-small-x.yaml"},
+    {"nmt gssm show", "nmt gssm show --config configs/gssm-small-x.yaml --dot gssm.nodes.1.mode=slow"},
+    {"nmt gssm difficulty",
+     "nmt gssm difficulty --config configs/gssm-small-x.yaml --kernel-seeds 8 --sequences 128 --entropy"},
+    {"nmt gssm difficulty",
+     "nmt gssm difficulty --config configs/gssm-difficulty.yaml --alphas-x 1e-3:10:20 --alphas-z 1e-3:10:20 "
+     "--json-lines grid.jsonl"},
+    {"nmt gssm data",
+     "nmt gssm data --config configs/gssm-small-x.yaml --output data/small-x --train 10000 --test 256"},
+    {"nmt gssm data",
+     "nmt gssm data --config configs/gssm-large-z.yaml --output data/large-z --train 30 --test 100 --entropy-sequences "
+     "4"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml data.folder=/data/ids --watch"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml --world-size 4 --name big --dry-run"},
     {"nmt run list", "nmt run list --state running"},

@@ -17,6 +17,7 @@
 #include "cli/doctor/doctor.h"
 #include "cli/evaluate.h"
 #include "cli/examples.h"
+#include "cli/gssm/gssm_commands.h"
 #include "cli/prepare.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
@@ -51,6 +52,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_evaluate(app);
   babelring::add_score(app);
   babelring::add_average(app);
+  babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
   babelring::add_trace(app);
   babelring::add_doctor(app);

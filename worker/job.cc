@@ -156,8 +156,7 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
   const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
   const Manifest manifest = load_manifest(config.data.folder);
   const auto digest_of = [&](const std::string& set) {
-    if (set.empty()) return std::string();
-    return sha256_hex(manifest.set(set).source_ids.sha256 + manifest.set(set).target_ids.sha256);
+    return set.empty() ? std::string() : manifest.set(set).digest();
   };
   std::string kernels = backend.description();
   // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.

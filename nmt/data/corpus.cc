@@ -54,9 +54,11 @@ Corpus Corpus::open(const std::filesystem::path& folder, const std::string& name
 
 Corpus Corpus::open(const Manifest& manifest, const std::string& name, bool verify) {
   const ManifestSet& set = manifest.set(name);
-  return Corpus(open_side(manifest, set.source_ids, set.sentences, set.source_tokens, verify),
-                open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify),
-                sha256_hex(set.source_ids.sha256 + set.target_ids.sha256));
+  if (!set.source_ids) {
+    fail("{}: set '{}' has no source side, expected text that nmt prepare has written", manifest.folder.string(), name);
+  }
+  return Corpus(open_side(manifest, *set.source_ids, set.sentences, set.source_tokens, verify),
+                open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify), set.digest());
 }
 
 Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources,

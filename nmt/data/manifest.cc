@@ -71,7 +71,7 @@ ManifestSet read_set(const Reader& entry) {
   set.sentences = entry.count("sentences");
   set.source_tokens = entry.count("source_tokens");
   set.target_tokens = entry.count("target_tokens");
-  set.source_ids = entry.file("source_ids");
+  if (entry.has("source_ids")) set.source_ids = entry.file("source_ids");
   set.target_ids = entry.file("target_ids");
   if (entry.has("source_text")) set.source_text = entry.file("source_text");
   if (entry.has("target_text")) set.target_text = entry.file("target_text");
@@ -86,15 +86,19 @@ json::object set_json(const ManifestSet& set) {
   json::object object = {{"name", set.name},
                          {"sentences", set.sentences},
                          {"source_tokens", set.source_tokens},
-                         {"target_tokens", set.target_tokens},
-                         {"source_ids", file_json(set.source_ids)},
-                         {"target_ids", file_json(set.target_ids)}};
+                         {"target_tokens", set.target_tokens}};
+  if (set.source_ids) object["source_ids"] = file_json(*set.source_ids);
+  object["target_ids"] = file_json(set.target_ids);
   if (set.source_text) object["source_text"] = file_json(*set.source_text);
   if (set.target_text) object["target_text"] = file_json(*set.target_text);
   return object;
 }
 
 }  // namespace
+
+std::string ManifestSet::digest() const {
+  return sha256_hex((source_ids ? source_ids->sha256 : "") + target_ids.sha256);
+}
 
 const ManifestSet& Manifest::set(const std::string& name) const {
   std::vector<std::string> names;

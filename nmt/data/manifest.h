@@ -16,8 +16,12 @@ struct ManifestSet {
   std::string name;  // train, valid or test
   std::int64_t sentences = 0;
   std::int64_t source_tokens = 0, target_tokens = 0;  // without </s>
-  ManifestFile source_ids, target_ids;
+  std::optional<ManifestFile> source_ids;             // absent for generated sequences, which have a target side only
+  ManifestFile target_ids;
   std::optional<ManifestFile> source_text, target_text;  // raw text; only for held-out sets
+
+  /// A digest of the ids of both sides.
+  std::string digest() const;
 };
 
 /// The content of a prepared folder, stored in manifest.json. It is written last, so a folder with a manifest is
@@ -28,10 +32,10 @@ struct Manifest {
 
   std::filesystem::path folder;  // folder it was loaded from
   std::string program;           // name and version of the program that wrote it
-  ManifestFile vocabulary;
+  ManifestFile vocabulary;       // SentencePiece model; of generated sequences: the generator's configuration
   std::int64_t vocabulary_size = 0;
   std::vector<ManifestSet> sets;
-  json::object options;  // options of `nmt prepare`
+  json::object options;  // options of `nmt prepare` or `nmt gssm data`
 
   /// Returns the set `name`. Throws Failure naming the folder and its sets if there is none.
   const ManifestSet& set(const std::string& name) const;

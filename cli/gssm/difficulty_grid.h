@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "nmt/data/gssm/config.h"
+#include "nmt/data/gssm/entropy.h"
+
+namespace babelring {
+
+/// The alphas and kernel seeds of `nmt gssm difficulty`.
+struct DifficultyGrid {
+  std::vector<double> alphas_x, alphas_z;  // empty: those of the configuration
+  std::int64_t kernel_seeds = 1;           // kernel_seed, kernel_seed + 1, …
+};
+
+/// One graph to measure.
+struct DifficultyCell {
+  GssmOptions options;
+  std::int64_t seed = 1;  // of the sequences
+  std::int64_t sequences = 0, length = 0;
+  bool with_entropy = false;
+};
+
+/// The figures of one cell.
+struct DifficultyResult {
+  double difficulty = 0;             // bytes of zlib a token
+  double difficulty_normalised = 0;  // over the difficulty of uniform noise with the same vocabulary
+  GssmEntropy entropy;               // with_entropy only
+};
+
+/// The alphas of a text LOW:HIGH:COUNT, in equal ratios from LOW to HIGH, or of one number. Throws UsageFailure naming
+/// `option`.
+std::vector<double> parse_alphas(const std::string& text, const std::string& option);
+
+/// The cells of the grid: alpha_X, then alpha_Z, then kernel seeds. Throws UsageFailure if the grid varies an alpha
+/// that no node takes, because each has its own.
+std::vector<GssmOptions> difficulty_cells(const GssmOptions& options, const DifficultyGrid& grid);
+
+/// A line of the file of results. Its member `key` is difficulty_key().
+json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult& result);
+
+/// Identifies a cell by its graph and what is measured.
+std::string difficulty_key(const DifficultyCell& cell);
+/// The keys of the cells that a file of results holds. Skips a line that is not JSON, such as one cut off when the
+/// program was killed.
+std::set<std::string> finished_keys(std::string_view lines);
+
+}  // namespace babelring

@@ -1,0 +1,28 @@
+#include "cli/gssm/gssm_commands.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/atomic_file.h"
+#include "base/usage.h"
+
+namespace babelring {
+
+void GssmChoice::declare(CLI::App& command) {
+  command.add_option("--config", file, "configuration with the generator's nodes")->required()->check(existing_file);
+  command.add_option("overrides", overrides, "key=value overrides, such as gssm.nodes.2.alpha=0.1");
+  command.add_flag("--json", json, "print one JSON object");
+}
+
+GssmConfig GssmChoice::read() const {
+  return read_gssm_config(read_file(file), file, overrides);
+}
+
+void add_gssm(CLI::App& app) {
+  CLI::App* gssm = app.add_subcommand("gssm", "Generates synthetic sequences with known entropy, and measures them");
+  gssm->require_subcommand(1);
+  add_gssm_show(*gssm);
+  add_gssm_difficulty(*gssm);
+  add_gssm_data(*gssm);
+}
+
+}  // namespace babelring

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nmt/data/gssm/config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// The options --config, key=value and --json, which the commands below `nmt gssm` share.
+struct GssmChoice {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool json = false;
+
+  void declare(CLI::App& command);
+  /// Reads the configuration. Throws ConfigError.
+  GssmConfig read() const;
+};
+
+/// Adds `nmt gssm` and the commands below it.
+void add_gssm(CLI::App& app);
+
+void add_gssm_show(CLI::App& gssm);
+void add_gssm_difficulty(CLI::App& gssm);
+void add_gssm_data(CLI::App& gssm);
+
+}  // namespace babelring

@@ -1,0 +1,86 @@
+#include "nmt/data/gssm/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/atomic_file.h"
+#include "nmt/data/gssm/graph_text.h"
+#include "tests/nmt/data/gssm/graphs.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(GssmConfig, ReadsNodesInBothNotations) {
+  const std::string nodes =
+      "- {name: Z1, state_dim: 4, parents: [X], alpha: 0.125, mode: slow, kernel: product}\n"
+      "  - {name: X, state_dim: 32, parents: [Z1], observed: true}\n";
+  const GssmConfig whole = read_gssm_config(
+      "gssm:\n  alpha_X: 2e-3\n  kernel_seed: 7\n  nodes:\n  " + nodes + "data: {sequence_length: 64}\n", "run.yaml",
+      {"gssm.nodes.1.alpha=0.5", "training.seed=3"});
+  EXPECT_EQ(whole.gssm.alpha_x, 2e-3);
+  EXPECT_EQ(whole.gssm.kernel_seed, 7);
+  EXPECT_EQ(whole.sequence_length, 64);
+  EXPECT_EQ(whole.seed, 3);
+  EXPECT_EQ(whole.gssm.nodes[0].alpha, 0.5);
+  const GssmConfig list = read_gssm_config("gssm:\n  " + nodes, "nodes.yaml", {});
+  ASSERT_EQ(list.gssm.nodes.size(), 2);
+  EXPECT_EQ(list.gssm.nodes[0].mode, GssmMode::slow);
+  EXPECT_EQ(list.gssm.nodes[0].kernel, GssmForm::product);
+  EXPECT_TRUE(list.gssm.nodes[1].observed);
+}
+
+TEST(GssmConfig, RefusesWithPlaceAndReason) {
+  const auto refused = [](const std::string& yaml, const std::vector<std::string>& overrides, const char* message) {
+    EXPECT_THAT([&] { read_gssm_config(yaml, "run.yaml", overrides); }, ThrowsMessage<UsageFailure>(message));
+  };
+  refused("gssm:\n  - {name: A, state_dim: 2, parents: [B]}\n  - {name: X, state_dim: 2}\n", {},
+          "run.yaml:2:29: gssm.nodes.1.parents: unknown node 'B'; did you mean 'A'?");
+  refused("gssm:\n  - {name: A}\n  - {name: X, state_dim: 2}\n", {},
+          "run.yaml:2:5: gssm.nodes.1.state_dim: missing; expected an integer of at least 2");
+  refused("gssm:\n  - {name: X, state_dim: 1}\n", {},
+          "run.yaml:2:26: gssm.nodes.1.state_dim: expected an integer from 2 to 1048576, found '1'");
+  refused("gssm:\n  - {name: X, state_dim: 2, alpha: 0}\n", {},
+          "run.yaml:2:36: gssm.nodes.1.alpha: expected a number from 1e-06 to 1000000 or auto, found '0'");
+  refused("gssm:\n  - {name: X, state_dim: 2, mode: default}\n", {"gssm.nodes.1.mode=slow"},
+          "run.yaml:2:5: gssm.nodes.1.mode: the observed node cannot be slow, expected default or context");
+  refused("data: {sequence_length: 2}\n", {}, "gssm.nodes: missing; expected nodes, one of them observed");
+}
+
+TEST(GssmConfig, PublishedConfigurationsAreThoseOfTheTable) {
+  const auto options = [](const std::string& name) {
+    const std::string file = BABELRING_SOURCE_DIR "/configs/gssm-" + name + ".yaml";
+    return read_gssm_config(read_file(file), file, {}).gssm;
+  };
+  const auto digest = [](const GssmOptions& of) { return make_gssm_graph(of).digest(); };
+  EXPECT_EQ(digest(options("small-z")), digest(published_graph(4, 4, 32, 1e-3, 0.125)));
+  EXPECT_EQ(digest(options("small-x")), digest(published_graph(4, 4, 32, 5e-2, 1e-3)));
+  EXPECT_EQ(digest(options("large-z")), digest(published_graph(8, 4, 64, 1e-3, 4e-3)));
+  EXPECT_EQ(digest(options("large-x")), digest(published_graph(8, 4, 64, 2e-3, 1e-3)));
+  EXPECT_EQ(digest(options("difficulty")), digest(published_graph(4, 4, 32, 1e-3, 1e-3)));
+}
+
+TEST(GssmGraphText, ShowsNodesSizesAndEdges) {
+  GssmOptions options = chain_graph();
+  options.nodes[2].mode = GssmMode::slow;
+  const GssmGraph graph = make_gssm_graph(options);
+  const std::string table = gssm_graph_table(graph);
+  EXPECT_THAT(table, HasSubstr("A            2        0.7        24            48  fullrank  default  X, B\n"));
+  EXPECT_THAT(table, HasSubstr("B            3        0.7        24            72  fullrank  slow     C, X\n"));
+  EXPECT_THAT(table, HasSubstr("observed: X, vocabulary 4 (ln 4 = 1.3863 nats)\n"
+                               "kernels: 140 entries; joint states: 12; likelihood: 96 multiply-adds a token\n"));
+  const std::string dot = gssm_graph_dot(graph);
+  EXPECT_THAT(dot, HasSubstr("  A [shape=ellipse, label=\"A\\n2 states\"];\n"));
+  EXPECT_THAT(dot, HasSubstr("  X [shape=box, label=\"X\\n4 states\"];\n"));
+  EXPECT_THAT(dot, HasSubstr("  A -> A [style=dashed];\n  X -> A [style=dashed];\n  B -> A;\n"));
+  EXPECT_THAT(dot, HasSubstr("  C -> X;\n  A -> X;\n}\n"));
+  const json::object object = gssm_graph_json(graph);
+  EXPECT_EQ(object.at("joint_states"), json::value(12));
+  EXPECT_EQ(object.at("nodes").at(1).at("mode"), json::value("slow"));
+  EXPECT_EQ(object.at("nodes").at(3).at("observed"), json::value(true));
+}
+
+}  // namespace
+}  // namespace babelring
