@@ -36,6 +36,13 @@ constexpr Example examples[] = {
     {"nmt gssm data",
      "nmt gssm data --config configs/gssm-large-z.yaml --output data/large-z --train 30 --test 100 --entropy-sequences "
      "4"},
+    {"nmt probe save", "nmt probe save --preset all --output probes"},
+    {"nmt probe save",
+     "nmt probe save --checkpoint runs/help --output probe.jsonl --updates 3 --layers first10,last10"},
+    {"nmt probe print", "nmt probe print probe.jsonl --layers encoder.0.*"},
+    {"nmt probe print", "nmt probe print probe.jsonl --fields layer,op,member,min,max,rms"},
+    {"nmt probe compare", "nmt probe compare probes other-node/probes"},
+    {"nmt probe compare", "nmt probe compare a.jsonl b.jsonl --tolerance 4ulp --by tensor --color always"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml data.folder=/data/ids --watch"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml --world-size 4 --name big --dry-run"},
     {"nmt run list", "nmt run list --state running"},

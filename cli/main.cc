@@ -19,6 +19,7 @@
 #include "cli/examples.h"
 #include "cli/gssm/gssm_commands.h"
 #include "cli/prepare.h"
+#include "cli/probe.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
 #include "cli/trace/trace.h"
@@ -55,6 +56,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
   babelring::add_trace(app);
+  babelring::add_probe(app);
   babelring::add_doctor(app);
   babelring::add_completion(app, keys);
   babelring::add_man_page_option(app, keys);
@@ -80,6 +82,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) babelring::fail("standard output: cannot be written");
     return 0;
+  } catch (const CLI::RuntimeError& outcome) {  // the command has printed why
+    return outcome.get_exit_code();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
     return report_error(babelring::explain(app, {argv + 1, argv + argc}, error.what()), wrong_usage);

@@ -144,6 +144,43 @@ class ProgramsTest(unittest.TestCase):
         self.complains("average --output x", 2, "checkpoints is required")
         self.complains("average --output x --last 1 run run", 2, "--last takes the folder of one run, found 2")
 
+    def test_probes_are_saved_and_compared(self) -> None:
+        save = "probe save --preset transformer-tiny --batch random:2x4/3 --precision f32 --threads 1 --output"
+        self.succeeds(f"{save} a.jsonl")
+        self.succeeds(f"{save} b.jsonl")
+        self.assertIn("probes: same", self.succeeds("probe compare a.jsonl b.jsonl"))
+        self.succeeds(f"{save} c.jsonl training.seed=2")
+        done = nmt("probe compare a.jsonl c.jsonl --color always")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr, "")
+        self.assertIn("first divergence: update 1, start, layer embedding, start.weight of embedding", done.stdout)
+        self.assertIn("\x1b[31mdiff", done.stdout)
+        result = json.loads(nmt("probe compare a.jsonl c.jsonl --json").stdout)
+        self.assertEqual((result["probes"], result["first"]["layer"]), ("differ", "embedding"))
+        self.succeeds(f"{save} d.jsonl --mode inference --layers first10,last10")
+        self.complains("probe compare a.jsonl d.jsonl", 2, "a.jsonl and d.jsonl have different modes", "--anyway")
+        self.assertIn("encoder.0.attention.qkv", self.succeeds("probe print d.jsonl --fields layer,op,rms"))
+        self.succeeds("probe save --checkpoint run --output e.jsonl --updates 2")
+        self.succeeds("probe save --config config.yaml --output f.jsonl --first-update 5 --updates 2")
+        self.assertEqual(json.loads(Path("e.jsonl").read_text().splitlines()[0])["first_update"], 5)
+        self.assertEqual(  # the checkpoint's data follow those of update 4
+            *(json.loads(Path(name).read_text().splitlines()[-1])["batch"] for name in ("e.jsonl", "f.jsonl"))
+        )
+        self.complains(
+            "probe print d.jsonl --fields layer,opp", 2, "'opp' is no member of a record; did you mean 'op'?"
+        )
+        self.complains("probe print config.yaml", 1, "config.yaml:1: ")
+        self.complains("probe compare a.jsonl", 2, "expected two probes or two folders, found one")
+        self.complains("probe compare a.jsonl .", 2, "expected two files or two folders")
+        self.complains("probe compare a.jsonl b.jsonl --tolerance 4", 2, "expected 0 or limits such as 4ulp", "'4'")
+        self.complains("probe compare data --ranks", 2, "data: expected probes of several ranks")
+        self.complains("probe save --output x", 2, "expected one of --config, --checkpoint and --preset, found 0")
+        self.complains("probe save --output x --preset tiny", 2, "'tiny' is no preset")
+        self.complains(f"{save} x --batch random:2", 2, "--batch: expected corpus or random:")
+        self.complains(f"{save} x --layers encodr.0", 2, "'encodr.0' matches no layer; did you mean 'encoder.0'?")
+        self.complains(f"{save} x --tensors nothing", 2, "tensors: 'nothing' matches no tensor")
+        self.assertFalse(Path("x").exists())
+
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")
         self.complains("translate --checkpoint nowhere --output kept", 1, "nowhere: no such folder")

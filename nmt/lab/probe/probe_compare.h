@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nmt/lab/probe/probe_file.h"
+#include "nmt/lab/probe/tensor_distance.h"
+
+namespace babelring {
+
+/// How alike two things are, from best to worst.
+enum class Sameness { same, close, differs, missing };
+
+std::string_view name_of(Sameness sameness);
+
+/// One tensor of two probes; one of the records is null if its probe lacks the tensor.
+struct RecordPair {
+  const ProbeRecord* a = nullptr;
+  const ProbeRecord* b = nullptr;
+  Sameness sameness = Sameness::same;
+  TensorDistance distance;
+  bool exact = false;                    // the distance is over all elements, not over those that are sampled
+  std::int64_t element = -1;             // index of the element with the max distance; -1: no compared element differs
+  std::uint32_t bits_a = 0, bits_b = 0;  // of that element
+
+  /// The record of the first probe, or else of the second.
+  const ProbeRecord& record() const { return a != nullptr ? *a : *b; }
+};
+
+/// The samenesses of one layer by column: output, grad_output, grad_input, weight_grad and weight. A column without
+/// tensors is absent.
+struct LayerRow {
+  static constexpr std::array<std::string_view, 5> columns = {"output", "grad_output", "grad_input", "weight_grad",
+                                                              "weight"};
+  std::string layer;
+  std::array<std::optional<Sameness>, 5> cells;
+
+  Sameness worst() const;
+};
+
+struct CompareOptions {
+  Tolerance tolerance;
+  bool anyway = false;  // compare also probes of different batches or models
+  bool ranks = false;   // compare only what is equal on all ranks: summed gradients, moments and weights
+};
+
+struct ProbeComparison {
+  Sameness sameness = Sameness::same;  // `missing` counts as `differs`
+  std::vector<RecordPair> pairs;       // in the order of the first probe, then those that only the second one has
+  std::optional<std::size_t> first;    // index of the first pair that differs, else of the first that is close
+  /// The input of that op with the worst sameness, if it was not the same: the op carried it on.
+  std::optional<std::size_t> carried_on_from;
+  std::vector<LayerRow> layers;           // in forward order
+  std::vector<std::string> header_lines;  // differences of the headers: "threads: 1 and 2"
+};
+
+/// Compares two probes, which must outlive the result. Probes of different world sizes are compared as by `ranks`.
+/// Throws UsageFailure if models, batches or modes differ, unless options.anyway.
+ProbeComparison compare_probes(const Probe& a, const Probe& b, const CompareOptions& options);
+
+/// The comparison as JSON, with every pair that is not the same.
+json::object to_json(const ProbeComparison& comparison);
+
+}  // namespace babelring

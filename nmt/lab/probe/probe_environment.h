@@ -1,0 +1,13 @@
+#pragma once
+
+#include "nmt/lab/probe/probe_file.h"
+#include "nmt/train/config.h"
+#include "nmt/train/model_replica.h"
+
+namespace babelring {
+
+/// The header of a probe of `config`: digests, and the environment of this process: processor, kernel, backend,
+/// communication and the variables that change arithmetic. The caller sets updates, mode, corpus and threads.
+ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica);
+
+}  // namespace babelring

@@ -1,0 +1,230 @@
+#include "nmt/lab/probe/probe_recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "base/failure.h"
+#include "nmt/checkpoint/safetensors.h"
+
+namespace babelring {
+
+namespace {
+
+ProbeRole role_of(const ParameterStore& store, std::string_view phase, const OpRun& run, const OpField& field) {
+  const std::optional<ParameterElement> place = store.at(field.tensor.data);
+  if (place) return place->array == ParameterArray::gradients ? ProbeRole::weight_grad : ProbeRole::weight;
+  if (phase == "gradient_sum" || phase == "optimizer") return ProbeRole::other;
+  if (run.op == "embedding_backward") return ProbeRole::weight_grad;  // of the rows in use
+  const bool backward = phase == "backward" || run.op.find("backward") != std::string_view::npos;
+  return backward || field.name == "dlogits" ? ProbeRole::grad_input : ProbeRole::output;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
+  return items;
+}
+
+bool is_written(const OpField& field) {
+  return field.access == Access::writes || field.access == Access::updates;
+}
+
+}  // namespace
+
+ProbeRecorder::ProbeRecorder(const std::filesystem::path& file, ProbeHeader header, const ProbeOptions& options,
+                             const ModelReplica& replica)
+    : path_(file),
+      file_(file),
+      replica_(replica),
+      store_(replica.model.parameters()),
+      place_(store_),
+      layers_("layers", options.layers, store_),
+      tensor_globs_(split(options.tensors)) {
+  header.layers = options.layers;
+  header.tensors = options.tensors;
+  file_.write(to_text(to_json(header)) + "\n");
+}
+
+void ProbeRecorder::begin_update(std::int64_t update) {
+  update_ = update;
+  occurrences_.clear();
+  place_.begin_update();
+  if (!weights_before_.empty()) return;
+  write_parameters("start", "weight", ProbeRole::weight, store_.masters(), {});
+  weights_before_ = weights_.hex();
+  // A copy differs from its master by rounding only, so it counts as written by the same record.
+  for (const Parameter& parameter : store_.all()) {
+    const std::vector<std::int64_t> numbers = writers_.of(parameter.master);
+    if (!numbers.empty()) writers_.wrote(parameter.compute, numbers.front());
+  }
+}
+
+void ProbeRecorder::leave() {
+  const bool summed = place_.phase() == "gradient_sum";
+  place_.leave();
+  if (!summed || !place_.phase().empty() || !holds_whole_gradients()) return;
+  std::map<std::size_t, Inputs> inputs;
+  for (const Parameter& parameter : store_.all()) inputs[parameter.index] = writers_.of(parameter.gradient);
+  write_parameters("gradient_sum", "gradient", ProbeRole::weight_grad, store_.gradients(), inputs);
+}
+
+void ProbeRecorder::ran(const OpRun& run) {
+  const Inputs inputs = inputs_of(run);
+  const std::string layer(place_.layer(run));
+  for (const OpField& field : run.fields) {
+    // The optimizer writes parts of flat arrays that depend on the ranks: end_update() records whole parameters.
+    const bool flat =
+        run.op == AdamUpdate::name || (store_.at(field.tensor.data) && parameter_of(store_, field.tensor) == nullptr);
+    if (!is_written(field) || flat) continue;
+    ProbeRecord record = make_record(layer, run.op, field.name, field.tensor);
+    record.role = role_of(store_, place_.phase(), run, field);
+    write(std::move(record), field.tensor, inputs);
+  }
+}
+
+void ProbeRecorder::end_update(bool training) {
+  if (!training) return;
+  std::map<std::size_t, Inputs> inputs;
+  for (const Parameter& parameter : store_.all()) {
+    std::set<std::int64_t> numbers;
+    const auto view = [&](const Tensor& flat) { return flat.row_slice(parameter.offset, parameter.shape.elements()); };
+    for (const ConstTensor& read :
+         {ConstTensor(parameter.gradient), ConstTensor(parameter.master),
+          ConstTensor(view(replica_.adam.first_moment())), ConstTensor(view(replica_.adam.second_moment()))}) {
+      const Inputs writers = writers_.of(read);
+      numbers.insert(writers.begin(), writers.end());
+    }
+    inputs[parameter.index] = {numbers.begin(), numbers.end()};
+  }
+  write_parameters("adam_update", "first_moment", ProbeRole::weight, replica_.adam.first_moment(), inputs);
+  write_parameters("adam_update", "second_moment", ProbeRole::weight, replica_.adam.second_moment(), inputs);
+  write_parameters("adam_update", "weight", ProbeRole::weight, store_.masters(), inputs);
+  for (const Parameter& parameter : store_.all()) {
+    const Inputs numbers = writers_.of(parameter.master);
+    if (!numbers.empty()) writers_.wrote(parameter.compute, numbers.front());
+  }
+}
+
+/// Records the part of a flat array that belongs to each parameter, and its writer.
+void ProbeRecorder::write_parameters(std::string_view op, std::string_view member, ProbeRole role, const Tensor& flat,
+                                     const std::map<std::size_t, Inputs>& inputs) {
+  for (const Parameter& parameter : store_.all()) {
+    const std::size_t offset = static_cast<std::size_t>(parameter.offset) * size_of(flat.dtype);
+    const ConstTensor tensor(flat.as<char>() + offset, parameter.shape, flat.dtype);
+    ProbeRecord record = make_record(layer_of(parameter), op, fmt::format("{} of {}", member, parameter.name), tensor);
+    record.phase = op == "start" ? "start" : op == "gradient_sum" ? "gradient_sum" : "optimizer";
+    record.role = role;
+    record.micro_batch = -1;
+    const auto found = inputs.find(parameter.index);
+    write(std::move(record), tensor, found != inputs.end() ? found->second : Inputs());
+  }
+}
+
+ProbeRecord ProbeRecorder::make_record(std::string_view layer, std::string_view op, std::string_view member,
+                                       const ConstTensor& tensor) {
+  ProbeRecord record{.update = update_,
+                     .micro_batch = place_.micro_batch().value_or(-1),
+                     .phase = std::string(place_.phase()),
+                     .layer = std::string(layer),
+                     .op = std::string(op),
+                     .member = std::string(member),
+                     .shape = tensor.shape,
+                     .dtype = tensor.dtype};
+  record.occurrence = occurrences_[record.key()]++;
+  return record;
+}
+
+void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs inputs) {
+  const ConstTensor host = on_host(tensor);
+  const bool start = record.op == "start", taken = layers_.takes(record.layer);
+  if (start || taken) record.summary = summarize(host);
+  if (start) weights_.add(record.member + " " + record.summary.sha256 + "\n");
+  if (!taken) {
+    // Readers of a tensor that is left out inherit the newest record behind it.
+    if (!inputs.empty()) writers_.wrote(tensor, inputs.back());
+    return;
+  }
+  record.number = records_++;
+  record.inputs = std::move(inputs);
+  const std::string path = fmt::format("{}/{}/{}", record.layer, record.op, record.member);
+  if (std::any_of(tensor_globs_.begin(), tensor_globs_.end(), [&](const std::string& glob) {
+        return matches_glob(glob, path) || matches_glob(glob, record.layer);
+      })) {
+    Stored stored{.name = tensor_name(record), .shape = tensor.shape, .dtype = tensor.dtype, .bytes = {}};
+    const auto row_bytes = static_cast<std::size_t>(host.columns()) * size_of(host.dtype);
+    stored.bytes.resize(host.bytes());
+    for (std::int64_t row = 0; row < host.rows() && row_bytes > 0; ++row) {
+      std::memcpy(stored.bytes.data() + static_cast<std::size_t>(row) * row_bytes,
+                  host.as<char>() + static_cast<std::size_t>(row * host.row_stride) * size_of(host.dtype), row_bytes);
+    }
+    stored_.push_back(std::move(stored));
+  }
+  file_.write(to_text(to_json(record)) + "\n");
+  writers_.wrote(tensor, record.number);
+}
+
+/// The records that wrote what the op reads. What nobody wrote belongs to the batch.
+ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
+  std::set<std::int64_t> numbers;
+  for (const OpField& field : run.fields) {
+    if (field.access == Access::writes) continue;
+    const Inputs writers = writers_.of(field.tensor);
+    numbers.insert(writers.begin(), writers.end());
+    const bool of_batch = writers.empty() && field.tensor.dtype == DType::i32 && place_.micro_batch().has_value() &&
+                          field.access != Access::updates;
+    if (!of_batch || field.tensor.shape.elements() == 0) continue;
+    const ConstTensor host = field.access == Access::reads_host ? field.tensor : on_host(field.tensor);
+    batch_.add(host.data, host.bytes());
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+/// Where copies of the model are shared, a rank sums the gradients of its own shard only.
+bool ProbeRecorder::holds_whole_gradients() const {
+  return !replica_.sharding.local_shard(store_.flat_size()).divided();
+}
+
+/// The tensor itself, or a copy of a device's tensor that is valid until the next call.
+ConstTensor ProbeRecorder::on_host(const ConstTensor& tensor) {
+  if (replica_.backend.host_memory() || tensor.shape.elements() == 0) return tensor;
+  const std::int64_t span = (tensor.rows() - 1) * tensor.row_stride + tensor.columns();
+  const ConstTensor whole(tensor.data, Shape{span}, tensor.dtype);
+  host_.resize(whole.bytes());
+  replica_.backend.download(whole, host_.data());
+  ConstTensor copy = tensor;
+  copy.data = host_.data();
+  return copy;
+}
+
+void ProbeRecorder::write_tensors() const {
+  std::vector<NamedTensor> tensors;
+  for (const Stored& stored : stored_) {
+    tensors.push_back({stored.name, ConstTensor(stored.bytes.data(), stored.shape, stored.dtype)});
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return size_of(a.tensor.dtype) > size_of(b.tensor.dtype);  // the format's alignment
+  });
+  write_safetensors(tensors_file(path_), tensors);
+}
+
+void ProbeRecorder::finish() {
+  if (!tensor_globs_.empty() && stored_.empty()) {
+    throw UsageFailure(
+        fmt::format("tensors: '{}' matches no tensor; expected a layer or LAYER/OP/MEMBER with * and ?, such as "
+                    "encoder.0.*/linear_forward/y",
+                    fmt::join(tensor_globs_, ",")));
+  }
+  if (!stored_.empty()) write_tensors();
+  const json::object end = {
+      {"end", true}, {"records", records_}, {"batch", batch_.hex()}, {"weights", weights_before_}};
+  file_.write(to_text(end) + "\n");
+  file_.commit();
+}
+
+}  // namespace babelring

@@ -1,0 +1,211 @@
+#include "nmt/lab/probe/probe_run.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "base/failure.h"
+#include "nmt/data/manifest.h"
+#include "nmt/data/special_ids.h"
+#include "nmt/lab/probe/probe_environment.h"
+#include "nmt/model/device_batch.h"
+#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/training_state.h"
+#include "nmt/train/update_runner.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::uint64_t batch_seed = 20261123;  // not the configuration's: another seed keeps the batch
+
+PackedSequences random_side(std::int64_t sentences, std::int64_t tokens, std::int64_t vocabulary, std::uint64_t seed) {
+  PackedSequences side;
+  Random random(seed);
+  const auto words = static_cast<std::uint64_t>(vocabulary - first_free_id);
+  for (std::int64_t sentence = 0; sentence < sentences; ++sentence) {
+    for (std::int64_t i = 1; i < tokens; ++i) {
+      side.ids.push_back(first_free_id + static_cast<std::int32_t>(random.below(words)));
+    }
+    side.ids.push_back(eos_id);
+    side.offsets.push_back(static_cast<std::int32_t>(side.ids.size()));
+  }
+  return side;
+}
+
+/// Shifts targets to the decoder's input: <s> first, without </s>.
+PackedSequences shifted(const PackedSequences& target) {
+  PackedSequences input = target;
+  for (std::size_t i = 0; i + 1 < input.offsets.size(); ++i) {
+    const auto begin = input.ids.begin() + input.offsets[i], end = input.ids.begin() + input.offsets[i + 1];
+    std::copy_backward(begin, end - 1, end);
+    *begin = bos_id;
+  }
+  return input;
+}
+
+UpdateBatches random_update(const RandomBatch& shape, std::int64_t vocabulary, std::int64_t update) {
+  const auto number = static_cast<std::uint64_t>(update);
+  PackedBatch batch;
+  batch.source = random_side(shape.sentences, shape.source_tokens, vocabulary, derive_seed(batch_seed, number, 0));
+  const PackedSequences target =
+      random_side(shape.sentences, shape.target_tokens, vocabulary, derive_seed(batch_seed, number, 1));
+  batch.target_in = shifted(target);
+  batch.target_out = target.ids;
+  UpdateBatches batches{.update = update,
+                        .global_sentences = shape.sentences,
+                        .global_source_tokens = batch.source.tokens(),
+                        .global_target_tokens = target.tokens(),
+                        .sentences = shape.sentences,
+                        .source_tokens = batch.source.tokens(),
+                        .target_tokens = target.tokens()};
+  batches.micro_batches.push_back(std::move(batch));
+  return batches;
+}
+
+void read_flat(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store,
+               const Tensor& flat, Backend& backend) {
+  for (const Parameter& parameter : store.all()) {
+    const ConstTensor stored = file.tensor(prefix + parameter.name, parameter.shape);
+    backend.upload(stored.data, Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
+  }
+}
+
+/// The model, its data and the position of the next update.
+class ProbedTraining {
+ public:
+  ProbedTraining(const ProbePlan& plan, Backend& backend) : plan_(plan), backend_(backend) {
+    if (!plan.checkpoint.empty()) checkpoint_ = load_checkpoint(plan.checkpoint).value();
+    if (!plan.random) open_corpus();
+    replica_ = std::make_unique<ModelReplica>(plan.config, vocabulary(), backend, *communicator_);
+    replica_->initialize(static_cast<std::uint64_t>(plan.config.training.seed));
+    progress_.update = plan.first_update - 1;
+    if (checkpoint_) restore();
+    if (batches_) skip_to(progress_.update);
+    updates_ = std::make_unique<UpdateRunner>(plan.config, *replica_);
+    pipeline_ = make_pipeline();
+  }
+
+  ModelReplica& replica() { return *replica_; }
+  std::string corpus_digest() const { return corpus_ ? corpus_->digest() : ""; }
+  std::int64_t next_update() const { return progress_.update + 1; }
+
+  void train() { progress_ = updates_->run(*pipeline_, progress_, {}, 1).progress; }
+  void infer() {
+    const UpdateBatches batches = pipeline_->next();
+    for (const PackedBatch& batch : batches.micro_batches) {
+      const WorkRange micro_batch(backend_, "micro_batch");
+      const WorkRange forward(backend_, "forward");
+      Context context = replica_->arenas.begin(replica_->model.compute_dtype());
+      const DeviceBatch on_device(backend_, context.saved, batch);
+      static_cast<void>(replica_->model.evaluate(context, on_device));
+    }
+    ++progress_.update;
+  }
+
+ private:
+  void open_corpus() {
+    const DataConfig& data = plan_.config.data;
+    const Manifest manifest = load_manifest(data.folder);
+    vocabulary_ = Vocabulary::load(std::filesystem::path(data.folder) / manifest.vocabulary.name).size();
+    corpus_.emplace(Corpus::open(manifest, data.train_set));
+    batches_ = std::make_unique<BatchPlan>(*corpus_,
+                                           PlanOptions{.tokens_per_update = data.tokens_per_update,
+                                                       .max_length = data.max_length,
+                                                       .seed = static_cast<std::uint64_t>(plan_.config.training.seed)});
+  }
+  std::int64_t vocabulary() const {
+    if (!checkpoint_) return vocabulary_;
+    return Vocabulary::load(checkpoint_->folder / "spm.model").size();
+  }
+  void restore() {
+    const TrainingState state = run_state_from_json(checkpoint_->state);
+    read_weights(checkpoint_->weights(), replica_->model, backend_);
+    const SafetensorsReader moments = checkpoint_->optimizer();
+    const ParameterStore& store = replica_->model.parameters();
+    read_flat(moments, "m.", store, replica_->adam.first_moment(), backend_);
+    read_flat(moments, "v.", store, replica_->adam.second_moment(), backend_);
+    replica_->adam.set_steps(state.adam_steps);
+    progress_ = state.progress;
+    if (batches_) batches_->set_order(state.data_order);
+    restored_position_ = state.position;
+  }
+  void skip_to(std::int64_t updates_done) {
+    if (checkpoint_) {
+      position_ = restored_position_.value_or(batches_->position_at(progress_.epoch));
+      return;
+    }
+    for (std::int64_t i = 0; i < updates_done; ++i) position_ = (*batches_)(position_).next;
+  }
+  std::unique_ptr<BatchPipeline> make_pipeline() const {
+    if (!batches_) {
+      const RandomBatch shape = *plan_.random;
+      const auto make = [shape, words = replica_->model.vocabulary()](std::int64_t update) {
+        return random_update(shape, words, update);
+      };
+      return std::make_unique<BatchPipeline>(make, next_update(), 1);
+    }
+    const std::int64_t limit = std::max<std::int64_t>(0, plan_.config.data.micro_batch_tokens);
+    return std::make_unique<BatchPipeline>(
+        *batches_,
+        PipelineOptions{.micro_batch_tokens = limit, .start = position_, .first_update = next_update(), .prefetch = 1});
+  }
+
+  const ProbePlan& plan_;
+  Backend& backend_;
+  std::unique_ptr<Communicator> communicator_ = make_single_communicator();
+  std::optional<Checkpoint> checkpoint_;
+  std::optional<Corpus> corpus_;
+  std::unique_ptr<BatchPlan> batches_;  // null: random batches
+  std::int64_t vocabulary_ = probe_vocabulary;
+  std::unique_ptr<ModelReplica> replica_;
+  Progress progress_;
+  DataPosition position_;
+  std::optional<DataPosition> restored_position_;
+  std::unique_ptr<UpdateRunner> updates_;
+  std::unique_ptr<BatchPipeline> pipeline_;
+};
+
+}  // namespace
+
+Result<RandomBatch> RandomBatch::parse(std::string_view text) {
+  RandomBatch batch;
+  constexpr std::string_view prefix = "random:";
+  const Error wrong{
+      fmt::format("expected corpus or random:SENTENCESxSOURCE/TARGET such as random:64x32/32, found '{}'", text)};
+  if (!text.starts_with(prefix)) return wrong;
+  const char* at = text.data() + prefix.size();
+  const char* const end = text.data() + text.size();
+  const auto read = [&](std::int64_t& number, char separator) {
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number < 1 || number > 100'000) return false;
+    at = next;
+    if (separator == '\0') return at == end;
+    return at != end && *at++ == separator;
+  };
+  if (!read(batch.sentences, 'x') || !read(batch.source_tokens, '/') || !read(batch.target_tokens, '\0')) return wrong;
+  return batch;
+}
+
+void save_probe(const ProbePlan& plan, Backend& backend, std::int64_t threads, const std::filesystem::path& file) {
+  ProbedTraining training(plan, backend);
+  ProbeHeader header = probe_header(plan.config, training.replica());
+  header.mode = plan.training ? "training" : "inference";
+  header.first_update = training.next_update();
+  header.updates = plan.updates;
+  header.corpus = training.corpus_digest();
+  header.threads = threads;
+  ProbeRecorder recorder(file, std::move(header), plan.options, training.replica());
+  for (std::int64_t i = 0; i < plan.updates; ++i) {
+    recorder.begin_update(training.next_update());
+    backend.observe(&recorder);
+    plan.training ? training.train() : training.infer();
+    backend.observe(nullptr);
+    recorder.end_update(plan.training);
+  }
+  recorder.finish();
+}
+
+}  // namespace babelring

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "nmt/core/dtype.h"
+
+namespace babelring {
+
+/// The distance between two elements of one type.
+struct ElementDistance {
+  double absolute = 0;
+  double relative = 0;    // to the larger magnitude
+  std::uint64_t ulp = 0;  // units in the last place: steps between neighbouring values of the type, through zero
+};
+
+/// NaN equals NaN; the distance of NaN to a number is infinite, with the max ulp.
+ElementDistance distance_of(std::uint32_t a, std::uint32_t b, DType type);
+
+/// The distances between the elements of two tensors.
+struct TensorDistance {
+  std::int64_t compared = 0, different = 0;
+  std::int64_t first = -1;     // position of the first different element among those compared; -1: none
+  ElementDistance worst;       // the max of each distance, over all elements
+  std::int64_t worst_at = -1;  // position of the max ulp
+};
+
+TensorDistance distance_of(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, DType type);
+
+/// How far elements may be apart. All given limits must hold.
+struct Tolerance {
+  std::optional<std::uint64_t> ulp;
+  std::optional<double> relative, absolute;
+
+  /// "0", or limits such as "4ulp", "1e-5rel" and "1e-6abs", separated by commas.
+  static Result<Tolerance> parse(std::string_view text);
+  /// True if equal tensors only are close.
+  bool exact() const { return !ulp && !relative && !absolute; }
+  bool allows(const TensorDistance& distance) const;
+};
+
+}  // namespace babelring

@@ -1,0 +1,57 @@
+#include "nmt/lab/probe/writers.h"
+
+#include <iterator>
+
+namespace babelring {
+
+namespace {
+
+/// Calls range(begin, end) for the bytes of each row, or once for a contiguous tensor.
+template <class Range>
+void each_range(const ConstTensor& tensor, Range range) {
+  if (!tensor || tensor.shape.elements() == 0) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
+  if (tensor.contiguous()) {
+    range(begin, begin + tensor.bytes());
+    return;
+  }
+  const std::size_t size = size_of(tensor.dtype);
+  const auto row_bytes = static_cast<std::size_t>(tensor.columns()) * size;
+  for (std::int64_t row = 0; row < tensor.rows(); ++row) {
+    const std::uintptr_t at = begin + static_cast<std::size_t>(row * tensor.row_stride) * size;
+    range(at, at + row_bytes);
+  }
+}
+
+}  // namespace
+
+/// Splits the piece that contains `at` in its middle.
+void Writers::cut(std::uintptr_t at) {
+  const auto next = pieces_.upper_bound(at);
+  if (next == pieces_.begin()) return;
+  const auto piece = std::prev(next);
+  if (piece->first == at || piece->second.end <= at) return;
+  pieces_.emplace_hint(next, at, piece->second);
+  piece->second.end = at;
+}
+
+void Writers::wrote(const ConstTensor& tensor, std::int64_t number) {
+  each_range(tensor, [&](std::uintptr_t begin, std::uintptr_t end) {
+    cut(begin);
+    cut(end);
+    pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
+    pieces_.emplace(begin, Piece{end, number});
+  });
+}
+
+std::vector<std::int64_t> Writers::of(const ConstTensor& tensor) const {
+  std::set<std::int64_t> numbers;
+  each_range(tensor, [&](std::uintptr_t begin, std::uintptr_t end) {
+    auto piece = pieces_.upper_bound(begin);
+    if (piece != pieces_.begin() && std::prev(piece)->second.end > begin) --piece;
+    for (; piece != pieces_.end() && piece->first < end; ++piece) numbers.insert(piece->second.number);
+  });
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace babelring

@@ -1,0 +1,219 @@
+#include "nmt/lab/probe/probe_compare.h"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/failure.h"
+#include "nmt/lab/probe/probe_run.h"
+#include "nmt/ops/every_op.h"
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// The CPU backend with one wrong op: adds 1 ULP to the first element of the LinearBackwardData that is the nth of each
+/// update, counted from 0.
+class WrongBackend final : public EveryOp<WrongBackend> {
+ public:
+  explicit WrongBackend(int nth) : nth_(nth) {}
+  Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
+  void upload(const void* host, Tensor to) override { cpu_->upload(host, to); }
+  void download(ConstTensor from, void* host) override { cpu_->download(from, host); }
+  void synchronize() override {}
+  std::string description() const override { return cpu_->description(); }
+
+  void launch(const auto& op) { cpu_->run(op); }
+  void launch(const LinearBackwardData& op) {
+    cpu_->run(op);
+    if (calls_++ == nth_) ++*op.dx.as<std::uint32_t>();
+  }
+  void launch(const AdamUpdate& op) {
+    cpu_->run(op);
+    calls_ = 0;
+  }
+
+ private:
+  int nth_, calls_ = 0;
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);
+};
+
+ProbePlan small_plan() {
+  ProbePlan plan;
+  plan.config.model = {.encoder_layers = 2, .decoder_layers = 2, .width = 32, .heads = 4, .inner = 64, .dropout = 0.1};
+  plan.config.training.precision = DType::f32;
+  plan.random = RandomBatch{.sentences = 3, .source_tokens = 5, .target_tokens = 7};
+  plan.updates = 2;
+  return plan;
+}
+
+class ProbeCompareTest : public testing::Test {
+ protected:
+  Probe save(const ProbePlan& plan, std::unique_ptr<Backend> backend = make_cpu_backend(1)) {
+    const std::filesystem::path file = folder.path() / ("probe-" + std::to_string(files++) + ".jsonl");
+    save_probe(plan, *backend, 1, file);
+    return read_probe(file);
+  }
+  static std::string place(const RecordPair& pair) { return pair.record().key(); }
+  TemporaryFolder folder;
+  int files = 0;
+};
+
+TEST_F(ProbeCompareTest, EqualRunsAreTheSame) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    ProbePlan plan = small_plan();
+    plan.config.training.precision = precision;
+    const Probe a = save(plan), b = save(plan);
+    const ProbeComparison comparison = compare_probes(a, b, {});
+    EXPECT_EQ(comparison.sameness, Sameness::same);
+    EXPECT_FALSE(comparison.first);
+    EXPECT_TRUE(comparison.header_lines.empty()) << comparison.header_lines[0];
+    EXPECT_GT(comparison.pairs.size(), 300U);
+    EXPECT_FALSE(a.batch.empty());
+    EXPECT_EQ(a.header.environment, b.header.environment);
+  }
+}
+
+TEST_F(ProbeCompareTest, NamesTheOpThatDiffers) {
+  const Probe a = save(small_plan()), b = save(small_plan(), std::make_unique<WrongBackend>(3));
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  EXPECT_EQ(comparison.sameness, Sameness::differs);
+  ASSERT_TRUE(comparison.first);
+  const RecordPair& first = comparison.pairs[*comparison.first];
+  EXPECT_THAT(place(first), AllOf(HasSubstr("1/0/backward/"), HasSubstr("linear_backward_data/dx/0")));
+  EXPECT_EQ(first.element, 0);
+  EXPECT_EQ(first.distance.worst.ulp, 1U);
+  EXPECT_EQ(first.distance.different, 1);
+  EXPECT_FALSE(comparison.carried_on_from) << "this op differs";
+  // The row of that layer: its gradients that come later differ, what went before does not.
+  const auto row = std::find_if(comparison.layers.begin(), comparison.layers.end(),
+                                [&](const LayerRow& each) { return each.layer == first.record().layer; });
+  ASSERT_NE(row, comparison.layers.end());
+  EXPECT_EQ(row->cells[1], Sameness::same) << "grad_output";
+  EXPECT_EQ(row->cells[2], Sameness::differs) << "grad_input";
+  EXPECT_EQ(row->worst(), Sameness::differs);
+  const json::object object = to_json(comparison);
+  EXPECT_EQ(object.at("probes").as_string(), "differ");
+  EXPECT_TRUE(object.at("this_op_differs").as_bool());
+}
+
+TEST_F(ProbeCompareTest, SmallDifferencesAreClose) {
+  ProbePlan plan = small_plan();
+  plan.updates = 1;
+  const Probe a = save(plan), b = save(plan, std::make_unique<WrongBackend>(3));
+  EXPECT_EQ(compare_probes(a, b, {.tolerance = *Tolerance::parse("1e-2abs")}).sameness, Sameness::close);
+  EXPECT_EQ(compare_probes(a, b, {.tolerance = *Tolerance::parse("1e-2abs,0ulp")}).sameness, Sameness::differs);
+}
+
+TEST_F(ProbeCompareTest, AnotherSeedDiffersInTheWeights) {
+  ProbePlan other = small_plan();
+  other.config.training.seed = 2;
+  const Probe a = save(small_plan()), b = save(other);
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  ASSERT_TRUE(comparison.first);
+  EXPECT_EQ(place(comparison.pairs[*comparison.first]), "1/-1/start/embedding/start/weight of embedding/0");
+  EXPECT_THAT(comparison.header_lines, testing::Contains(HasSubstr("weights before the first update: ")));
+}
+
+TEST_F(ProbeCompareTest, AnOpCarriesOnTheDifferencesOfItsInputs) {
+  ProbePlan plan = small_plan();
+  plan.options.layers = "decoder.*";
+  const Probe a = save(plan), b = save(plan, std::make_unique<WrongBackend>(0));
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  ASSERT_TRUE(comparison.first);
+  // Each later pair that differs has an input that differs.
+  std::set<std::int64_t> different;
+  for (const RecordPair& pair : comparison.pairs) {
+    if (pair.sameness == Sameness::same) continue;
+    const auto& inputs = pair.a->inputs;
+    EXPECT_TRUE(different.empty() ||
+                std::any_of(inputs.begin(), inputs.end(), [&](std::int64_t n) { return different.contains(n); }))
+        << place(pair);
+    different.insert(pair.a->number);
+  }
+  EXPECT_GT(different.size(), 10U);
+}
+
+TEST_F(ProbeCompareTest, WholeTensorsGiveExactDistances) {
+  ProbePlan plan = small_plan();
+  plan.updates = 1;
+  plan.options.tensors = "*/linear_backward_data/dx";
+  const Probe a = save(plan), b = save(plan, std::make_unique<WrongBackend>(3));
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  ASSERT_TRUE(comparison.first);
+  const RecordPair& first = comparison.pairs[*comparison.first];
+  EXPECT_TRUE(first.exact);
+  EXPECT_EQ(first.distance.compared, first.record().shape.elements());
+  EXPECT_EQ(first.distance.different, 1);
+  plan.options.tensors = "nothing";
+  EXPECT_THAT([&] { save(plan); }, ThrowsMessage<UsageFailure>(HasSubstr("tensors: 'nothing' matches no tensor")));
+}
+
+TEST_F(ProbeCompareTest, WhatOneProbeLacksIsMissing) {
+  ProbePlan part = small_plan();
+  part.options.layers = "encoder.*";
+  const Probe a = save(small_plan()), b = save(part);
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  EXPECT_EQ(comparison.sameness, Sameness::differs);
+  EXPECT_EQ(comparison.pairs[*comparison.first].sameness, Sameness::missing);
+  const ProbeComparison reverse = compare_probes(b, a, {});
+  EXPECT_EQ(reverse.pairs.back().a, nullptr);
+  EXPECT_EQ(reverse.sameness, Sameness::differs);
+}
+
+TEST_F(ProbeCompareTest, RefusesAnotherModelOrBatch) {
+  ProbePlan deeper = small_plan(), longer = small_plan(), forward = small_plan();
+  deeper.config.model.encoder_layers = 3;
+  longer.random->source_tokens = 6;
+  forward.training = false;
+  const Probe a = save(small_plan());
+  for (const auto& [plan, what] : {std::pair{deeper, "models"}, {longer, "batches"}, {forward, "modes"}}) {
+    const Probe b = save(plan);
+    EXPECT_THAT(
+        [&] { compare_probes(a, b, {}); },
+        ThrowsMessage<UsageFailure>(AllOf(HasSubstr(std::string("have different ") + what), HasSubstr("--anyway"))));
+    EXPECT_EQ(compare_probes(a, b, {.anyway = true}).sameness, Sameness::differs);
+  }
+}
+
+TEST_F(ProbeCompareTest, InferenceHasNoGradients) {
+  ProbePlan plan = small_plan();
+  plan.training = false;
+  const Probe probe = save(plan);
+  EXPECT_EQ(probe.header.mode, "inference");
+  for (const ProbeRecord& record : probe.records) {
+    EXPECT_TRUE(record.role == ProbeRole::output || record.phase == "start") << record.key();
+    EXPECT_EQ(record.op.find("dropout_backward"), std::string::npos);
+  }
+}
+
+/// The memory of a device cannot be read by the host; the values are those of the CPU.
+TEST_F(ProbeCompareTest, ADeviceGivesTheSameProbe) {
+  const Probe a = save(small_plan()), b = save(small_plan(), make_test_backend("closed"));
+  const ProbeComparison comparison = compare_probes(a, b, {.anyway = true});
+  for (const RecordPair& pair : comparison.pairs) EXPECT_EQ(pair.sameness, Sameness::same) << place(pair);
+  EXPECT_EQ(a.batch, b.batch);
+}
+
+TEST(RandomBatch, ReadsItsText) {
+  const Result<RandomBatch> batch = RandomBatch::parse("random:64x32/31");
+  ASSERT_TRUE(batch.ok());
+  EXPECT_EQ(batch->sentences, 64);
+  EXPECT_EQ(batch->source_tokens, 32);
+  EXPECT_EQ(batch->target_tokens, 31);
+  for (const char* text : {"", "random", "random:64", "random:64x32", "random:0x1/1", "random:1x1/1x", "64x32/32"}) {
+    EXPECT_FALSE(RandomBatch::parse(text).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace babelring
