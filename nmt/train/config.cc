@@ -62,7 +62,12 @@ void TrainingConfig::bind(OptionBinder& b) {
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
            "the previous line");
   b.parsed("digest_every", digest_every,
-           "interval at which the step record contains a SHA-256 of the weights, in u, e or t; 0: never");
+           "interval at which the step record contains a SHA-256 of the weights, which ranks compare, in u, e or t; 0: "
+           "never");
+  b.choice(
+      "on_difference", on_difference, {{"stop", OnDifference::stop}, {"warn", OnDifference::warn}},
+      "when ranks find that their weights differ: stop ends the run with an error that names update, parameters and "
+      "ranks; warn logs it");
   b.group("divergence", divergence);
 }
 

@@ -43,6 +43,9 @@ struct DivergenceConfig {
   void bind(OptionBinder& binder);
 };
 
+/// What a run does when ranks find that their weights differ.
+enum class OnDifference { stop, warn };
+
 struct TrainingConfig {
   Interval stop_after = "100000u";
   double max_minutes = 0;
@@ -56,6 +59,7 @@ struct TrainingConfig {
   std::string freeze;
   Interval log_every = "50u";
   Interval digest_every = "100u";
+  OnDifference on_difference = OnDifference::stop;
   DivergenceConfig divergence;
 
   void bind(OptionBinder& binder);

@@ -8,6 +8,7 @@
 #include "base/grouped.h"
 #include "nmt/train/checkpointing/start_from.h"
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/rank_digests.h"
 
 namespace babelring {
 
@@ -194,12 +195,18 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
 void Trainer::record(StepRecord record, const Progress& before) {
   if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", record.update);
   const Interval& every = parts_.config.training.digest_every;
+  std::string difference;
   if (every.times(state_.progress) > every.times(before)) {
-    record.weights_digest = digest_of(parts_.backend, replica_.model.parameters().masters());
+    RankDigest digest = digest_over_ranks(replica_, record.update);
+    record.weights_digest = std::move(digest.weights);
+    difference = std::move(digest.difference);
   }
   meter_.fill(record, replica_.arenas, replica_.model.parameters(), replica_.adam.moment_bytes());
   if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
   parts_.records.write(std::move(record));
+  if (difference.empty()) return;
+  if (parts_.config.training.on_difference == OnDifference::stop) throw RanksDiffer(difference);
+  if (parts_.communicator.rank() == 0) spdlog::warn("{}", difference);
 }
 
 void Trainer::evaluate(Evaluation evaluation) {

@@ -1,0 +1,122 @@
+#include "nmt/train/rank_digests.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/worker/log_capture.h"
+
+namespace babelring {
+namespace {
+
+constexpr const char* flipped = "decoder.1.feed_forward.first.weight";
+
+/// Flips one bit of one weight after an update.
+class BitFlip final : public UpdateObserver {
+ public:
+  explicit BitFlip(std::int64_t update) : update_(update) {}
+  OpObserver* begin(const UpdateStart& start) override {
+    replica_ = &start.replica;
+    return nullptr;
+  }
+  void end(const StepRecord& record) override {
+    if (record.update != update_) return;
+    for (const Parameter& parameter : replica_->model.parameters().all()) {
+      if (parameter.name == flipped) parameter.master.as<std::uint32_t>()[5] ^= 1;
+    }
+  }
+
+ private:
+  std::int64_t update_;
+  ModelReplica* replica_ = nullptr;
+};
+
+struct Outcome {
+  std::string failure;  // empty: none
+  Collector records;
+};
+
+/// Trains two ranks. Rank 1's weights are damaged after update 3 if `flips`.
+std::vector<Outcome> train_two(const TrainConfig& config, bool flips, bool shares_memory) {
+  const Corpus corpus =
+      make_synthetic({.task = SyntheticTask::reverse, .sentences = 200, .vocabulary_size = pieces, .max_length = 12});
+  ThreadGroup group(2, shares_memory);
+  std::vector<Outcome> outcomes(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+      const auto communicator = group.rank(rank);
+      const auto backend = make_cpu_backend(1);
+      const StopRequest stop;
+      BitFlip flip(flips && rank == 1 ? 3 : 0);
+      Trainer trainer({.config = config,
+                       .backend = *backend,
+                       .communicator = *communicator,
+                       .corpus = corpus,
+                       .records = outcome.records,
+                       .stop = stop,
+                       .lab = &flip,
+                       .model_vocabulary = pieces});
+      trainer.begin("r_00000000000000000000000000", 1);
+      try {
+        trainer.run();
+      } catch (const RanksDiffer& failure) {
+        outcome.failure = failure.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+constexpr const char* expected_line =
+    "update 3: the weights of the ranks differ from rank 0's in 1 of 55 parameters: "
+    "decoder.1.feed_forward.first.weight "
+    "on rank 1";
+
+TEST(RankDigests, AFlippedBitEndsTheRunNamingUpdateParameterAndRank) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "6u";
+  const std::vector<Outcome> outcomes = train_two(config, true, false);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.failure, expected_line);
+    EXPECT_EQ(outcome.records.steps.size(), 3U);
+  }
+  EXPECT_NE(outcomes[0].records.steps[2].weights_digest, outcomes[1].records.steps[2].weights_digest);
+}
+
+TEST(RankDigests, WarnLetsTheRunGoOn) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "4u";
+  config.training.on_difference = OnDifference::warn;
+  const LogCapture log;
+  for (const Outcome& outcome : train_two(config, true, false)) {
+    EXPECT_EQ(outcome.failure, "");
+    EXPECT_EQ(outcome.records.steps.size(), 4U);
+  }
+  EXPECT_EQ(log.count(expected_line), 1) << log.text();
+}
+
+TEST(RankDigests, EqualRanksHaveEqualDigests) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "3u";
+  std::vector<std::string> digests;
+  for (const bool shares_memory : {false, true}) {
+    for (const Outcome& outcome : train_two(config, false, shares_memory)) {
+      EXPECT_EQ(outcome.failure, "");
+      digests.push_back(outcome.records.steps.back().weights_digest);
+    }
+  }
+  for (const std::string& digest : digests) EXPECT_EQ(digest, digests[0]);
+  EXPECT_EQ(digests[0].size(), 64U);
+}
+
+}  // namespace
+}  // namespace babelring
