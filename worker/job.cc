@@ -18,6 +18,7 @@
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/lab/make_lab.h"
 #include "nmt/ops/cpu_kernels.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
@@ -318,6 +319,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
+  const std::unique_ptr<Lab> lab = make_lab({.config = config, .folder = folder / "lab", .corpus = corpus.digest()});
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
@@ -328,6 +330,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .stop = stop,
                    .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
                    .gpu_meter = gpu_meter.get(),
+                   .lab = lab.get(),
                    .threads = threads,
                    .model_vocabulary = vocabulary.size()});
   if (options.from_scratch) checkpoints.move_all_aside();

@@ -121,6 +121,7 @@ void TrainConfig::check() const {
   if (communication.all_reduce == GradientPath::mpi && communication.gradient_wire == GradientWire::bf16) {
     refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
+  lab.check();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
 }
 

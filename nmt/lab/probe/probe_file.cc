@@ -102,6 +102,11 @@ ProbeHeader header_of(const Line& line) {
 
 Shape shape_of(const Line& line) {
   const std::vector<std::int64_t> extents = line.integers("shape", 0, std::int64_t{1} << 40);
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : extents) {
+    if (extent > 0 && elements > max_number / extent) line.refuse("member 'shape': too many elements");
+    elements *= extent;
+  }
   switch (extents.size()) {
     case 0:
       return {};
@@ -118,14 +123,9 @@ Shape shape_of(const Line& line) {
   }
 }
 
-/// The number of sampled elements of a shape, without overflow for absurd shapes.
+/// The number of sampled elements of a shape.
 std::size_t sampled_count(const Shape& shape) {
-  std::int64_t elements = 1;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == 0) return 0;
-    elements = std::min(TensorSummary::max_elements, elements * std::min(shape[axis], TensorSummary::max_elements));
-  }
-  return static_cast<std::size_t>(elements);
+  return static_cast<std::size_t>(std::min(TensorSummary::max_elements, shape.elements()));
 }
 
 DType dtype_from(const Line& line) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -65,23 +66,44 @@ void ProbeRecorder::begin_update(std::int64_t update) {
   }
 }
 
+/// Micro-batches begin with empty arenas, into which the host writes the batch.
+void ProbeRecorder::enter(const char* range) {
+  place_.enter(range);
+  if (place_.phase() == "micro_batch") writers_.forget_unless([this](const void* address) { return lasts(address); });
+}
+
+/// True for memory of weights, gradients and moments.
+bool ProbeRecorder::lasts(const void* address) const {
+  if (store_.at(address)) return true;
+  const std::less<const void*> before;
+  for (const Tensor& moment : {replica_.adam.first_moment(), replica_.adam.second_moment()}) {
+    if (!before(address, moment.data) && before(address, moment.as<char>() + moment.bytes())) return true;
+  }
+  return false;
+}
+
 void ProbeRecorder::leave() {
   const bool summed = place_.phase() == "gradient_sum";
   place_.leave();
   if (!summed || !place_.phase().empty() || !holds_whole_gradients()) return;
   std::map<std::size_t, Inputs> inputs;
-  for (const Parameter& parameter : store_.all()) inputs[parameter.index] = writers_.of(parameter.gradient);
+  for (const Parameter& parameter : store_.all()) {
+    Inputs& writers = inputs[parameter.index] = writers_.of(parameter.gradient);
+    std::erase(writers, Writers::nobody);
+  }
   write_parameters("gradient_sum", "gradient", ProbeRole::weight_grad, store_.gradients(), inputs);
 }
 
 void ProbeRecorder::ran(const OpRun& run) {
   const Inputs inputs = inputs_of(run);
-  const std::string layer(place_.layer(run));
+  const std::string layer(place_.layer(run).empty() ? run.op : place_.layer(run));
   for (const OpField& field : run.fields) {
-    // The optimizer writes parts of flat arrays that depend on the ranks: end_update() records whole parameters.
-    const bool flat =
-        run.op == AdamUpdate::name || (store_.at(field.tensor.data) && parameter_of(store_, field.tensor) == nullptr);
-    if (!is_written(field) || flat) continue;
+    // Of flat arrays the optimizer writes parts that depend on the ranks: end_update() records whole parameters.
+    if (!is_written(field) || run.op == AdamUpdate::name) continue;
+    if (store_.at(field.tensor.data) && parameter_of(store_, field.tensor) == nullptr) {
+      writers_.wrote(field.tensor, Writers::nobody);
+      continue;
+    }
     ProbeRecord record = make_record(layer, run.op, field.name, field.tensor);
     record.role = role_of(store_, place_.phase(), run, field);
     write(std::move(record), field.tensor, inputs);
@@ -100,6 +122,7 @@ void ProbeRecorder::end_update(bool training) {
       const Inputs writers = writers_.of(read);
       numbers.insert(writers.begin(), writers.end());
     }
+    numbers.erase(Writers::nobody);
     inputs[parameter.index] = {numbers.begin(), numbers.end()};
   }
   write_parameters("adam_update", "first_moment", ProbeRole::weight, replica_.adam.first_moment(), inputs);
@@ -147,7 +170,7 @@ void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs 
   if (start) weights_.add(record.member + " " + record.summary.sha256 + "\n");
   if (!taken) {
     // Readers of a tensor that is left out inherit the newest record behind it.
-    if (!inputs.empty()) writers_.wrote(tensor, inputs.back());
+    writers_.wrote(tensor, inputs.empty() ? Writers::nobody : inputs.back());
     return;
   }
   record.number = records_++;
@@ -182,6 +205,7 @@ ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
     const ConstTensor host = field.access == Access::reads_host ? field.tensor : on_host(field.tensor);
     batch_.add(host.data, host.bytes());
   }
+  numbers.erase(Writers::nobody);
   return {numbers.begin(), numbers.end()};
 }
 

@@ -38,7 +38,7 @@ class ProbeRecorder : public OpObserver {
   void finish();
 
   Watch watch() const override { return Watch::values; }
-  void enter(const char* range) override { place_.enter(range); }
+  void enter(const char* range) override;
   void leave() override;
   void ran(const OpRun& run) override;
 
@@ -58,6 +58,7 @@ class ProbeRecorder : public OpObserver {
   void write_parameters(std::string_view op, std::string_view member, ProbeRole role, const Tensor& flat,
                         const std::map<std::size_t, Inputs>& inputs);
   Inputs inputs_of(const OpRun& run);
+  bool lasts(const void* address) const;
   bool holds_whole_gradients() const;
   ConstTensor on_host(const ConstTensor& tensor);
   void write_tensors() const;

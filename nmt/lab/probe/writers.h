@@ -12,9 +12,17 @@ namespace babelring {
 /// Which record wrote each byte of memory last. Follows strided tensors row by row.
 class Writers {
  public:
-  /// The tensor's bytes were written by record `number`.
+  /// Written, but by no record.
+  static constexpr std::int64_t nobody = -1;
+
+  /// The tensor's bytes were written by record `number`, or by `nobody`.
   void wrote(const ConstTensor& tensor, std::int64_t number);
-  /// The records that wrote the tensor's bytes, ascending. Bytes that nobody wrote are left out.
+  /// Forgets the writers of memory for which keeps(address) is false.
+  template <class Keeps>
+  void forget_unless(Keeps keeps) {
+    std::erase_if(pieces_, [&](const auto& piece) { return !keeps(reinterpret_cast<const void*>(piece.first)); });
+  }
+  /// The records that wrote the tensor's bytes, ascending, with `nobody` first if some were written by no record.
   std::vector<std::int64_t> of(const ConstTensor& tensor) const;
 
  private:

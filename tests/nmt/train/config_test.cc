@@ -18,6 +18,20 @@ std::string message_of(const std::string& yaml, const std::vector<std::string>& 
   return "accepted";
 }
 
+TEST(LabConfig, AProbeBeginsAtAnUpdate) {
+  const TrainConfig config =
+      read_config("data: {folder: d}\n", "f", {"lab.probe.at=1000u", "lab.probe.tensors=decoder.*"});
+  EXPECT_EQ(config.lab.probe.at.value(), 1000);
+  EXPECT_EQ(config.lab.probe.updates, 1);
+  EXPECT_EQ(config.lab.probe.tensors, "decoder.*");
+  try {
+    read_config("data: {folder: d}\n", "f", {"lab.probe.at=1e"});
+    FAIL() << "not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.detail, "lab.probe.at: expected a number of updates (1000u), found '1e'");
+  }
+}
+
 TEST(TrainConfig, KeysOverrideThePreset) {
   const TrainConfig config = read_config("model:\n  dropout: 0.2\npreset: transformer-tiny\ndata:\n  folder: d\n",
                                          "test.yaml", {"model.heads=8", "training.max_minutes=3"});

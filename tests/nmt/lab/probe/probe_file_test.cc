@@ -84,6 +84,7 @@ TEST(ProbeFile, NamesTheMemberThatIsWrong) {
   expect_refused(with("elements", json::string(24, 'x')), "expected hexadecimal digits, found 'xxxxxxxx'");
   expect_refused(with("shape", json::array{1, 2, 3, 4, 5}), "p.jsonl:2: member 'shape': expected up to 4 extents");
   expect_refused(with("shape", json::array{-1}), "p.jsonl:2: member 'shape': expected integers from 0 to");
+  expect_refused(with("shape", json::array{std::int64_t{1} << 40, std::int64_t{1} << 40}), "too many elements");
   expect_refused(with("record", 7), "p.jsonl:2: record 7 where 0 was expected");
   expect_refused(with("inputs", json::array{0}), "p.jsonl:2: member 'inputs': expected integers from 0 to -1");
 }

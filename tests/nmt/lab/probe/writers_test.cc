@@ -26,6 +26,18 @@ TEST(Writers, NameTheLastWriterOfEachByte) {
   EXPECT_EQ(writers.of(rest), Numbers());
 }
 
+TEST(Writers, ForgetMemoryThatIsUsedAnew) {
+  Tensors tensors;
+  const Tensor x = tensors.zeros({8}, DType::f32), y = tensors.zeros({8}, DType::f32);
+  Writers writers;
+  writers.wrote(x, 3);
+  writers.wrote(y, Writers::nobody);
+  EXPECT_EQ(writers.of(y), Numbers{-1}) << "written, but by no record";
+  writers.forget_unless([&](const void* address) { return address == x.data; });
+  EXPECT_EQ(writers.of(x), Numbers{3});
+  EXPECT_EQ(writers.of(y), Numbers());
+}
+
 TEST(Writers, FollowColumnsOfAMatrix) {
   Tensors tensors;
   const Tensor joined = tensors.zeros({5, 12}, DType::bf16);
