@@ -43,6 +43,8 @@ constexpr Example examples[] = {
     {"nmt probe print", "nmt probe print probe.jsonl --fields layer,op,member,min,max,rms"},
     {"nmt probe compare", "nmt probe compare probes other-node/probes"},
     {"nmt probe compare", "nmt probe compare a.jsonl b.jsonl --tolerance 4ulp --by tensor --color always"},
+    {"nmt probe repeat", "nmt probe repeat --preset transformer-tiny -n 50 --busy"},
+    {"nmt probe repeat", "nmt probe repeat --checkpoint runs/help --updates 3 --threads 8"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml data.folder=/data/ids --watch"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml --world-size 4 --name big --dry-run"},
     {"nmt run list", "nmt run list --state running"},

@@ -19,6 +19,7 @@
 #include "cli/checkpoint_folder.h"
 #include "cli/probe_report.h"
 #include "nmt/lab/probe/probe_compare.h"
+#include "nmt/lab/probe/probe_repeat.h"
 #include "nmt/lab/probe/probe_run.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
@@ -89,39 +90,99 @@ ProbePlan plan_of(const SaveArguments& arguments, TrainConfig config, bool has_d
   return plan;
 }
 
-void save(const SaveArguments& arguments) {
+struct NamedPlan {
+  std::string name;  // of the preset; empty for a configuration or a checkpoint
+  ProbePlan plan;
+};
+
+/// The plans of the one source that is given.
+std::vector<NamedPlan> plans_of(const SaveArguments& arguments) {
   const int sources = !arguments.config.empty() + !arguments.checkpoint.empty() + !arguments.presets.empty();
-  if (sources != 1)
+  if (sources != 1) {
     throw UsageFailure(fmt::format("expected one of --config, --checkpoint and --preset, found {}", sources));
-  const std::unique_ptr<Backend> backend =
-      choose_backend(arguments.device, arguments.threads, *make_single_communicator()).backend;
-  const auto run = [&](const ProbePlan& plan, const fs::path& file) {
-    if (plan.config.training.precision == DType::bf16) require_products(*backend, DType::bf16, "--precision f32");
-    save_probe(plan, *backend, arguments.threads, file);
-    fmt::print("{}\n", file.string());
-  };
+  }
   if (!arguments.config.empty()) {
-    if (const std::string wrong = existing_file(arguments.config); !wrong.empty())
-      throw UsageFailure("--config: " + wrong);
-    run(plan_of(arguments, read_config(read_file(arguments.config), arguments.config, arguments.overrides), true),
-        arguments.output);
-  } else if (!arguments.checkpoint.empty()) {
+    const std::string wrong = existing_file(arguments.config);
+    if (!wrong.empty()) throw UsageFailure("--config: " + wrong);
+    const TrainConfig config = read_config(read_file(arguments.config), arguments.config, arguments.overrides);
+    return {{"", plan_of(arguments, config, true)}};
+  }
+  if (!arguments.checkpoint.empty()) {
     if (arguments.first_update != 1) throw UsageFailure("--first-update: a checkpoint says its own next update");
     const fs::path folder = find_checkpoint(arguments.checkpoint);
     const fs::path file = folder / "config.yaml";
     ProbePlan plan = plan_of(arguments, read_config(read_file(file), file.string(), arguments.overrides), true);
     plan.checkpoint = folder;
-    run(plan, arguments.output);
-  } else {
-    const std::vector<std::string> presets = chosen_presets(arguments.presets);
-    if (presets.size() > 1) fs::create_directories(arguments.output);
-    for (const std::string& preset : presets) {
-      const fs::path file = presets.size() > 1 || fs::is_directory(arguments.output)
-                                ? fs::path(arguments.output) / (preset + ".jsonl")
-                                : fs::path(arguments.output);
-      run(plan_of(arguments, preset_config(preset, arguments.overrides), false), file);
-    }
+    return {{"", std::move(plan)}};
   }
+  std::vector<NamedPlan> plans;
+  for (const std::string& preset : chosen_presets(arguments.presets)) {
+    plans.push_back({preset, plan_of(arguments, preset_config(preset, arguments.overrides), false)});
+  }
+  return plans;
+}
+
+std::unique_ptr<Backend> backend_for(const SaveArguments& arguments, const std::vector<NamedPlan>& plans) {
+  std::unique_ptr<Backend> backend =
+      choose_backend(arguments.device, arguments.threads, *make_single_communicator()).backend;
+  for (const NamedPlan& each : plans) {
+    if (each.plan.config.training.precision == DType::bf16) require_products(*backend, DType::bf16, "--precision f32");
+  }
+  return backend;
+}
+
+void save(const SaveArguments& arguments) {
+  const std::vector<NamedPlan> plans = plans_of(arguments);
+  const std::unique_ptr<Backend> backend = backend_for(arguments, plans);
+  if (plans.size() > 1) fs::create_directories(arguments.output);
+  for (const auto& [name, plan] : plans) {
+    const fs::path output = arguments.output;
+    const fs::path file = !name.empty() && fs::is_directory(output) ? output / (name + ".jsonl") : output;
+    save_probe(plan, *backend, arguments.threads, file);
+    fmt::print("{}\n", file.string());
+  }
+}
+
+/// The options of commands that run updates.
+void add_run_options(CLI::App& command, const std::shared_ptr<SaveArguments>& arguments) {
+  command.add_option("--config", arguments->config, "configuration whose first updates are run");
+  command.add_option("--checkpoint", arguments->checkpoint,
+                     "checkpoint, or a run's folder, whose next updates are run");
+  command.add_option("--preset", arguments->presets,
+                     "model shapes that need no data: all, or names separated by commas");
+  command.add_option("overrides", arguments->overrides, "key=value: changes of the configuration");
+  add_word_option(
+      command, "--mode", {"training", "inference"}, "training",
+      [arguments](std::size_t index) { arguments->inference = index == 1; },
+      "training: whole updates; inference: forward only, without dropout");
+  command.add_option("--updates", arguments->updates, "number of updates")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--first-update", arguments->first_update, "number of the first update")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  command.add_option("--batch", arguments->batch,
+                     "corpus, or random:SENTENCESxSOURCE/TARGET tokens; default: corpus, for a preset random:64x32/32");
+  command
+      .add_option("--layers", arguments->options.layers,
+                  "all, firstN, lastN or globs such as decoder.*, separated by commas")
+      ->capture_default_str();
+  command.add_option("--tensors", arguments->options.tensors,
+                     "globs of layers or LAYER/OP/MEMBER whose whole tensors go to FILE.safetensors");
+  add_word_option(
+      command, "--precision", {"auto", "f32", "bf16"}, "auto",
+      [arguments](std::size_t index) { arguments->precision = index == 0   ? ""
+                                                              : index == 1 ? "f32"
+                                                                           : "bf16"; },
+      "precision of matmuls; auto: the configuration's");
+  using enum DeviceChoice;
+  add_choice(command, "--device", arguments->device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
+             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
+  command
+      .add_option("--threads", arguments->threads,
+                  "compute threads; 0: one per processor that affinity and CPU quota allow")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
 }
 
 void add_save(CLI::App& probe) {
@@ -130,46 +191,46 @@ void add_save(CLI::App& probe) {
   const auto arguments = std::make_shared<SaveArguments>();
   command->add_option("--output", arguments->output, "file to write, FILE.jsonl; with several presets a folder")
       ->required();
-  command->add_option("--config", arguments->config, "configuration whose first updates are run");
-  command->add_option("--checkpoint", arguments->checkpoint,
-                      "checkpoint, or a run's folder, whose next updates are run");
-  command->add_option("--preset", arguments->presets,
-                      "model shapes that need no data: all, or names separated by commas");
-  command->add_option("overrides", arguments->overrides, "key=value: changes of the configuration");
-  add_word_option(
-      *command, "--mode", {"training", "inference"}, "training",
-      [arguments](std::size_t index) { arguments->inference = index == 1; },
-      "training: whole updates; inference: forward only, without dropout");
-  command->add_option("--updates", arguments->updates, "number of updates")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--first-update", arguments->first_update, "number of the first update")
-      ->check(CLI::Range(1, 1000000000))
-      ->capture_default_str();
-  command->add_option(
-      "--batch", arguments->batch,
-      "corpus, or random:SENTENCESxSOURCE/TARGET tokens; default: corpus, for a preset random:64x32/32");
-  command
-      ->add_option("--layers", arguments->options.layers,
-                   "all, firstN, lastN or globs such as decoder.*, separated by commas")
-      ->capture_default_str();
-  command->add_option("--tensors", arguments->options.tensors,
-                      "globs of layers or LAYER/OP/MEMBER whose whole tensors go to FILE.safetensors");
-  add_word_option(
-      *command, "--precision", {"auto", "f32", "bf16"}, "auto",
-      [arguments](std::size_t index) { arguments->precision = index == 0   ? ""
-                                                              : index == 1 ? "f32"
-                                                                           : "bf16"; },
-      "precision of matmuls; auto: the configuration's");
-  using enum DeviceChoice;
-  add_choice(*command, "--device", arguments->device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
-             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
-  command
-      ->add_option("--threads", arguments->threads,
-                   "compute threads; 0: one per processor that affinity and CPU quota allow")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_run_options(*command, arguments);
   command->callback([arguments] { save(*arguments); });
+}
+
+struct RepeatArguments {
+  std::shared_ptr<SaveArguments> run = std::make_shared<SaveArguments>();
+  int runs = 20;
+  bool busy = false;
+};
+
+void repeat(const RepeatArguments& arguments) {
+  const std::vector<NamedPlan> plans = plans_of(*arguments.run);
+  const std::unique_ptr<Backend> backend = backend_for(*arguments.run, plans);
+  bool alike = true;
+  for (const auto& [name, plan] : plans) {
+    const RepeatResult result = repeat_probe(plan, *backend, arguments.runs, arguments.busy);
+    const std::string head = name.empty() ? "" : name + ": ";
+    if (!result.first) {
+      std::cout << head << result.runs << " runs: the same" << std::endl;
+      continue;
+    }
+    alike = false;
+    std::cout << fmt::format("{}{} of {} runs differ from the first run\nfirst tensor that differed, in {} runs: {}\n",
+                             head, result.different, result.runs - 1, result.first_different, place_of(*result.first));
+  }
+  std::cout.flush();
+  if (!alike) throw CLI::RuntimeError(1);
+}
+
+void add_repeat(CLI::App& probe) {
+  CLI::App* command = probe.add_subcommand(
+      "repeat",
+      "Runs the same updates many times, and names the first tensor that ever differed; exit code 1 if one did");
+  const auto arguments = std::make_shared<RepeatArguments>();
+  command->add_option("-n,--runs", arguments->runs, "number of runs")
+      ->check(CLI::Range(2, 100000))
+      ->capture_default_str();
+  command->add_flag("--busy", arguments->busy, "keep every processor busy with other threads meanwhile");
+  add_run_options(*command, arguments->run);
+  command->callback([arguments] { repeat(*arguments); });
 }
 
 struct PrintArguments {
@@ -326,6 +387,7 @@ void add_probe(CLI::App& app) {
   add_save(*probe);
   add_print(*probe);
   add_compare(*probe);
+  add_repeat(*probe);
 }
 
 }  // namespace babelring

@@ -26,15 +26,6 @@ Colour colour_of(Sameness sameness) {
   return Colour::grey;
 }
 
-/// "update 1, forward, layer encoder.0, attention_forward.out" and what else tells the tensor from others.
-std::string place_of(const ProbeRecord& record) {
-  std::string place = fmt::format("update {}", record.update);
-  if (record.micro_batch > 0) place += fmt::format(", micro-batch {}", record.micro_batch);
-  place += fmt::format(", {}, layer {}, {}.{}", record.phase, record.layer, record.op, record.member);
-  if (record.occurrence > 0) place += fmt::format(" (occurrence {})", record.occurrence);
-  return place;
-}
-
 std::string distance_text(const RecordPair& pair) {
   const ProbeRecord& record = pair.record();
   if (pair.sameness == Sameness::missing)
@@ -115,6 +106,14 @@ std::string field_of(const ProbeRecord& record, const std::string& field) {
 }
 
 }  // namespace
+
+std::string place_of(const ProbeRecord& record) {
+  std::string place = fmt::format("update {}", record.update);
+  if (record.micro_batch > 0) place += fmt::format(", micro-batch {}", record.micro_batch);
+  place += fmt::format(", {}, layer {}, {}.{}", record.phase, record.layer, record.op, record.member);
+  if (record.occurrence > 0) place += fmt::format(" (occurrence {})", record.occurrence);
+  return place;
+}
 
 void print_comparison(const ProbeComparison& comparison, const ProbeReportOptions& options, const Screen& screen) {
   const bool differ = comparison.sameness == Sameness::differs;

@@ -14,6 +14,9 @@ struct ProbeReportOptions {
   bool all = false;        // also rows of equal tensors
 };
 
+/// "update 1, forward, layer encoder.0, attention_forward.out", and what else tells a tensor from others.
+std::string place_of(const ProbeRecord& record);
+
 /// Prints the outcome, the first divergence, the differences of the environment and the table.
 void print_comparison(const ProbeComparison& comparison, const ProbeReportOptions& options, const Screen& screen);
 

@@ -176,10 +176,12 @@ class ProgramsTest(unittest.TestCase):
         self.complains("probe compare data --ranks", 2, "data: expected probes of several ranks")
         self.complains("probe save --output x", 2, "expected one of --config, --checkpoint and --preset, found 0")
         self.complains("probe save --output x --preset tiny", 2, "'tiny' is no preset")
-        self.complains(f"{save} x --batch random:2", 2, "--batch: expected corpus or random:")
+        self.complains("probe save --output x --preset all --batch random:2", 2, "--batch: expected corpus or random:")
         self.complains(f"{save} x --layers encodr.0", 2, "'encodr.0' matches no layer; did you mean 'encoder.0'?")
         self.complains(f"{save} x --tensors nothing", 2, "tensors: 'nothing' matches no tensor")
         self.assertFalse(Path("x").exists())
+        repeat = "probe repeat --preset transformer-tiny --batch random:2x4/3 --threads 2 -n 3 --busy"
+        self.assertEqual(self.succeeds(repeat), "transformer-tiny: 3 runs: the same\n")
 
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")

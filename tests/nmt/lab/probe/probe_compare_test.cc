@@ -11,8 +11,8 @@
 
 #include "base/failure.h"
 #include "nmt/lab/probe/probe_run.h"
-#include "nmt/ops/every_op.h"
 #include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/lab/probe/wrong_backend.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -21,42 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-/// The CPU backend with one wrong op: adds ULPs to the first element of the LinearBackwardData that is the nth of each
-/// update, counted from 0.
-class WrongBackend final : public EveryOp<WrongBackend> {
- public:
-  explicit WrongBackend(int nth, std::uint32_t ulps = 1) : nth_(nth), ulps_(ulps) {}
-  Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
-  void upload(const void* host, Tensor to) override { cpu_->upload(host, to); }
-  void download(ConstTensor from, void* host) override { cpu_->download(from, host); }
-  void synchronize() override {}
-  std::string description() const override { return cpu_->description(); }
-
-  void launch(const auto& op) { cpu_->run(op); }
-  void launch(const LinearBackwardData& op) {
-    cpu_->run(op);
-    if (calls_++ == nth_) *op.dx.as<std::uint32_t>() += ulps_;
-  }
-  void launch(const AdamUpdate& op) {
-    cpu_->run(op);
-    calls_ = 0;
-  }
-
- private:
-  int nth_, calls_ = 0;
-  std::uint32_t ulps_;
-  std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);
-};
-
-ProbePlan small_plan() {
-  ProbePlan plan;
-  plan.config.model = {.encoder_layers = 2, .decoder_layers = 2, .width = 32, .heads = 4, .inner = 64, .dropout = 0.1};
-  plan.config.training.precision = DType::f32;
-  plan.random = RandomBatch{.sentences = 3, .source_tokens = 5, .target_tokens = 7};
-  plan.updates = 2;
-  return plan;
-}
 
 class ProbeCompareTest : public testing::Test {
  protected:
