@@ -56,13 +56,19 @@ TEST(RandomUpdateTest, AVocabularyOfControlPiecesIsRefused) {
   EXPECT_THROW(random_update({.vocabulary = first_free_id}, 0, 1), Failure);
 }
 
+/// Tells `times` that an op ran for `duration`.
+void record(OpTimes& times, std::string_view op, const OpCost& cost, microseconds duration) {
+  const SteadyClock::time_point begin{};
+  times.ran({.op = op, .cost = cost, .begin = begin, .end = begin + duration, .fields = {}});
+}
+
 TEST(OpTimesTest, KeepsTheShorterUpdateOfEachOp) {
   OpTimes first(false), second(false);
-  first.ran("slow", {.flops = 10}, microseconds(2000));
-  first.ran("slow", {.flops = 20}, microseconds(1000));
-  first.ran("fast", {.bytes = 8}, microseconds(10));
-  second.ran("slow", {.flops = 30}, microseconds(1500));
-  second.ran("fast", {.bytes = 8}, microseconds(20));
+  record(first, "slow", {.flops = 10}, microseconds(2000));
+  record(first, "slow", {.flops = 20}, microseconds(1000));
+  record(first, "fast", {.bytes = 8}, microseconds(10));
+  record(second, "slow", {.flops = 30}, microseconds(1500));
+  record(second, "fast", {.bytes = 8}, microseconds(20));
   first.keep_shorter(second);
   const std::vector<OpTime> rows = first.rows();
   ASSERT_EQ(rows.size(), 2U);
@@ -76,8 +82,8 @@ TEST(OpTimesTest, KeepsTheShorterUpdateOfEachOp) {
 
 TEST(OpTimesTest, BySizeTellsSizesApart) {
   OpTimes times(true);
-  times.ran("product", {.flops = 1e9, .bytes = 1e6}, microseconds(5));
-  times.ran("product", {.flops = 2e9, .bytes = 1e6}, microseconds(7));
+  record(times, "product", {.flops = 1e9, .bytes = 1e6}, microseconds(5));
+  record(times, "product", {.flops = 2e9, .bytes = 1e6}, microseconds(7));
   ASSERT_EQ(times.rows().size(), 2U);
   EXPECT_EQ(times.rows()[0].name, "product 2 GFLOP 1 MB");
 }
