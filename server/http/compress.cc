@@ -1,11 +1,9 @@
 #include "server/http/compress.h"
 
-#include <zlib.h>
-
 #include <array>
 #include <string>
 
-#include "base/failure.h"
+#include "base/gzip.h"
 #include "server/http/accept.h"
 #include "server/http/etag.h"
 
@@ -13,21 +11,6 @@ namespace babelring::http {
 namespace {
 
 constexpr std::size_t min_bytes = 1024;  // smaller bodies hardly shrink
-
-std::string gzip(std::string_view text) {
-  z_stream stream{};
-  if (deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) fail("zlib: cannot start");
-  std::string packed(deflateBound(&stream, static_cast<uLong>(text.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // zlib reads only
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int code = deflate(&stream, Z_FINISH);
-  packed.resize(packed.size() - stream.avail_out);
-  deflateEnd(&stream);
-  if (code != Z_STREAM_END) fail("zlib: cannot compress {} bytes (code {})", text.size(), code);
-  return packed;
-}
 
 /// Changes the ETag of the plain body to that of the compressed body.
 void mark_compressed(Response& response) {
