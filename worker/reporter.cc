@@ -222,6 +222,7 @@ bool Reporter::deliver(std::span<const Record> records) {
 }
 
 Reporter::Outcome Reporter::send(std::span<const Record> records) {
+  const SpanScope sending(options_.spans, "reporter", "records");
   const RecordHeader& origin = records.front().header;
   const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
   const Result<HttpResponse> answer =

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
+#include "base/span_log.h"
 #include "client/server_access.h"
 #include "worker/delivery.h"
 #include "worker/rank_identity.h"
@@ -29,6 +30,7 @@ struct ReporterOptions {
   std::chrono::milliseconds post_interval{250};
   std::chrono::milliseconds first_retry{30}, max_backoff{5000};  // exponential backoff with jitter
   std::chrono::milliseconds request_timeout{10000};
+  SpanLog* spans = nullptr;  // gets the times in which records are sent; may be null
 };
 
 /// Delivers one rank's records to the server. write() appends to the rank's spool file and never waits for the network.

@@ -106,6 +106,7 @@ BatchPipeline::BatchPipeline(std::function<UpdateBatches(std::int64_t)> make, st
 BatchPipeline::BatchPipeline(const BatchPlan& plan, const PipelineOptions& options)
     : BatchPipeline(
           [&plan, checked = checked(options), position = options.start](std::int64_t update) mutable {
+            const SpanScope preparing(checked.spans, "data", "batch");
             UpdateBatches batches = make_update(plan, checked, position, update);
             position = batches.next;
             return batches;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/span_log.h"
 #include "nmt/core/packed_batch.h"
 #include "nmt/data/batch_plan.h"
 
@@ -30,6 +31,7 @@ struct PipelineOptions {
   DataPosition start = {};              // data position of the first update; sufficient to resume
   std::int64_t first_update = 1;        // number of the first update
   int prefetch = 4;                     // max updates prepared ahead, at least 1
+  SpanLog* spans = nullptr;             // gets the times in which batches are prepared; may be null
 };
 
 /// Computes the batches of the update that starts at `start`; `update` is its number. Synchronous and pure;

@@ -47,4 +47,8 @@ void Lab::end(const StepRecord& record) {
   for (const auto& tool : tools_) tool->end(record);
 }
 
+void Lab::recorded(const StepRecord& record) {
+  for (const auto& tool : tools_) tool->recorded(record);
+}
+
 }  // namespace babelring

@@ -30,10 +30,12 @@ class OpObservers : public OpObserver {
 class Lab : public UpdateObserver {
  public:
   void add(std::unique_ptr<UpdateObserver> tool) { tools_.push_back(std::move(tool)); }
+  bool empty() const { return tools_.empty(); }
 
   bool votes_for_trace() override;
   OpObserver* begin(const UpdateStart& start) override;
   void end(const StepRecord& record) override;
+  void recorded(const StepRecord& record) override;
 
  private:
   std::vector<std::unique_ptr<UpdateObserver>> tools_;

@@ -4,14 +4,32 @@
 
 namespace babelring {
 
+namespace {
+
+const char* name_of(StepPart part) {
+  constexpr std::array names = {"other", "forward", "backward", "forward and backward", "communication", "optimizer"};
+  return names[static_cast<std::size_t>(part)];
+}
+
+}  // namespace
+
 void StepClock::enter(StepPart part) {
   if (part == current_) return;
+  if (spans_ != nullptr) log_phase();
   if (auto begin = mark_()) {
     open_.push_back({std::move(begin), part});
   } else {
     ms(current_) += watch_.lap_ms();
   }
   current_ = part;
+}
+
+/// Logs the part that ends now.
+void StepClock::log_phase() {
+  const auto begin = std::exchange(logged_, spans_->recording() ? SteadyClock::now() : SteadyClock::time_point());
+  if (begin != SteadyClock::time_point() && logged_ != SteadyClock::time_point()) {
+    spans_->add({"main", "phase", name_of(current_), begin, logged_});
+  }
 }
 
 void StepClock::enter(Phase phase) {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
+#include "base/span_log.h"
 #include "nmt/core/device_event.h"
 #include "nmt/layers/context.h"
 
@@ -25,7 +26,8 @@ class StepClock final : public PhaseClock {
  public:
   /// Records an event after the work submitted so far; null where ops are synchronous: see Backend::mark().
   using Mark = std::function<std::unique_ptr<DeviceEvent>()>;
-  explicit StepClock(Mark mark) : mark_(std::move(mark)) {}
+  /// `spans` gets the phases by the host's clock while it records; may be null.
+  explicit StepClock(Mark mark, SpanLog* spans = nullptr) : mark_(std::move(mark)), spans_(spans) {}
 
   /// Starts `part` and ends the previous one. StepPart::other covers the time between updates.
   void enter(StepPart part);
@@ -42,9 +44,12 @@ class StepClock final : public PhaseClock {
   };
   double& ms(StepPart part) { return ms_[static_cast<std::size_t>(part)]; }
   void collect();
+  void log_phase();
 
   Mark mark_;
-  std::deque<Span> open_;  // a device's spans that are not yet known to have ended, oldest first
+  SpanLog* spans_;
+  SteadyClock::time_point logged_{};  // when the current part began; zero: unknown
+  std::deque<Span> open_;             // a device's spans that are not yet known to have ended, oldest first
   Stopwatch watch_;
   StepPart current_ = StepPart::other;
   std::array<double, 6> ms_{};

@@ -31,7 +31,7 @@ Trainer::Trainer(const TrainerParts& parts)
     : parts_(parts),
       plan_(parts.corpus, plan_options(parts.config)),
       replica_(parts.config, parts.model_vocabulary, parts.backend, parts.communicator),
-      updates_(parts.config, replica_),
+      updates_(parts.config, replica_, parts.spans),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
       evaluations_(parts.config.validation),
       checkpoints_(parts.config.checkpoint,
@@ -101,7 +101,8 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
                                  .micro_batch_tokens = micro_batch_tokens,
                                  .start = state_.position.value(),
                                  .first_update = state_.progress.update + 1,
-                                 .prefetch = parts_.config.data.prefetch});
+                                 .prefetch = parts_.config.data.prefetch,
+                                 .spans = parts_.spans});
   std::optional<TrainingEnd> end = end_after(last);
   while (!end) {
     const Progress before = state_.progress;
@@ -203,6 +204,7 @@ void Trainer::record(StepRecord record, const Progress& before) {
   }
   meter_.fill(record, replica_.arenas, replica_.model.parameters(), replica_.adam.moment_bytes());
   if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
+  if (parts_.lab != nullptr) parts_.lab->recorded(record);
   parts_.records.write(std::move(record));
   if (difference.empty()) return;
   if (parts_.config.training.on_difference == OnDifference::stop) throw RanksDiffer(difference);
@@ -212,7 +214,11 @@ void Trainer::record(StepRecord record, const Progress& before) {
 void Trainer::evaluate(Evaluation evaluation) {
   const std::int64_t update = state_.progress.update;
   if (validator_ == nullptr || evaluation == Evaluation::none || evaluations_.done(evaluation, update)) return;
-  EvalRecord record = validator_->run(replica_.model, evaluation == Evaluation::translations);
+  EvalRecord record = [this, evaluation] {
+    const WorkRange range(parts_.backend, "validation");
+    const SpanScope validating(parts_.spans, "main", "validation");
+    return validator_->run(replica_.model, evaluation == Evaluation::translations);
+  }();
   record.update = update;
   evaluations_.note(record, evaluation, state_);
   divergence_.note(record);
@@ -227,6 +233,8 @@ Status Trainer::write_checkpoint() {
   if (const EvalRecord* newest = evaluations_.newest(state_.progress.update)) {
     scores = {.sacrebleu = newest->sacrebleu, .loss = newest->loss, .best = newest->best};
   }
+  const WorkRange range(parts_.backend, "checkpoint");
+  const SpanScope saving(parts_.spans, "main", "checkpoint");
   return parts_.checkpoints->save(replica_, state_, scores);
 }
 

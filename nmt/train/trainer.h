@@ -32,6 +32,7 @@ struct TrainerParts {
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
+  SpanLog* spans = nullptr;                         // for timelines; null: not logged
   UpdateObserver* lab = nullptr;                    // null: nobody looks inside of updates
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary

@@ -26,6 +26,8 @@ class UpdateObserver {
   virtual OpObserver* begin(const UpdateStart& start) = 0;
   /// The update is complete on the host; a device may still run its optimizer. `record` has no host and GPU figures.
   virtual void end(const StepRecord& record) = 0;
+  /// After end(): the update's record is complete.
+  virtual void recorded(const StepRecord& record) { static_cast<void>(record); }
 };
 
 /// Begins the observation of one update; ends it by end(). If the update throws, only the observer of ops is removed.

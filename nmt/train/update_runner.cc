@@ -57,10 +57,11 @@ StepRecord describe(const UpdateBatches& batches, const LossSums& loss, double l
 
 }  // namespace
 
-UpdateRunner::UpdateRunner(const TrainConfig& config, ModelReplica& replica)
+UpdateRunner::UpdateRunner(const TrainConfig& config, ModelReplica& replica, SpanLog* spans)
     : replica_(replica),
+      spans_(spans),
       schedule_(config.optimizer.schedule),
-      clock_([&replica] { return replica.backend.mark(); }),
+      clock_([&replica] { return replica.backend.mark(); }, spans),
       gradients_(config, replica, clock_) {}
 
 void UpdateRunner::start_time(double minutes) {
@@ -71,7 +72,7 @@ void UpdateRunner::start_time(double minutes) {
 UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, const Votes& votes,
                                double learning_rate_factor) {
   UpdateMeter meter(replica_);
-  const UpdateBatches batches = pipeline.next();
+  const UpdateBatches batches = next_batches(pipeline);
   meter.data_arrived();
   UpdateResult result{
       .progress = progress_after(before, batches), .next = batches.next, .source_tokens = batches.global_source_tokens};
@@ -92,6 +93,12 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   result.record = describe(batches, result.loss, learning_rate, stats);
   meter.fill(result.record, clock_);
   return result;
+}
+
+UpdateBatches UpdateRunner::next_batches(BatchPipeline& pipeline) {
+  const WorkRange range(replica_.backend, "data");
+  const SpanScope waiting(spans_, "main", "data");
+  return pipeline.next();
 }
 
 /// Sets losses, votes and time in `result`.

@@ -36,8 +36,8 @@ struct UpdateResult {
 /// to it; Adam runs on while the host goes on.
 class UpdateRunner {
  public:
-  /// Both must outlive the runner.
-  UpdateRunner(const TrainConfig& config, ModelReplica& replica);
+  /// All must outlive the runner. `spans` may be null.
+  UpdateRunner(const TrainConfig& config, ModelReplica& replica, SpanLog* spans = nullptr);
 
   /// Starts the clock of the training time. `minutes`: training time of earlier attempts.
   void start_time(double minutes);
@@ -47,9 +47,11 @@ class UpdateRunner {
   UpdateResult run(BatchPipeline& pipeline, const Progress& before, const Votes& votes, double learning_rate_factor);
 
  private:
+  UpdateBatches next_batches(BatchPipeline& pipeline);
   void add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, UpdateResult& result);
 
   ModelReplica& replica_;
+  SpanLog* spans_;
   Schedule schedule_;
   StepClock clock_;
   UpdateGradients gradients_;

@@ -132,5 +132,27 @@ TEST(StepClock, UsesTheHostClockForSynchronousOps) {
   EXPECT_NEAR(sum_of_parts(record), record.step_ms, 1e-9);
 }
 
+TEST(StepClock, LogsPhasesByTheHostsClockWhileTheLogRecords) {
+  SpanLog log;
+  StepClock clock([] { return nullptr; }, &log);
+  clock.enter(Phase::forward);
+  clock.enter(StepPart::other);
+  log.record(true);
+  clock.enter(Phase::forward);  // `other` began before the log recorded
+  clock.enter(Phase::backward);
+  clock.enter(Phase::backward);
+  clock.enter(StepPart::communication);
+  const std::vector<LoggedSpan> spans = log.take();
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].name, "forward");
+  EXPECT_EQ(spans[1].name, "backward");
+  EXPECT_EQ(spans[1].category, "phase");
+  EXPECT_EQ(spans[0].end, spans[1].begin);
+  log.record(false);
+  clock.enter(StepPart::optimizer);
+  clock.enter(StepPart::other);
+  EXPECT_TRUE(log.take().empty());
+}
+
 }  // namespace
 }  // namespace babelring

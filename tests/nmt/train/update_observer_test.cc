@@ -89,7 +89,7 @@ TEST(UpdateObserver, SeesOneUpdateAndChangesNoBits) {
     EXPECT_EQ(observer.begun, (std::vector<std::int64_t>{1, 2, 3, 4}));
     EXPECT_EQ(observer.ended, observer.begun);
     EXPECT_EQ(observer.traced, (std::vector<std::int64_t>{3})) << "one rank's vote counts on all";
-    EXPECT_EQ(observer.ranges, (std::vector<std::string>{"micro_batch", "gradient_sum", "optimizer"}));
+    EXPECT_EQ(observer.ranges, (std::vector<std::string>{"data", "micro_batch", "gradient_sum", "optimizer"}));
     EXPECT_EQ(observer.depth, 0);
     EXPECT_GT(observer.ops, 100);
     EXPECT_GT(observer.updating, 0);
