@@ -176,6 +176,11 @@ void log_ranks(const RankIdentity& identity, const Communicator& communicator, c
   if (!gradient_comm.empty()) spdlog::info("gradients: {}", gradient_comm);
 }
 
+/// Says why no GPU is used.
+void log_missing_gpu(const Result<std::string>& gpu) {
+  if (!gpu) spdlog::info("no GPU is used: {}", gpu.error());
+}
+
 void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
   spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
                trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
@@ -306,20 +311,19 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const std::unique_ptr<Heartbeat> heartbeat =
       start_heartbeat(options, folder, identity, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
   if (first_rank) log_ranks(identity, communicator, gradient_comm.line);
-  if (first_rank && !gpu && config.training.device == DeviceChoice::automatic) {
-    spdlog::info("no GPU is used: {}", gpu.error());
-  }
+  if (first_rank && config.training.device == DeviceChoice::automatic) log_missing_gpu(gpu);
 
-  Reporter reporter({.server = options.server, .identity = identity, .spool_folder = folder / "spool"});
+  SpanLog spans;
+  Reporter reporter(
+      {.server = options.server, .identity = identity, .spool_folder = folder / "spool", .spans = &spans});
   const LogRecords::Connection logged(log, reporter);
-  std::unique_ptr<Console> console;
-  if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
+  const auto console = first_rank ? std::make_unique<Console>(config, draws_progress(options.progress)) : nullptr;
   ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
   RecordFanout records(progress, console.get(), reporter, heartbeat.get());
 
   Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
-  const std::unique_ptr<Lab> lab = make_lab({.config = config, .folder = folder / "lab", .corpus = corpus.digest()});
+  const auto lab = make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans});
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
@@ -330,6 +334,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .stop = stop,
                    .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
                    .gpu_meter = gpu_meter.get(),
+                   .spans = &spans,
                    .lab = lab.get(),
                    .threads = threads,
                    .model_vocabulary = vocabulary.size()});

@@ -3,12 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/trace/light.h"
+#include "cli/trace/timeline.h"
 
 namespace babelring {
 
 void add_trace(CLI::App& app) {
   CLI::App* command = app.add_subcommand("trace", "Shows what happened inside the updates of a run");
   command->require_subcommand(1);
+  add_trace_timeline(*command);
   add_trace_light(*command);
 }
 

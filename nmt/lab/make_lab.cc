@@ -1,18 +1,30 @@
 #include "nmt/lab/make_lab.h"
 
+#include "nmt/lab/lab_folder.h"
 #include "nmt/lab/probe/run_probe.h"
+#include "nmt/lab/timeline/timeline.h"
 
 namespace babelring {
 
+namespace {
+
+std::unique_ptr<UpdateObserver> make_timeline(const LabParts& parts, const std::shared_ptr<LabFolder>& files) {
+  const auto write = [files](const std::string& name, std::int64_t first_update, std::string_view content) {
+    files->write({.kind = "trace", .name = name, .update = first_update}, content);
+  };
+  return std::make_unique<Timeline>(
+      Timeline::Parts{.config = parts.config.lab.trace, .run = parts.run, .spans = parts.spans, .write = write});
+}
+
+}  // namespace
+
 std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   const LabConfig& config = parts.config.lab;
+  const auto files = std::make_shared<LabFolder>(parts.folder, config.keep, parts.rank, parts.records);
   auto lab = std::make_unique<Lab>();
-  bool any = false;
-  if (config.probe.at.value() > 0) {
-    any = true;
-    lab->add(std::make_unique<RunProbe>(parts.config, parts.folder, parts.corpus));
-  }
-  return any ? std::move(lab) : nullptr;
+  if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, parts.folder, parts.corpus));
+  if (config.trace.updates > 0) lab->add(make_timeline(parts, files));
+  return lab->empty() ? nullptr : std::move(lab);
 }
 
 }  // namespace babelring

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "base/records.h"
+#include "base/span_log.h"
 #include "nmt/lab/lab.h"
 #include "nmt/train/config.h"
 
@@ -14,6 +17,10 @@ struct LabParts {
   const TrainConfig& config;
   std::filesystem::path folder;  // RUN/lab; created by the first file
   std::string corpus;            // digest of the training set
+  std::string run;               // r_…
+  std::int64_t rank = 0;
+  RecordSink& records;
+  SpanLog& spans;  // what the threads of this rank log
 };
 
 /// The tools that the configuration turns on (lab.*). Null if there is none.

@@ -20,9 +20,24 @@ void ProbeConfig::check() const {
   throw ConfigError(key, fmt::format("{}: expected a number of updates (1000u), found '{}'", key, at.text()));
 }
 
+void TraceConfig::bind(OptionBinder& b) {
+  b.parsed("start", start, "number of the first update that a timeline shows (20u)");
+  b.integer("updates", updates, 0, 20,
+            "number of updates in the timeline, a file in the folder lab of the run; 0: no timeline");
+  b.flag("ops", ops, "show each op; on a GPU this waits for the device after every op; false: only ranges of ops");
+}
+
+void TraceConfig::check() const {
+  const auto first = static_cast<double>(first_update());
+  if (start.unit() == Interval::Unit::updates && first >= 1 && first == start.value()) return;
+  throw ConfigError("lab.trace.start",
+                    "lab.trace.start: expected the number of an update (20u), found '" + start.text() + "'");
+}
+
 void LabConfig::bind(OptionBinder& b) {
   b.integer("keep", keep, 1, 100000, "max number of files of each kind that a rank keeps in the folder lab of the run");
   b.group("probe", probe);
+  b.group("trace", trace);
 }
 
 }  // namespace babelring

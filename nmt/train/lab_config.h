@@ -19,15 +19,32 @@ struct ProbeConfig {
   void check() const;
 };
 
+/// A timeline of consecutive updates of all ranks, in one file.
+struct TraceConfig {
+  Interval start = "20u";
+  int updates = 0;
+  bool ops = true;
+
+  void bind(OptionBinder& binder);
+  /// Throws ConfigError if `start` is not the number of an update.
+  void check() const;
+  /// The number of the first traced update.
+  std::int64_t first_update() const { return static_cast<std::int64_t>(start.value()); }
+};
+
 /// The lab's tools, which look inside of updates: a struct with its own bind() for each tool. None of them changes the
 /// bits of a run, so a resumed run may have other values.
 struct LabConfig {
   int keep = 20;
   ProbeConfig probe;
+  TraceConfig trace;
 
   void bind(OptionBinder& binder);
   /// Throws ConfigError that names the first key that is wrong.
-  void check() const { probe.check(); }
+  void check() const {
+    probe.check();
+    trace.check();
+  }
 };
 
 }  // namespace babelring

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 from system import BIN, Run, Server, SystemTest, is_running, wait_for
+from timeline_check import TimelineCheck
 
 SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
 SLOTS = 2  # ranks of each host
@@ -109,6 +110,12 @@ class HostsTest(SystemTest):
             self.assertGreater(sum(step["communication_ms"] for step in own), 0.95 * payload / GBIT)
             counted = sum(step["network_tx_bytes"] for step in own)
             self.assertLess(counted, 1.05 * GBIT * sum(step["step_ms"] for step in own))
+
+    def test_two_hosts_share_one_timeline(self) -> None:
+        overrides = ["training.stop_after=8u", "lab.trace.start=5u", "lab.trace.updates=2"]
+        run = self.start_on_two_hosts(overrides=overrides)
+        self.assertEqual(run.wait(), 0, run.text())
+        TimelineCheck(self, self.folder / "run" / "lab" / "trace-update-00000005.json.gz", HOST_OF).all()
 
     def test_a_server_on_one_host_shows_both(self) -> None:
         maker = Server(self.folder / "server", self.folder)  # of the administrator's token

@@ -110,6 +110,7 @@ TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
       {"training.log_every", "50u", "0"},
       {"training.digest_every", "0u", "1e"},
       {"training.divergence.after", "20u", "0"},
+      {"lab.trace.start", "20u", "7"},
       {"validation.every", "1e", "0.5e"},
       {"validation.bleu_every", "0", "2e"},
       {"checkpoint.every", "1e", "3Gt"}};
@@ -141,6 +142,9 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
   EXPECT_EQ(key_of({"data.folder="}), "data.folder");
   EXPECT_EQ(key_of({"model.heads=7"}), "model.heads");
   EXPECT_EQ(key_of({"training.divergence.after=2e"}), "training.divergence.after");
+  for (const char* start : {"1e", "0u", "1.5u"}) {
+    EXPECT_EQ(key_of({std::string("lab.trace.start=") + start}), "lab.trace.start") << start;
+  }
   EXPECT_EQ(key_of({"optimizer.schedule=linear", "optimizer.decay=2e"}), "optimizer.decay");
   EXPECT_EQ(key_of({"communication.all_reduce=mpi", "communication.gradient_wire=bf16"}),
             "communication.gradient_wire");

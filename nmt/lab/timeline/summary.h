@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nmt/lab/timeline/trace_file.h"
+
+namespace babelring {
+
+/// How one rank spent the traced updates. The parts but `hidden_ms` add up to the total.
+struct RankShares {
+  int rank = 0;
+  std::string host;
+  double total_ms = 0;
+  double compute_ms = 0;  // forward, backward and optimizer, with the collectives that the optimizer waits for
+  double exposed_ms = 0;  // communication that nothing else ran beside
+  double data_ms = 0;     // waiting for batches
+  double other_ms = 0;
+  double hidden_ms = 0;           // all-reduces in progress outside of the exposed communication
+  std::optional<double> overlap;  // hidden part of the time with an all-reduce in progress, 0 to 1; none without one
+};
+
+/// All runs of one op with equal shapes, over all ranks.
+struct OpTotal {
+  std::string name, shapes;  // shapes: "x [64, 512], weight [512, 512]"
+  std::int64_t calls = 0;
+  double ms = 0;                        // in total
+  std::optional<double> gflop_per_s;    // none: no matmul
+  std::optional<double> share_of_peak;  // of TimelineSummary::peak_gflop_per_s, 0 to 1
+};
+
+/// The rank that asked last for most of an update's collectives.
+struct WaitedFor {
+  std::int64_t update = 0;
+  int rank = 0;
+  double waited_ms = 0;  // by the other ranks together, for collectives that this rank asked for last
+};
+
+struct TimelineSummary {
+  std::vector<RankShares> ranks;
+  std::vector<OpTotal> ops;        // the ten longest
+  double peak_gflop_per_s = 0;     // of the fastest call of any op
+  std::vector<WaitedFor> waiting;  // by update; empty with one rank
+};
+
+TimelineSummary summarize(const TraceFile& trace);
+
+}  // namespace babelring

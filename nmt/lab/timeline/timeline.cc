@@ -1,0 +1,111 @@
+#include "nmt/lab/timeline/timeline.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "nmt/lab/timeline/merge.h"
+#include "nmt/lab/timeline/rank_events.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr double max_clock_error_us = 100;  // larger errors are warned of
+
+/// What rank 0 decides for all ranks when a trace begins.
+struct TraceStart {
+  std::int64_t origin_ns;  // by rank 0's clock
+  std::int64_t updates;
+  std::int64_t ops;
+};
+
+}  // namespace
+
+Timeline::~Timeline() {
+  if (trace_ == nullptr) return;
+  spdlog::warn("trace: the run ended after {} of {} updates to trace: no trace is written",
+               trace_->timeline.updates.size(), trace_->updates);
+}
+
+OpObserver* Timeline::begin(const UpdateStart& start) {
+  const TraceConfig& config = parts_.config;
+  if (trace_ == nullptr && config.updates > 0 && start.update == config.first_update()) open(start);
+  if (trace_ == nullptr) return nullptr;
+  trace_->timeline.updates.emplace_back().begin = SteadyClock::now();
+  return &*trace_->recorder;
+}
+
+/// Collective. Everything that is switched on here is switched off by close().
+void Timeline::open(const UpdateStart& start) {
+  Communicator& communicator = start.replica.communicator;
+  communicator_ = &communicator;
+  trace_ = std::make_unique<Trace>();
+  TraceStart agreed{.origin_ns = SteadyClock::now().time_since_epoch().count(),
+                    .updates = parts_.config.updates,
+                    .ops = parts_.config.ops ? 1 : 0};
+  communicator.broadcast(&agreed, sizeof agreed, 0);
+  trace_->first_update = start.update;
+  trace_->updates = agreed.updates;
+  trace_->origin = SteadyClock::time_point(Nanoseconds(agreed.origin_ns));
+  trace_->clock = measure_clock_offset(communicator);
+  trace_->bytes_before = communicator.totals().bytes_sent;
+  trace_->timeline.rank = communicator.rank();
+  trace_->timeline.host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
+  trace_->timeline.device = !start.replica.backend.host_memory();
+  trace_->recorder.emplace(start.replica.backend, agreed.ops != 0, trace_->timeline);
+  communicator.record_spans(true);
+  parts_.spans.record(true);
+}
+
+void Timeline::end(const StepRecord& record) {
+  if (trace_ == nullptr) return;
+  TracedUpdate& update = trace_->timeline.updates.back();
+  update.end = SteadyClock::now();
+  update.record = record;
+  update.bytes_sent = communicator_->totals().bytes_sent - trace_->bytes_before;
+  std::vector<CommSpan> spans = communicator_->take_spans();
+  std::move(spans.begin(), spans.end(), std::back_inserter(trace_->timeline.collectives));
+}
+
+void Timeline::recorded(const StepRecord& record) {
+  if (trace_ == nullptr) return;
+  trace_->timeline.updates.back().record = record;
+  if (std::ssize(trace_->timeline.updates) == trace_->updates) close();
+}
+
+/// Collective.
+void Timeline::close() {
+  const std::unique_ptr<Trace> trace = std::exchange(trace_, nullptr);
+  communicator_->record_spans(false);
+  trace->timeline.spans = parts_.spans.take();
+  parts_.spans.record(false);
+  trace->recorder->finish();
+  const std::optional<ClockOffset> after = measure_clock_offset(*communicator_);
+  std::optional<ClockMap> clock;
+  if (trace->clock && after) clock.emplace(*trace->clock, *after);
+  write(*trace, events_of(trace->timeline, clock, trace->origin).packed());
+}
+
+void Timeline::write(const Trace& trace, const std::string& own) {
+  const std::vector<std::string> gathered = communicator_->all_gather(own);
+  if (communicator_->rank() != 0) return;
+  std::vector<RankEvents> ranks;
+  for (const std::string& text : gathered) ranks.push_back(RankEvents::unpack(text).value());
+  const Result<std::string> file = merge_ranks(parts_.run, trace.first_update, trace.updates, ranks);
+  if (!file) {
+    spdlog::warn("trace of update {}: {}: no trace is written", trace.first_update, file.error());
+    return;
+  }
+  for (const RankEvents& rank : ranks) {
+    if (rank.clock->error_us <= max_clock_error_us) continue;
+    spdlog::warn("trace of update {}: the times of rank {} on {} may be wrong by {:.0f} us, expected at most {:g} us",
+                 trace.first_update, rank.rank, rank.host, rank.clock->error_us, max_clock_error_us);
+  }
+  parts_.write(fmt::format("trace-update-{:08}.json.gz", trace.first_update), trace.first_update, *file);
+}
+
+}  // namespace babelring

@@ -1,0 +1,137 @@
+#include "nmt/lab/timeline/timeline.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "nmt/lab/lab.h"
+#include "nmt/lab/timeline/trace_file.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/comm/thread_communicator.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/reference/test_backends.h"
+#include "tests/worker/log_capture.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+
+class TimelineTest : public testing::Test {
+ protected:
+  TimelineTest() {
+    config_.training.stop_after = "6u";
+    config_.training.digest_every = "1u";
+    config_.lab.trace.start = "3u";
+  }
+
+  /// Trains with a timeline; `updates`: how many updates it shows. Returns rank 0's records.
+  std::vector<StepRecord> train(int updates, int ranks = 1, const std::string& device = "cpu") {
+    config_.lab.trace.updates = updates;
+    ThreadGroup group(ranks);
+    std::vector<Collector> records(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto communicator = ranks == 1 ? make_single_communicator() : group.rank(rank);
+        train_rank(*communicator, device, records[static_cast<std::size_t>(rank)]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return records[0].steps;
+  }
+
+  TraceFile trace() const { return read_trace(folder_.path() / "trace-update-00000003.json.gz"); }
+  bool written() const { return !std::filesystem::is_empty(folder_.path()); }
+
+  TrainConfig config_ = small_config();
+
+ private:
+  void train_rank(Communicator& communicator, const std::string& device, Collector& records) {
+    const auto backend = make_test_backend(device);
+    SpanLog spans;
+    Lab lab;
+    lab.add(std::make_unique<Timeline>(
+        Timeline::Parts{.config = config_.lab.trace,
+                        .run = "r_1",
+                        .spans = spans,
+                        .write = [this](const std::string& name, std::int64_t, std::string_view content) {
+                          write_file_atomically(folder_.path() / name, content);
+                        }}));
+    const StopRequest stop;
+    Trainer trainer({.config = config_,
+                     .backend = *backend,
+                     .communicator = communicator,
+                     .corpus = corpus_,
+                     .records = records,
+                     .stop = stop,
+                     .spans = &spans,
+                     .lab = &lab,
+                     .model_vocabulary = pieces});
+    trainer.begin("r_00000000000000000000000000", 1);
+    trainer.run();
+  }
+
+  TemporaryFolder folder_;
+  Corpus corpus_ =
+      make_synthetic({.task = SyntheticTask::reverse, .sentences = 300, .vocabulary_size = pieces, .max_length = 12});
+};
+
+std::map<std::string, int> counts_of(const TraceFile& trace, const std::string& category) {
+  std::map<std::string, int> counts;
+  for (const TraceEvent& event : trace.events) {
+    if (event.category == category) ++counts[event.name];
+  }
+  return counts;
+}
+
+TEST_F(TimelineTest, ShowsUpdatesPhasesRangesAndOpsAndChangesNoBits) {
+  const std::vector<StepRecord> plain = train(0);
+  EXPECT_FALSE(written());
+  const std::vector<StepRecord> traced = train(2);
+  ASSERT_EQ(traced.size(), plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(traced[i].weights_digest, plain[i].weights_digest) << i;
+  }
+  const TraceFile file = trace();
+  EXPECT_EQ(file.updates, 2);
+  EXPECT_EQ(counts_of(file, "update"), (std::map<std::string, int>{{"update 3", 1}, {"update 4", 1}}));
+  EXPECT_EQ(counts_of(file, "range").at("micro_batch"), 2);
+  EXPECT_GT(counts_of(file, "op").at("linear_forward"), 2);
+  EXPECT_EQ(counts_of(file, "op").at("adam_update"), 2);
+  EXPECT_EQ(counts_of(file, "phase").at("optimizer"), 2);
+  for (const TraceEvent& event : file.events) {
+    if (event.category != "update") continue;
+    const double step_ms = event.arguments.at("step_ms").to_number<double>();
+    EXPECT_GE(event.us() / 1e3 + 1e-3, step_ms) << "the update lasts from before the step to after it";
+  }
+}
+
+TEST_F(TimelineTest, WithoutOpsShowsRangesOnly) {
+  config_.lab.trace.ops = false;
+  train(1);
+  EXPECT_TRUE(counts_of(trace(), "op").empty());
+  EXPECT_EQ(counts_of(trace(), "range").at("optimizer"), 1);
+}
+
+/// Threads cannot time round trips.
+TEST_F(TimelineTest, WithoutClockOffsetsThereIsNoFile) {
+  const LogCapture log;
+  train(1, 2);
+  EXPECT_FALSE(written());
+  EXPECT_THAT(log.text(), HasSubstr("rank 1 on here has no clock offset to rank 0"));
+}
+
+TEST_F(TimelineTest, WarnsIfTheRunEndsFirst) {
+  const LogCapture log;
+  train(20);
+  EXPECT_FALSE(written());
+  EXPECT_THAT(log.text(), HasSubstr("trace: the run ended after 4 of 20 updates to trace: no trace is written"));
+}
+
+}  // namespace
+}  // namespace babelring
