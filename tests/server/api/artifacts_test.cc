@@ -44,7 +44,8 @@ class ArtifactsTest : public testing::ApiFixture {
   }
   std::vector<std::string> names(const std::string& query = "") {
     std::vector<std::string> names;
-    for (const json::value& item : get(run_path("/artifacts" + query)).at("items").as_array()) {
+    const json::object page = get(run_path("/artifacts" + query));
+    for (const json::value& item : page.at("items").as_array()) {
       names.emplace_back(item.at("name").as_string());
     }
     return names;
