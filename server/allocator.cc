@@ -5,5 +5,6 @@ extern "C" {
 /// compares other allocators.
 extern const char* const malloc_conf;
 const char* const malloc_conf =
-    "background_thread:true,max_background_threads:1,narenas:2,lg_tcache_max:12,dirty_decay_ms:2000,muzzy_decay_ms:0";
+    "background_thread:true,max_background_threads:1,narenas:2,lg_tcache_max:12,tcache_nslots_small_max:32,"
+    "dirty_decay_ms:2000,muzzy_decay_ms:0";
 }
