@@ -323,7 +323,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
-  const auto lab = make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans});
+  const auto lab =
+      make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans, &vocabulary});
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
@@ -339,8 +340,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .threads = threads,
                    .model_vocabulary = vocabulary.size()});
   if (options.from_scratch) checkpoints.move_all_aside();
-  trainer.begin(identity.run, identity.attempt,
-                {.from = options.resume_from, .accept_changes = options.accept_changes});
+  trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
   progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (console != nullptr) console->begin(trainer.state().progress);
   if (first_rank) {

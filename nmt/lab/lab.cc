@@ -51,4 +51,8 @@ void Lab::recorded(const StepRecord& record) {
   for (const auto& tool : tools_) tool->recorded(record);
 }
 
+void Lab::finish() {
+  for (const auto& tool : tools_) tool->finish();
+}
+
 }  // namespace babelring

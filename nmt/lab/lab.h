@@ -36,6 +36,7 @@ class Lab : public UpdateObserver {
   OpObserver* begin(const UpdateStart& start) override;
   void end(const StepRecord& record) override;
   void recorded(const StepRecord& record) override;
+  void finish() override;
 
  private:
   std::vector<std::unique_ptr<UpdateObserver>> tools_;

@@ -1,6 +1,7 @@
 #include "nmt/lab/make_lab.h"
 
 #include "nmt/lab/lab_folder.h"
+#include "nmt/lab/parameters/parameter_trace.h"
 #include "nmt/lab/probe/run_probe.h"
 #include "nmt/lab/timeline/timeline.h"
 
@@ -16,6 +17,15 @@ std::unique_ptr<UpdateObserver> make_timeline(const LabParts& parts, const std::
       Timeline::Parts{.config = parts.config.lab.trace, .run = parts.run, .spans = parts.spans, .write = write});
 }
 
+std::unique_ptr<UpdateObserver> make_parameter_trace(const LabParts& parts, const LabFolder& files) {
+  return std::make_unique<ParameterTrace>(
+      ParameterTraceOptions{.window = static_cast<std::int64_t>(parts.config.lab.parameters.window.value()),
+                            .run = parts.run,
+                            .heads = parts.config.model.heads,
+                            .vocabulary = parts.vocabulary},
+      files);
+}
+
 }  // namespace
 
 std::unique_ptr<Lab> make_lab(const LabParts& parts) {
@@ -24,6 +34,7 @@ std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   auto lab = std::make_unique<Lab>();
   if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, parts.folder, parts.corpus));
   if (config.trace.updates > 0) lab->add(make_timeline(parts, files));
+  if (config.parameters.window.value() > 0) lab->add(make_parameter_trace(parts, *files));
   return lab->empty() ? nullptr : std::move(lab);
 }
 

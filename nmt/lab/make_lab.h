@@ -7,6 +7,7 @@
 
 #include "base/records.h"
 #include "base/span_log.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/lab/lab.h"
 #include "nmt/train/config.h"
 
@@ -20,7 +21,8 @@ struct LabParts {
   std::string run;               // r_…
   std::int64_t rank = 0;
   RecordSink& records;
-  SpanLog& spans;  // what the threads of this rank log
+  SpanLog& spans;                          // what the threads of this rank log
+  const Vocabulary* vocabulary = nullptr;  // null for tasks without text
 };
 
 /// The tools that the configuration turns on (lab.*). Null if there is none.

@@ -6,6 +6,15 @@
 
 namespace babelring {
 
+namespace {
+
+void require_updates(const char* key, const Interval& interval) {
+  if (interval.unit() == Interval::Unit::updates && interval.value() == std::floor(interval.value())) return;
+  throw ConfigError(key, fmt::format("{}: expected a number of updates (1000u), found '{}'", key, interval.text()));
+}
+
+}  // namespace
+
 void ProbeConfig::bind(OptionBinder& b) {
   b.parsed("at", at, "first update (1000u) whose tensors every rank records in RUN/lab, for nmt probe; 0u: none");
   b.integer("updates", updates, 1, 1000, "number of updates that are recorded; each takes several times as long");
@@ -15,9 +24,17 @@ void ProbeConfig::bind(OptionBinder& b) {
 }
 
 void ProbeConfig::check() const {
-  if (at.unit() == Interval::Unit::updates && at.value() == std::floor(at.value())) return;
-  constexpr const char* key = "lab.probe.at";
-  throw ConfigError(key, fmt::format("{}: expected a number of updates (1000u), found '{}'", key, at.text()));
+  require_updates("lab.probe.at", at);
+}
+
+void ParameterTraceConfig::bind(OptionBinder& b) {
+  b.parsed("window", window,
+           "count which rows of the parameters the optimizer changes, and write a summary to RUN/lab every N updates "
+           "(1000u); 0u: off");
+}
+
+void ParameterTraceConfig::check() const {
+  require_updates("lab.parameters.window", window);
 }
 
 void TraceConfig::bind(OptionBinder& b) {
@@ -38,6 +55,7 @@ void LabConfig::bind(OptionBinder& b) {
   b.integer("keep", keep, 1, 100000, "max number of files of each kind that a rank keeps in the folder lab of the run");
   b.group("probe", probe);
   b.group("trace", trace);
+  b.group("parameters", parameters);
 }
 
 }  // namespace babelring

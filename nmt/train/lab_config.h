@@ -32,18 +32,29 @@ struct TraceConfig {
   std::int64_t first_update() const { return static_cast<std::int64_t>(start.value()); }
 };
 
+/// Counting of the rows of the parameters that the optimizer changes (nmt/lab/parameters).
+struct ParameterTraceConfig {
+  Interval window = "0u";
+
+  void bind(OptionBinder& binder);
+  /// Throws ConfigError unless the window is a number of updates.
+  void check() const;
+};
+
 /// The lab's tools, which look inside of updates: a struct with its own bind() for each tool. None of them changes the
 /// bits of a run, so a resumed run may have other values.
 struct LabConfig {
   int keep = 20;
   ProbeConfig probe;
   TraceConfig trace;
+  ParameterTraceConfig parameters;
 
   void bind(OptionBinder& binder);
   /// Throws ConfigError that names the first key that is wrong.
   void check() const {
     probe.check();
     trace.check();
+    parameters.check();
   }
 };
 

@@ -90,6 +90,7 @@ TrainingEnd Trainer::run() {
     rewind();
     end = train(micro_batch_tokens, last);
   }
+  if (parts_.lab != nullptr) parts_.lab->finish();
   if (!last.votes.without_checkpoint) checkpoints_.save_last(state_.progress.update);
   return end;
 }

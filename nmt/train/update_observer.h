@@ -28,6 +28,8 @@ class UpdateObserver {
   virtual void end(const StepRecord& record) = 0;
   /// After end(): the update's record is complete.
   virtual void recorded(const StepRecord& record) { static_cast<void>(record); }
+  /// Training has ended without an exception; no update follows.
+  virtual void finish() {}
 };
 
 /// Begins the observation of one update; ends it by end(). If the update throws, only the observer of ops is removed.

@@ -27,6 +27,7 @@ class Tool final : public UpdateObserver, public OpObserver {
     return observes ? this : nullptr;
   }
   void end(const StepRecord& record) override { note("end " + std::to_string(record.update)); }
+  void finish() override { note("finish"); }
   Watch watch() const override { return watch_; }
   void enter(const char* range) override { note(std::string("enter ") + range); }
   void leave() override { note("leave"); }
@@ -75,9 +76,11 @@ TEST_F(LabTest, PassesEverythingToAllTools) {
   observer->ran({.op = "add"});
   observer->leave();
   lab.end({.update = 7});
-  EXPECT_EQ(calls, (std::vector<std::string>{"a vote", "b vote", "a begin 7", "b begin 7", "a enter forward",
-                                             "b enter forward", "a begins add", "b begins add", "a ran add",
-                                             "b ran add", "b leave", "a leave", "a end 7", "b end 7"}));
+  lab.finish();
+  EXPECT_EQ(calls,
+            (std::vector<std::string>{"a vote", "b vote", "a begin 7", "b begin 7", "a enter forward",
+                                      "b enter forward", "a begins add", "b begins add", "a ran add", "b ran add",
+                                      "b leave", "a leave", "a end 7", "b end 7", "a finish", "b finish"}));
 }
 
 TEST_F(LabTest, ObservesNoOpsIfNoToolDoes) {

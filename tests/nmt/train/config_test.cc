@@ -145,6 +145,8 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
   for (const char* start : {"1e", "0u", "1.5u"}) {
     EXPECT_EQ(key_of({std::string("lab.trace.start=") + start}), "lab.trace.start") << start;
   }
+  EXPECT_EQ(key_of({"lab.parameters.window=2e"}), "lab.parameters.window");
+  EXPECT_EQ(key_of({"lab.parameters.window=0.5u"}), "lab.parameters.window");
   EXPECT_EQ(key_of({"optimizer.schedule=linear", "optimizer.decay=2e"}), "optimizer.decay");
   EXPECT_EQ(key_of({"communication.all_reduce=mpi", "communication.gradient_wire=bf16"}),
             "communication.gradient_wire");
