@@ -67,6 +67,8 @@ constexpr Example examples[] = {
     {"nmt trace timeline", "nmt trace timeline runs/help/lab/trace-update-00000020.json.gz --json"},
     {"nmt trace light", "nmt trace light runs/help"},
     {"nmt trace light", "nmt trace light runs/help --rank 1 > light.jsonl"},
+    {"nmt trace parameters", "nmt trace parameters runs/help --unit head"},
+    {"nmt trace parameters", "nmt trace parameters runs/help --unit row --sort changed --coldest --csv"},
     {"nmt doctor", "nmt doctor"},
     {"nmt doctor", "nmt doctor --json"},
     {"nmt completion", "source <(nmt completion bash)"},

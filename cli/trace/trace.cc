@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/trace/light.h"
+#include "cli/trace/parameters.h"
 #include "cli/trace/timeline.h"
 
 namespace babelring {
@@ -12,6 +13,7 @@ void add_trace(CLI::App& app) {
   command->require_subcommand(1);
   add_trace_timeline(*command);
   add_trace_light(*command);
+  add_trace_parameters(*command);
 }
 
 }  // namespace babelring

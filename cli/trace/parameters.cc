@@ -1,0 +1,136 @@
+#include "cli/trace/parameters.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/atomic_file.h"
+#include "base/choices.h"
+#include "base/failure.h"
+#include "cli/checkpoint_folder.h"
+#include "cli/trace/unit_output.h"
+
+namespace babelring {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Sort { ratio, changed, visible };
+
+const Choices<ParameterUnit> units = {{"row", ParameterUnit::row},
+                                      {"neuron", ParameterUnit::neuron},
+                                      {"head", ParameterUnit::head},
+                                      {"parameter", ParameterUnit::parameter}};
+const Choices<Sort> sorts = {{"ratio", Sort::ratio}, {"changed", Sort::changed}, {"visible", Sort::visible}};
+
+struct ParametersArguments {
+  fs::path run;
+  std::string unit = "parameter", sort = "ratio", log;
+  std::int64_t update = 0;
+  int top = 20;
+  bool coldest = false, as_json = false, as_csv = false;
+};
+
+template <class Enum>
+Enum value_of(const Choices<Enum>& choices, const std::string& word) {
+  return std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == word; })->second;
+}
+
+/// The file of the window that ends with `update`; the newest one for 0.
+fs::path chosen_window(const fs::path& run, std::int64_t update) {
+  const std::vector<fs::path> files = find_windows(run);
+  if (update == 0) return files.back();
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const fs::path& file) { return file.stem() == window_name(update); });
+  if (found != files.end()) return *found;
+  fail("{}: no window ends with update {}; there are {} from {} to {}", run.string(), update, files.size(),
+       files.front().stem().string(), files.back().stem().string());
+}
+
+/// The vocabulary of the run's newest or best checkpoint; none without a checkpoint.
+std::optional<Vocabulary> find_vocabulary(const fs::path& run) {
+  if (!is_run_folder(run)) return std::nullopt;
+  const fs::path file = find_checkpoint(run) / "spm.model";
+  return fs::exists(file) ? std::optional(Vocabulary::load(file)) : std::nullopt;
+}
+
+double key_of(const UnitCount& unit, Sort sort) {
+  return sort == Sort::ratio ? unit.ratio : sort == Sort::changed ? unit.changed : unit.visible;
+}
+
+std::vector<UnitCount> chosen_units(const ParametersArguments& arguments, const ParameterWindow& window) {
+  const std::optional<Vocabulary> vocabulary = find_vocabulary(arguments.run);
+  std::vector<UnitCount> counts =
+      count_units(window, value_of(units, arguments.unit), vocabulary ? &*vocabulary : nullptr);
+  const Sort sort = value_of(sorts, arguments.sort);
+  std::stable_sort(counts.begin(), counts.end(), [&](const UnitCount& a, const UnitCount& b) {
+    return arguments.coldest ? key_of(a, sort) < key_of(b, sort) : key_of(a, sort) > key_of(b, sort);
+  });
+  counts.resize(std::min(counts.size(), static_cast<std::size_t>(arguments.top)));
+  return counts;
+}
+
+/// A line for each window: unix_time, iteration: 0:count 1:count …, with the parameters' places in their order. A count
+/// is that of the parameter's most often changed row.
+void write_log(const fs::path& run, const fs::path& file) {
+  std::string lines;
+  for (const fs::path& window_file : find_windows(run)) {
+    const ParameterWindow window = read_window(window_file);
+    lines += fmt::format("{}, {}:", window.time_ms / 1000, window.last_update);
+    for (std::size_t i = 0; i < window.parameters.size(); ++i) {
+      const TracedParameter& parameter = window.parameters[i];
+      const auto first = window.rows.begin() + parameter.first_row;
+      const auto most = std::max_element(first, first + parameter.rows,
+                                         [](const RowCount& a, const RowCount& b) { return a.changed < b.changed; });
+      lines += fmt::format(" {}:{}", i, most->changed);
+    }
+    lines += '\n';
+  }
+  write_file_atomically(file, lines);
+}
+
+void show_parameters(const ParametersArguments& arguments) {
+  if (!arguments.log.empty()) return write_log(arguments.run, arguments.log);
+  const ParameterWindow window = read_window(chosen_window(arguments.run, arguments.update));
+  const std::vector<UnitCount> counts = chosen_units(arguments, window);
+  if (arguments.as_json) return print_json(window, counts);
+  if (arguments.as_csv) return print_csv(counts);
+  print_table(window, counts);
+}
+
+}  // namespace
+
+void add_trace_parameters(CLI::App& trace) {
+  CLI::App* command =
+      trace.add_subcommand("parameters",
+                           "Shows the parameters that the optimizer changes most or least; a run records them if "
+                           "lab.parameters.window is set");
+  const auto arguments = std::make_shared<ParametersArguments>();
+  command->add_option("run", arguments->run, "folder of a run, such as runs/help")->required();
+  command->add_option("--unit", arguments->unit, "what rows are grouped to")
+      ->check(CLI::IsMember(words_of(units)))
+      ->capture_default_str();
+  command->add_option("--sort", arguments->sort, "counter to sort by, the largest first")
+      ->check(CLI::IsMember(words_of(sorts)))
+      ->capture_default_str();
+  command->add_flag("--coldest", arguments->coldest, "sort the smallest first");
+  command->add_option("--top", arguments->top, "number of lines")
+      ->check(CLI::Range(1, 100000000))
+      ->capture_default_str();
+  command->add_option("--update", arguments->update, "last update of the window; default: the newest window")
+      ->check(CLI::PositiveNumber);
+  auto* json = command->add_flag("--json", arguments->as_json, "print JSON");
+  auto* csv = command->add_flag("--csv", arguments->as_csv, "print CSV")->excludes(json);
+  command
+      ->add_option("--log", arguments->log,
+                   "write a line for each window to FILE instead: unix_time, update: 0:count 1:count …")
+      ->excludes(json)
+      ->excludes(csv);
+  command->callback([arguments] { show_parameters(*arguments); });
+}
+
+}  // namespace babelring
