@@ -59,6 +59,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     modes.add_argument("--against-build", type=pathlib.Path, help="folder with another build's bench_train_step")
     modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip; or a folder of nmt prepare")
     modes.add_argument("--metrics-cost", action="store_true")
+    modes.add_argument("--tracing-cost", choices=["parameters"], help="of this tool of the lab (docs/lab.md)")
     parser.add_argument("--baseline", type=pathlib.Path, default=OWN_BASELINE, help="script to compare with")
     parser.add_argument("--baseline-python", default="/usr/bin/python3", help="a Python with Debian's PyTorch")
     parser.add_argument("--pieces", type=int, default=8000, help="of the vocabulary made of --text")
@@ -252,6 +253,13 @@ def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[st
     return result | {"cost": cost}
 
 
+def tracing_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
+    tool = options.tracing_cost
+    ours = side(tool + " on", lambda: measure(options, programs, "--observed", 0, "--lab", tool))
+    theirs = side("off", lambda: measure(options, programs, "--observed", 0))
+    return report("tracing_cost", ours, theirs, options.pairs, tool=tool)
+
+
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     for chosen, mode in (
         (options.against_pytorch, against_pytorch),
@@ -260,6 +268,7 @@ def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, objec
         (options.weak_scaling, weak_scaling),
         (options.text, real_text),
         (options.metrics_cost, metrics_cost),
+        (options.tracing_cost, tracing_cost),
     ):
         if chosen:
             return mode(options, programs)

@@ -27,7 +27,7 @@ arguments = sys.argv[1:]
 value = lambda name, default: arguments[arguments.index(name) + 1] if name in arguments else default
 ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
 if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0": sys.exit(0)
-rate = 1000 * ranks * int(value("--threads", "2")) / (2 if "--spool" in arguments else 1)
+rate = 1000 * ranks * int(value("--threads", "2")) / (2 if {"--spool", "--lab"} & set(arguments) else 1)
 print("a table")
 print(json.dumps({"arguments": arguments, "ranks": ranks, "target_tokens_per_s": rate, "target_tokens_per_s_mean": rate,
                   "tokens_per_s_mean": 2 * rate if "--data" in arguments else 4 * rate, "peak_memory_bytes": 10**9,
@@ -230,6 +230,13 @@ class Modes(unittest.TestCase):
         self.assertEqual(cost["update_ms"], 0.25)
         self.assertAlmostEqual(cost["reporter_ms"], 0.5)  # seven updates, warm-up included
         self.assertAlmostEqual(cost["share"], (0.75 + cost["server_ms"]) / 100 / (os.cpu_count() or 1))
+
+    def test_a_tool_of_the_lab_on_against_off(self) -> None:
+        found = self.compare("--tracing-cost", "parameters")
+        self.assertEqual(found["ratios"], [0.5])
+        self.assertEqual(found["tool"], "parameters")
+        arguments = found["last_of_ours"]["arguments"]
+        self.assertEqual(arguments[arguments.index("--lab") + 1], "parameters")
 
     def test_a_failing_program_ends_it(self) -> None:
         (self.folder / "bench_train_step").write_text(f"#!{sys.executable}\nimport sys; sys.exit(3)", encoding="utf-8")

@@ -47,7 +47,8 @@ json::object describe(const Options& options, TrainingCase& training, const Comm
                          {"ranks", communicator.size()},
                          {"threads", what.threads},
                          {"updates", options.measurement.updates},
-                         {"repeats", options.measurement.repeats}};
+                         {"repeats", options.measurement.repeats},
+                         {"lab", what.lab}};
   if (what.data_folder.empty()) {
     result["sentences"] = what.random.sentences;
     result["source_length"] = what.random.source_length;
@@ -181,6 +182,8 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--data", training.data_folder, "a folder of `nmt prepare` instead of random tokens");
   app.add_option("--set", training.data_set, "of that folder")->capture_default_str();
   app.add_option("--tokens", training.tokens_per_update, "target tokens of an update of prepared text");
+  app.add_option("--lab", training.lab, "a tool of the lab that looks inside of each update")
+      ->check(CLI::IsMember({"parameters"}));
   app.add_option("--micro-batch-tokens", training.micro_batch_tokens, "of prepared text; 0: one micro-batch");
 }
 

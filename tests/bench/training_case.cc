@@ -48,6 +48,7 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.training.threads = options.threads;
   config.training.cuda_graphs = options.cuda_graphs;
   config.communication.bucket_mb = options.bucket_mb;
+  if (options.lab == "parameters") config.lab.parameters.window = "1000000000u";  // counts, and never writes
   // Vaswani et al. 2017, eq. 3, with the default warm-up of 4,000 updates.
   config.optimizer.schedule.learning_rate = 1 / std::sqrt(4000 * static_cast<double>(config.model.width));
   config.check();
@@ -86,7 +87,9 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       runner_(config_, replica_),
       meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
       gpu_meter_(options.gpu_meter && device_.gpu ? make_gpu_meter(*device_.gpu) : nullptr),
-      data_(make_data(options)) {
+      data_(make_data(options)),
+      lab_(make_lab(
+          {.config = config_, .folder = "lab", .corpus = "", .run = "", .records = no_records_, .spans = spans_})) {
   if (config_.training.tune_products)
     device_.backend->tune_matmuls(communicator.rank() == 0 ? options.products_file : "");
   replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));
@@ -113,7 +116,9 @@ std::unique_ptr<BatchPipeline> TrainingCase::make_data(const TrainingCaseOptions
 TimedUpdate TrainingCase::update(RecordSink* records) {
   TimedUpdate timed;
   const Stopwatch watch;
+  ObservedUpdate observed(lab_.get(), {.update = done_.update + 1, .replica = replica_});
   const UpdateResult result = runner_.run(*data_, done_, {}, 1);
+  observed.end(result.record);
   done_ = result.progress;
   timed.record = result.record;
   if (gpu_meter_ != nullptr) gpu_meter_->fill(timed.record);

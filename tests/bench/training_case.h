@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "nmt/lab/make_lab.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"
@@ -35,6 +36,7 @@ struct TrainingCaseOptions {
   std::string data_set = "train";
   std::int64_t tokens_per_update = 2048;  // target tokens, of prepared text
   std::int64_t micro_batch_tokens = 0;
+  std::string lab;  // tool of the lab that is on: "parameters"; empty: none
 };
 
 /// The configuration that `worker` would have.
@@ -82,6 +84,11 @@ class TrainingCase {
   HostMeter meter_;
   std::unique_ptr<GpuMeter> gpu_meter_;  // null: no GPU, or not wanted
   std::unique_ptr<BatchPipeline> data_;
+  struct NoRecords : RecordSink {
+    void write(RecordBody) override {}
+  } no_records_;
+  SpanLog spans_;
+  std::unique_ptr<Lab> lab_;  // null: no tool is on
   Progress done_;
 };
 
