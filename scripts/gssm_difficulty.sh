@@ -26,7 +26,7 @@ bin=${BABELRING_BIN:-$ROOT/build/release/bin}
 [ -x "$bin/nmt" ] || die "no programs in $bin; build them (cmake --preset release && cmake --build --preset release)"
 
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
-  task=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN + 1))
+  task=$((SLURM_ARRAY_TASK_ID - ${SLURM_ARRAY_TASK_MIN:-1} + 1))
   exec "$bin/nmt" gssm difficulty --json-lines "$results" --task "$task" --tasks "$SLURM_ARRAY_TASK_COUNT" "$@"
 fi
 processes=() status=0
