@@ -350,7 +350,12 @@ void compare(CompareArguments arguments) {
   Result<Tolerance> tolerance = Tolerance::parse(arguments.tolerance);
   if (!tolerance) throw UsageFailure("--tolerance: " + tolerance.error());
   arguments.options.tolerance = *tolerance;
-  const bool alike = compare_given(arguments);
+  bool alike = false;
+  try {
+    alike = compare_given(arguments);
+  } catch (const Failure& failure) {  // exit code 1 would say that the probes differ
+    throw UsageFailure(failure.what());
+  }
   if (!alike) throw CLI::RuntimeError(1);
 }
 

@@ -170,16 +170,19 @@ class ProgramsTest(unittest.TestCase):
             "probe print d.jsonl --fields layer,opp", 2, "'opp' is no member of a record; did you mean 'op'?"
         )
         self.complains("probe print config.yaml", 1, "config.yaml:1: ")
+        self.complains("probe compare a.jsonl absent.jsonl", 2, "absent.jsonl: No such file")
         self.complains("probe compare a.jsonl", 2, "expected two probes or two folders, found one")
         self.complains("probe compare a.jsonl .", 2, "expected two files or two folders")
         self.complains("probe compare a.jsonl b.jsonl --tolerance 4", 2, "expected 0 or limits such as 4ulp", "'4'")
         self.complains("probe compare data --ranks", 2, "data: expected probes of several ranks")
-        self.complains("probe save --output x", 2, "expected one of --config, --checkpoint and --preset, found 0")
-        self.complains("probe save --output x --preset tiny", 2, "'tiny' is no preset")
-        self.complains("probe save --output x --preset all --batch random:2", 2, "--batch: expected corpus or random:")
-        self.complains(f"{save} x --layers encodr.0", 2, "'encodr.0' matches no layer; did you mean 'encoder.0'?")
-        self.complains(f"{save} x --tensors nothing", 2, "tensors: 'nothing' matches no tensor")
-        self.assertFalse(Path("x").exists())
+        self.complains("probe save --output refused", 2, "expected one of --config, --checkpoint and --preset, found 0")
+        self.complains("probe save --output refused --preset tiny", 2, "'tiny' is no preset")
+        self.complains(
+            "probe save --output refused --preset all --batch random:2", 2, "--batch: expected corpus or random:"
+        )
+        self.complains(f"{save} refused --layers encodr.0", 2, "'encodr.0' matches no layer; did you mean 'encoder.0'?")
+        self.complains(f"{save} refused --tensors nothing", 2, "tensors: 'nothing' matches no tensor")
+        self.assertFalse(Path("refused").exists())
         repeat = "probe repeat --preset transformer-tiny --batch random:2x4/3 --threads 2 -n 3 --busy"
         self.assertEqual(self.succeeds(repeat), "transformer-tiny: 3 runs: the same\n")
 
