@@ -36,7 +36,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         return done.stdout.split()
 
     def test_bash_offers_commands_options_and_values(self) -> None:
-        self.assertEqual(self.offers("nmt", "tr"), ["translate"])
+        self.assertEqual(self.offers("nmt", "tr"), ["translate", "trace"])
         self.assertEqual(self.offers("nmt", "run", "s"), ["submit", "show", "stop"])
         self.assertIn("watch", self.offers("nmt", "run", ""))
         self.assertEqual(self.offers("nmt", "run", "list", "--st"), ["--state"])
@@ -111,7 +111,7 @@ _{words[0]}
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "completion.fish"
             for words, expected in (
-                ("nmt tr", {"translate"}),
+                ("nmt tr", {"translate", "trace"}),
                 ("nmt run s", {"submit", "show", "stop"}),
                 ("nmt translate --precision ", {"f32", "bf16"}),
                 ("nmt run list --st", {"--state"}),

@@ -86,7 +86,7 @@ class WeightsAtLosses final : public ThreadCommunicator {
   WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
   void sum(std::vector<double>& values) override {
     ThreadCommunicator::sum(values);
-    constexpr std::size_t losses_and_votes = 8;
+    constexpr std::size_t losses_and_votes = 9;
     if (values.size() == losses_and_votes) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
   const Transformer* model = nullptr;
