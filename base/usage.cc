@@ -38,7 +38,7 @@ std::string alternatives(const std::vector<std::string>& words) {
   return first.empty() ? words.back() : fmt::format("{} or {}", fmt::join(first, ", "), words.back());
 }
 
-std::vector<std::string> split_at_commas(const std::string& text) {
+std::vector<std::string> allowed_words(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream stream(text);
   for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
@@ -64,7 +64,7 @@ std::string reworded(const std::string& error) {
     return fmt::format("{}: found {}, expected {}", match[1].str(), printable(match[2].str()), range);
   }
   if (std::regex_match(error, match, not_in_set)) {
-    const std::vector<std::string> allowed = split_at_commas(match[3]);
+    const std::vector<std::string> allowed = allowed_words(match[3]);
     return fmt::format("{}: found '{}', expected {}{}", match[1].str(), printable(match[2].str()),
                        alternatives(allowed), did_you_mean(match[2].str(), allowed));
   }
