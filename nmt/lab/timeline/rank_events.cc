@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "base/gzip.h"
 #include "base/json.h"
@@ -123,7 +124,7 @@ void RankWriter::write_counters(const TracedUpdate& update) {
   if (update.record.power_w > 0) count("power", "W", update.record.power_w);
 }
 
-/// What the threads did besides phases.
+/// Writes what the threads did outside of phases.
 void RankWriter::write_spans() {
   static const std::map<std::string_view, int> threads = {
       {"main", trace_thread::main}, {"data", trace_thread::data}, {"reporter", trace_thread::reporter}};
@@ -135,13 +136,21 @@ void RankWriter::write_spans() {
   }
 }
 
+/// The shapes of an op's fields as members of a JSON object. The second field of one name is called NAME.2.
+std::string shape_members(std::span<const NamedShape> fields) {
+  std::string members;
+  std::map<std::string_view, int> seen;
+  for (const NamedShape& field : fields) {
+    const int occurrence = ++seen[field.name];
+    const std::string suffix = occurrence > 1 ? fmt::format(".{}", occurrence) : "";
+    members += fmt::format(R"({}"{}{}":"{}")", members.empty() ? "" : ",", field.name, suffix, field.shape.text());
+  }
+  return members;
+}
+
 void RankWriter::write_op(const TimedOp& op) {
   const double seconds = std::chrono::duration<double>(op.end - op.begin).count();
-  std::string shapes;
-  for (std::size_t i = op.first_shape; i < op.first_shape + op.shapes; ++i) {
-    const NamedShape& field = timeline_.shapes[i];
-    shapes += fmt::format(R"({}"{}":"{}")", shapes.empty() ? "" : ",", field.name, field.shape.text());
-  }
+  const std::string shapes = shape_members(std::span(timeline_.shapes).subspan(op.first_shape, op.shapes));
   std::string arguments = fmt::format(R"("gflop":{:.6g},"bytes":{:.0f})", op.cost.flops * 1e-9, op.cost.bytes);
   if (op.cost.flops > 0 && seconds > 0) {
     arguments += fmt::format(R"(,"gflop_per_s":{:.6g})", op.cost.flops * 1e-9 / seconds);

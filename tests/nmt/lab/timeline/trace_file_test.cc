@@ -89,7 +89,10 @@ TEST_F(TraceFileTest, OpsAndCollectivesSayWhatTheyDid) {
   const json::object op = find("linear_forward").arguments;
   EXPECT_NEAR(op.at("gflop_per_s").to_number<double>(), 3.35, 1e-3);
   EXPECT_EQ(op.at("shapes").at("weight").as_string(), "[512, 512]");
-  EXPECT_FALSE(find("fill").arguments.contains("gflop_per_s"));
+  const json::object fill = find("fill").arguments;
+  EXPECT_FALSE(fill.contains("gflop_per_s"));
+  EXPECT_EQ(fill.at("shapes").at("x").as_string(), "[64]");
+  EXPECT_EQ(fill.at("shapes").at("x.2").as_string(), "[8]") << "a second field with this name";
   const TraceEvent bucket = find("all-reduce of 2.0 MB");
   EXPECT_EQ(bucket.arguments.at("bytes").as_int64(), 2000);
   EXPECT_NEAR(bucket.arguments.at("asked_us").to_number<double>(), 45e3, 0.002);
