@@ -32,7 +32,7 @@ void require_taken(const GssmOptions& options, bool of_observed, const char* opt
   for (const GssmNodeOptions& node : options.nodes) {
     if ((node.name == observed) == of_observed && node.alpha == GssmNodeOptions::of_graph) return;
   }
-  throw UsageFailure(fmt::format("{}: each {} node has an alpha of its own; remove it from the configuration", option,
+  throw UsageFailure(fmt::format("{}: each {} node sets alpha; remove it from the configuration", option,
                                  of_observed ? "observed" : "latent"));
 }
 

@@ -39,11 +39,11 @@ TEST(DifficultyGrid, RefusesAlphasThatNoNodeTakes) {
   GssmOptions options = published_graph(1, 4, 8, 0.1, 0.2);
   options.nodes[0].alpha = 3;
   EXPECT_THAT([&] { difficulty_cells(options, {.alphas_x = {1}, .alphas_z = {1}}); },
-              ThrowsMessage<UsageFailure>("--alphas-z: each latent node has an alpha of its own; remove it from the "
+              ThrowsMessage<UsageFailure>("--alphas-z: each latent node sets alpha; remove it from the "
                                           "configuration"));
   options.nodes[1].alpha = 3;
   EXPECT_THAT([&] { difficulty_cells(options, {.alphas_x = {1}, .alphas_z = {}}); },
-              ThrowsMessage<UsageFailure>("--alphas-x: each observed node has an alpha of its own; remove it from the "
+              ThrowsMessage<UsageFailure>("--alphas-x: each observed node sets alpha; remove it from the "
                                           "configuration"));
 }
 

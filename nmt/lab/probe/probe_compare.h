@@ -10,7 +10,7 @@
 
 namespace babelring {
 
-/// How alike two things are, from best to worst.
+/// The result of comparing two tensors, layers or probes, from best to worst.
 enum class Sameness { same, close, differs, missing };
 
 std::string_view name_of(Sameness sameness);

@@ -209,7 +209,7 @@ ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
   return {numbers.begin(), numbers.end()};
 }
 
-/// Where copies of the model are shared, a rank sums the gradients of its own shard only.
+/// Where copies of the model are shared, a rank sums only the gradients of its shard.
 bool ProbeRecorder::holds_whole_gradients() const {
   return !replica_.sharding.local_shard(store_.flat_size()).divided();
 }

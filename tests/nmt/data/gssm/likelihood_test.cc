@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, GssmLikelihoodTest,
                          [](const auto& test) { return test.param.name; });
 
 TEST(GssmLikelihood, OfManyStatesEqualsTheFullMatrix) {
-  // Numbers of states with a loop of their own (2, 4, 8) and without (5), with one object for two sequences.
+  // 2, 4 and 8 states have specialized loops, 5 has not; one object serves two sequences.
   GssmOptions options = published_graph(4, 2, 6, 0.2, 0.3);
   options.nodes[1].state_dim = 8;
   options.nodes[2].state_dim = 5;
