@@ -52,7 +52,7 @@ fs::path usual_token_file() {
 
 std::string find_token(const fs::path& token_file) {
   if (!token_file.empty()) return token_of_file(token_file);
-  if (const std::string token = trimmed(variable("BABELRING_TOKEN")); !token.empty()) return token;
+  if (std::string token = trimmed(variable("BABELRING_TOKEN")); !token.empty()) return token;
   const fs::path usual = usual_token_file();
   std::error_code absent;
   return !usual.empty() && fs::exists(usual, absent) ? token_of_file(usual) : std::string();

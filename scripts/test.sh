@@ -141,7 +141,7 @@ stage_slow() {
   run_ctest "build/$PRESET" slow -L slow -j 1
 }
 
-stage_tidy() { scripts/check_tidy.sh base nmt/core; }
+stage_tidy() { scripts/check_tidy.sh --quick base client nmt/core worker; }
 
 stage_tidy_all() { scripts/check_tidy.sh; }
 

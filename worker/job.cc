@@ -100,10 +100,10 @@ RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::pat
     opened->open(earlier_attempts, communicator.hosts()[0]);
     return {{"run", opened->run()}, {"attempt", opened->attempt()}};
   });
-  const RankIdentity identity{.run = std::string(shared.at("run").as_string()),
-                              .attempt = shared.at("attempt").as_int64(),
-                              .rank = communicator.rank(),
-                              .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
+  RankIdentity identity{.run = std::string(shared.at("run").as_string()),
+                        .attempt = shared.at("attempt").as_int64(),
+                        .rank = communicator.rank(),
+                        .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
   if (communicator.local_rank() == 0) {
     write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
   }

@@ -49,6 +49,7 @@ std::vector<Files> files_of(const fs::path& folder, const std::string& kind, std
     files.paths.push_back(entry.path());
   }
   std::vector<Files> sorted;
+  sorted.reserve(by_stem.size());
   for (auto& [stem, files] : by_stem) sorted.push_back(std::move(files));
   std::sort(sorted.begin(), sorted.end(),
             [](const Files& a, const Files& b) { return std::tie(a.newest, a.stem) > std::tie(b.newest, b.stem); });
@@ -73,7 +74,7 @@ class Unfinished {
 
 }  // namespace
 
-LabFolder::LabFolder(fs::path folder, int keep, std::int64_t rank, RecordSink& records)
+LabFolder::LabFolder(const fs::path& folder, int keep, std::int64_t rank, RecordSink& records)
     : folder_(fs::absolute(folder)), keep_(keep), rank_(rank), records_(records) {}
 
 void LabFolder::check(const Artifact& artifact) const {

@@ -25,7 +25,7 @@ class LabFolder {
  public:
   /// `folder`: RUN/lab, created by the first write. `keep`: how many artifacts of each kind this rank keeps, at least
   /// 1. `records` must outlive this object.
-  LabFolder(std::filesystem::path folder, int keep, std::int64_t rank, RecordSink& records);
+  LabFolder(const std::filesystem::path& folder, int keep, std::int64_t rank, RecordSink& records);
 
   /// Writes a file atomically and reports it with its digest, then removes the rank's oldest files of the kind beyond
   /// `keep` and reports that. Files with the same name up to the first '.' count as one. A file that cannot be written

@@ -142,6 +142,7 @@ class GssmGraphBuilder {
   [[noreturn]] void refuse_cycle(std::vector<std::size_t> cycle, std::size_t node) const {
     cycle.push_back(cycle.front());
     std::vector<std::string> names;
+    names.reserve(cycle.size());
     for (const std::size_t each : cycle) names.push_back(names_[each]);
     refuse(node, "parents", fmt::format("cycle of latent nodes: {}", fmt::join(names, " needs ")));
   }

@@ -10,8 +10,6 @@
 #include "base/digest.h"
 #include "base/version.h"
 
-extern char** environ;
-
 namespace babelring {
 
 namespace {

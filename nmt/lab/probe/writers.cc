@@ -10,7 +10,7 @@ namespace {
 template <class Range>
 void each_range(const ConstTensor& tensor, Range range) {
   if (!tensor || tensor.shape.elements() == 0) return;
-  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
+  const auto* begin = static_cast<const std::byte*>(tensor.data);
   if (tensor.contiguous()) {
     range(begin, begin + tensor.bytes());
     return;
@@ -18,7 +18,7 @@ void each_range(const ConstTensor& tensor, Range range) {
   const std::size_t size = size_of(tensor.dtype);
   const auto row_bytes = static_cast<std::size_t>(tensor.columns()) * size;
   for (std::int64_t row = 0; row < tensor.rows(); ++row) {
-    const std::uintptr_t at = begin + static_cast<std::size_t>(row * tensor.row_stride) * size;
+    const std::byte* at = begin + static_cast<std::size_t>(row * tensor.row_stride) * size;
     range(at, at + row_bytes);
   }
 }
@@ -26,7 +26,7 @@ void each_range(const ConstTensor& tensor, Range range) {
 }  // namespace
 
 /// Splits the piece that contains `at` in its middle.
-void Writers::cut(std::uintptr_t at) {
+void Writers::cut(const std::byte* at) {
   const auto next = pieces_.upper_bound(at);
   if (next == pieces_.begin()) return;
   const auto piece = std::prev(next);
@@ -36,7 +36,7 @@ void Writers::cut(std::uintptr_t at) {
 }
 
 void Writers::wrote(const ConstTensor& tensor, std::int64_t number) {
-  each_range(tensor, [&](std::uintptr_t begin, std::uintptr_t end) {
+  each_range(tensor, [&](const std::byte* begin, const std::byte* end) {
     cut(begin);
     cut(end);
     pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
@@ -46,7 +46,7 @@ void Writers::wrote(const ConstTensor& tensor, std::int64_t number) {
 
 std::vector<std::int64_t> Writers::of(const ConstTensor& tensor) const {
   std::set<std::int64_t> numbers;
-  each_range(tensor, [&](std::uintptr_t begin, std::uintptr_t end) {
+  each_range(tensor, [&](const std::byte* begin, const std::byte* end) {
     auto piece = pieces_.upper_bound(begin);
     if (piece != pieces_.begin() && std::prev(piece)->second.end > begin) --piece;
     for (; piece != pieces_.end() && piece->first < end; ++piece) numbers.insert(piece->second.number);

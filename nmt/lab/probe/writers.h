@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -20,19 +21,19 @@ class Writers {
   /// Forgets the writers of memory for which keeps(address) is false.
   template <class Keeps>
   void forget_unless(Keeps keeps) {
-    std::erase_if(pieces_, [&](const auto& piece) { return !keeps(reinterpret_cast<const void*>(piece.first)); });
+    std::erase_if(pieces_, [&](const auto& piece) { return !keeps(static_cast<const void*>(piece.first)); });
   }
   /// The records that wrote the tensor's bytes, ascending, with `nobody` first if some were written by no record.
   std::vector<std::int64_t> of(const ConstTensor& tensor) const;
 
  private:
   struct Piece {
-    std::uintptr_t end;
+    const std::byte* end;
     std::int64_t number;
   };
-  void cut(std::uintptr_t at);
+  void cut(const std::byte* at);
 
-  std::map<std::uintptr_t, Piece> pieces_;  // by first byte; do not overlap
+  std::map<const std::byte*, Piece> pieces_;  // by first byte; do not overlap
 };
 
 }  // namespace babelring

@@ -94,6 +94,7 @@ void Timeline::write(const Trace& trace, const std::string& own) {
   const std::vector<std::string> gathered = communicator_->all_gather(own);
   if (communicator_->rank() != 0) return;
   std::vector<RankEvents> ranks;
+  ranks.reserve(gathered.size());
   for (const std::string& text : gathered) ranks.push_back(RankEvents::unpack(text).value());
   const Result<std::string> file = merge_ranks(parts_.run, trace.first_update, trace.updates, ranks);
   if (!file) {
