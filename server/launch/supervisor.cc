@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/records.h"
+#include "base/run_fence.h"
 
 namespace babelring::launch {
 namespace {
@@ -20,6 +23,16 @@ constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling 
 constexpr auto while_there_is_nothing = std::chrono::seconds(30);
 constexpr auto max_lateness = std::chrono::seconds(1);  // of a tick; silence before a later tick is ignored
 constexpr auto max_tick = std::chrono::seconds(3);      // expected duration of a tick; more counts as lateness
+constexpr std::int64_t usage_exit_code = 2;             // a restart would fail again
+
+/// Prevents leftover processes of the attempt, on any host, from completing a checkpoint.
+void fence_folder(const store::LaunchRow& run) {
+  try {
+    write_fence(run.folder, run.attempt);
+  } catch (const std::exception& failure) {  // folder unavailable; end the attempt anyway
+    spdlog::error("run {}: {}", run.id, printable(failure.what()));
+  }
+}
 
 }  // namespace
 
@@ -78,39 +91,9 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
   return running == running_.end() || running->second < profile.max_running;
 }
 
-std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile, std::int64_t ranks) const {
-  // Faults without a faulty host count against the profile: retry at once after the first, and with backoff later.
-  const std::string whole = blamed(profile, "");
-  if (cool_down_.strikes(whole, now_) > 1 && cool_down_.ready_at(whole, now_) > now_) return std::nullopt;
-  if (profile.hosts.empty()) return std::vector<Host>();  // this host, or chosen by the scheduler
-  std::vector<Host> available, struck;
-  for (const std::string& text : profile.hosts) {
-    const Host host = parse_host(text);
-    const bool cooling = cool_down_.ready_at(host.name, now_) > now_;
-    if (!cooling) available.push_back(host);
-    if (cooling && cool_down_.strikes(host.name, now_) == 1) struck.push_back(host);
-  }
-  available.insert(available.end(), struck.begin(), struck.end());
-  std::vector<Host> chosen;
-  for (Host host : available) {
-    if (ranks == 0) break;
-    host.slots = std::min(host.slots, ranks);
-    ranks -= host.slots;
-    chosen.push_back(std::move(host));
-  }
-  if (ranks > 0) return std::nullopt;
-  return chosen;
-}
-
-std::string Supervisor::blamed(const Profile& profile, const std::string& host) {
-  const bool listed = std::any_of(profile.hosts.begin(), profile.hosts.end(),
-                                  [&](const std::string& text) { return parse_host(text).name == host; });
-  return listed ? host : "profile " + profile.name;  // not a valid host name, because of the space
-}
-
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!has_room(run, profile)) return;
-  const auto hosts = choose_hosts(profile, run.world_size);
+  const auto hosts = hosts_.choose(profile, run.world_size, now_);
   if (!hosts) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
   LaunchOrder order{.run = run.id,
@@ -137,7 +120,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     const store::LauncherHandle handle = launcher.start(profile, order);
     parts_.store.write(
         [&](store::Database& database) { store::record_launcher(database, run.number, order.attempt, handle); });
-    watches_[run.id] = {.attempt = order.attempt, .started_here = true, .since = now_};
+    watches_.insert_or_assign(run.id, AttemptWatch(order.attempt, now_, true));
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
   } catch (const store::SqlFailure&) {
@@ -151,6 +134,170 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
                          wall_time_ms());
     });
   }
+  parts_.changed(run.id);
+}
+
+WatchTimes Supervisor::times_of(const store::LaunchRow& run) const {
+  const Time heard = parts_.heard_until ? std::min(parts_.heard_until(run.id), now_) : now_;
+  return {.now = now_, .heard_until = heard, .awake_since = awake_since_};
+}
+
+std::vector<ReceivedHeartbeat> Supervisor::beats_of(const store::LaunchRow& run) const {
+  return parts_.heartbeats.of(run.id, run.attempt);
+}
+
+void Supervisor::supervise(const store::LaunchRow& run) {
+  const auto profile = parts_.profiles.find(run.profile);
+  if (profile == parts_.profiles.end()) {
+    if (run.state == RunState::lost) return;
+    const bool there = store::has_attempt(run.state);
+    change(run, there ? RunEvent::vanished : RunEvent::gave_up,
+           fmt::format("this server has no profile '{}'", run.profile));
+    return;
+  }
+  if (run.state == RunState::lost) {
+    report_signs_of_life(run, beats_of(run));
+  } else if (store::has_attempt(run.state)) {
+    const std::string& name = run.launcher.empty() ? profile->second.launcher : run.launcher;
+    poll(run, profile->second, *parts_.launchers.at(name));
+  } else {
+    start(run, profile->second);
+  }
+}
+
+void Supervisor::supervise_external(const store::LaunchRow& run) {
+  const std::vector<ReceivedHeartbeat> beats = beats_of(run);
+  if (run.state == RunState::lost) {
+    report_signs_of_life(run, beats);
+    return;
+  }
+  AttemptWatch& watch = watch_of(run);
+  const WatchTimes times = times_of(run);
+  const bool overdue = watch.stopping_s(now_) > static_cast<double>(run.stop_grace_s);
+  if (overdue && heard_within(beats, AttemptWatch::lost_after, times)) {
+    end_external(run, fmt::format("did not stop within {} s", run.stop_grace_s));
+  } else if (watch.is_lost_silent(beats, times)) {
+    watches_.erase(run.id);
+    change(run, RunEvent::vanished, "asked to stop, and no rank reports any more");
+  }
+}
+
+/// Ends and fences the attempt. Ranks that are still running end at their next heartbeat.
+void Supervisor::end_external(const store::LaunchRow& run, const std::string& cause) {
+  parts_.store.write([&](store::Database& database) {
+    store::end_attempt(database, {run.id, run.attempt, std::nullopt, RunEvent::ended_on_request, cause, "supervisor"},
+                       wall_time_ms());
+  });
+  watches_.erase(run.id);
+  parts_.changed(run.id);
+}
+
+void Supervisor::report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats) {
+  const Time since = times_of(run).heard_until - AttemptWatch::patience;
+  const auto fresh =
+      std::find_if(beats.begin(), beats.end(), [&](const ReceivedHeartbeat& beat) { return beat.at >= since; });
+  if (fresh == beats.end()) return;
+  change(run, RunEvent::reported, fmt::format("rank {} reports", fresh->beat.rank));
+}
+
+bool Supervisor::find_launcher(store::LaunchRow& run, AttemptWatch& watch, Launcher& launcher) {
+  if (run.handle.pid > 0 || !run.handle.job.empty()) return true;
+  const auto handle = launcher.find(run.id, run.attempt);
+  if (!handle) return false;
+  run.handle = *handle;
+  watch.set_rediscovered();
+  parts_.store.write(
+      [&](store::Database& database) { store::record_launcher(database, run.number, run.attempt, *handle); });
+  return true;
+}
+
+AttemptWatch& Supervisor::watch_of(const store::LaunchRow& run) {
+  const auto found = watches_.find(run.id);
+  if (found != watches_.end() && found->second.attempt() == run.attempt) return found->second;
+  if (run.launcher != "external") spdlog::info("run {} attempt {}: resuming supervision", run.id, run.attempt);
+  return watches_.insert_or_assign(run.id, AttemptWatch(run.attempt, now_, false)).first->second;
+}
+
+void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launcher& launcher) {
+  store::LaunchRow run = row;
+  AttemptWatch& watch = watch_of(run);
+  if (!find_launcher(run, watch, launcher)) {
+    finish(run, profile, watch, {.kind = ProcessStatus::Kind::ended, .detail = "the server ended during the launch"});
+    return;
+  }
+  const ProcessStatus status = launcher.poll(run.handle);
+  if (status.kind != ProcessStatus::Kind::unknown) watch.set_seen();
+  switch (status.kind) {
+    case ProcessStatus::Kind::ended:
+    case ProcessStatus::Kind::preempted:
+      finish(run, profile, watch, status);
+      return;
+    case ProcessStatus::Kind::pending:
+      watch.set_pending(now_);
+      if (run.state == RunState::stopping && watch.ending() == nullptr) {
+        begin_ending(run, launcher, watch, {RunEvent::ended_on_request, "stopped before it started", ""});
+      }
+      return;
+    case ProcessStatus::Kind::alive:
+      check_living(run, profile, launcher, watch);
+      return;
+    case ProcessStatus::Kind::unknown:
+      break;
+  }
+  if (watch.is_lost_unseen(beats_of(run), times_of(run))) {
+    change(run, RunEvent::vanished,
+           status.detail.empty() ? "the launcher cannot be found and no rank reports" : status.detail);
+    watches_.erase(run.id);
+  }
+}
+
+void Supervisor::check_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher,
+                              AttemptWatch& watch) {
+  if (watch.ending() != nullptr) {
+    launcher.kill(run.handle, watch.ending_is_urgent(now_));
+    return;
+  }
+  const std::vector<ReceivedHeartbeat> beats = beats_of(run);
+  if (run.state == RunState::launching) report_signs_of_life(run, beats);
+  std::optional<Ending> ending;
+  if (run.state == RunState::stopping) ending = watch.stop_overdue(run, beats, now_);
+  if (!ending) ending = watch.find_fault(profile, run.world_size, beats, times_of(run));
+  if (ending) begin_ending(run, launcher, watch, std::move(*ending));
+}
+
+void Supervisor::begin_ending(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch, Ending ending) {
+  spdlog::warn("run {} attempt {}: ending the attempt: {}", run.id, run.attempt, ending.cause);
+  watch.begin_ending(std::move(ending), now_);
+  parts_.store.write([&](store::Database& database) { store::fence_attempt(database, run.number, run.attempt); });
+  fence_folder(run);
+  launcher.kill(run.handle, false);
+}
+
+void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, const AttemptWatch& watch,
+                        const ProcessStatus& status) {
+  store::LaunchRow run = row;
+  {
+    // The last records may have arrived after `row` was read.
+    auto reader = parts_.store.reader(store::Store::For::own);
+    std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
+  }
+  Ending end = classify_end(run, watch.ending(), status);
+  const bool known =
+      status.exit_code || watch.ending() != nullptr || run.outcome != store::Outcome::none || watch.started_here();
+  if (end.event == RunEvent::faulted) {
+    hosts_.record_fault(profile, end.host, now_);
+    const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
+    const bool hopeless = (status.exit_code == usage_exit_code || diverged) && watch.ending() == nullptr;
+    if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
+  }
+  fence_folder(run);
+  const auto after = parts_.store.write([&](store::Database& database) {
+    return store::end_attempt(database, {run.id, run.attempt, status.exit_code, end.event, end.cause, "supervisor"},
+                              wall_time_ms());
+  });
+  spdlog::info("run {} attempt {}: {} ({})", run.id, run.attempt, after ? store::name_of(*after) : "over", end.cause);
+  watches_.erase(run.id);
+  parts_.heartbeats.forget(run.id);
   parts_.changed(run.id);
 }
 

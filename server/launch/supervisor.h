@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "server/launch/cool_down.h"
+#include "server/launch/attempt_watch.h"
 #include "server/launch/heartbeats.h"
+#include "server/launch/host_choice.h"
 #include "server/launch/launcher.h"
 #include "server/store/control.h"
 #include "server/store/store.h"
@@ -49,63 +50,39 @@ class Supervisor {
   std::chrono::milliseconds tick();
 
  private:
-  std::chrono::milliseconds supervise_runs();
   using Time = SteadyClock::time_point;
-  struct Ending {  // the supervisor is ending the attempt
-    Time since;
-    store::RunEvent event;
-    std::string cause, host;  // `host`: the faulty host, if any
-  };
-  struct Watch {
-    std::int64_t attempt = 0;
-    bool started_here = false;  // by this process, not by an earlier server process
-    Time since;                 // time of start or rediscovery
-    std::optional<Time> stopping_since, unseen_since;
-    std::optional<Ending> ending;
-  };
-  struct Fault {
-    std::string cause, host;
-  };
 
-  // supervisor.cc: starting queued runs
-  void start(const store::LaunchRow& run, const Profile& profile);
-  bool has_room(const store::LaunchRow& run, const Profile& profile) const;
-  /// Chooses hosts with slots for all ranks. Avoids hosts that failed recently if possible. Returns nothing if the run
-  /// must wait.
-  std::optional<std::vector<Host>> choose_hosts(const Profile& profile, std::int64_t ranks) const;
-  /// Cool-down key for a fault: `host` if the profile lists it, otherwise the profile as a whole.
-  static std::string blamed(const Profile& profile, const std::string& host);
-
-  // supervision.cc: monitoring and ending attempts
+  std::chrono::milliseconds supervise_runs();
   void supervise_all(const std::vector<store::LaunchRow>& runs,
                      void (Supervisor::*supervise_one)(const store::LaunchRow&));
   void supervise(const store::LaunchRow& run);
   /// Handles a stopping or lost run that a user started. Only its heartbeats show whether it is alive.
   void supervise_external(const store::LaunchRow& run);
-  void finish_external(const store::LaunchRow& run, const std::string& cause);
-  void watch(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
-  bool find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher);
-  void watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch);
-  void watch_stopping(const store::LaunchRow& run, Launcher& launcher, Watch& watch);
+  void end_external(const store::LaunchRow& run, const std::string& cause);
+
+  /// Starts a queued run if its profile has room and hosts are free.
+  void start(const store::LaunchRow& run, const Profile& profile);
+  bool has_room(const store::LaunchRow& run, const Profile& profile) const;
+
+  /// The watch over the run's current attempt. An earlier server process started an attempt without a watch.
+  AttemptWatch& watch_of(const store::LaunchRow& run);
+  /// Polls the launcher of a run with an attempt and acts on its status.
+  void poll(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
+  bool find_launcher(store::LaunchRow& run, AttemptWatch& watch, Launcher& launcher);
+  void check_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, AttemptWatch& watch);
+  /// Applies the event `reported` if a rank has sent a heartbeat within the last seconds.
   void report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
-  std::optional<Fault> find_fault(const store::LaunchRow& run, const Profile& profile, const Watch& watch,
-                                  const std::vector<ReceivedHeartbeat>& beats) const;
-  void begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending);
-  void finish(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const ProcessStatus& status);
-  Ending classify_end(const store::LaunchRow& run, const Watch& watch, const ProcessStatus& status) const;
+  void begin_ending(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch, Ending ending);
+  /// Records the end of an attempt whose processes are gone, and decides whether another attempt follows.
+  void finish(const store::LaunchRow& run, const Profile& profile, const AttemptWatch& watch,
+              const ProcessStatus& status);
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
-  /// The time up to which all received heartbeats of the run have been processed.
-  Time heard_until(const std::string& run) const;
-  /// True if the newest processed heartbeat is not older than `age`.
-  bool heard_within(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats,
-                    std::chrono::seconds age) const;
-  /// Seconds of silence before `until`. Excludes time in which the supervisor was delayed or the attempt was not
-  /// running.
-  double silence_s(const ReceivedHeartbeat& beat, const Watch& watch, Time until) const;
+  std::vector<ReceivedHeartbeat> beats_of(const store::LaunchRow& run) const;
+  WatchTimes times_of(const store::LaunchRow& run) const;
 
   SupervisorParts parts_;
-  CoolDown cool_down_;
-  std::map<std::string, Watch> watches_;         // by run
+  HostChoice hosts_;
+  std::map<std::string, AttemptWatch> watches_;  // by run
   std::map<std::string, std::int64_t> running_;  // number of attempts by profile, in this tick
   bool lively_ = false;                          // an attempt is running, or was started in this tick
   Time now_, awake_since_;

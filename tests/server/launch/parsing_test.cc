@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "base/run_fence.h"
-#include "server/launch/cool_down.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/proc_table.h"
 #include "server/launch/process.h"
@@ -128,20 +127,6 @@ TEST(LauncherLog, NamesTheRankThatDiedFirst) {
   EXPECT_FALSE(find_lost_rank("mpirun noticed that process rank x"));
   EXPECT_EQ(last_error_line("1 [rank 0] error: first\n2 [rank 1] error: second\x01\nend"), "second\\x01");
   EXPECT_EQ(last_error_line("nothing"), "");
-}
-
-TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
-  CoolDown cool;
-  const auto begin = SteadyClock::time_point(100h);
-  EXPECT_EQ(cool.ready_at("h", begin), begin);
-  for (const int seconds : {10, 20, 40, 80, 100, 100}) {
-    cool.strike("h", 10s, begin);
-    EXPECT_EQ(cool.ready_at("h", begin), begin + std::chrono::seconds(seconds));
-  }
-  EXPECT_EQ(cool.strikes("h", begin), 6);
-  EXPECT_EQ(cool.strikes("h", begin + 11min), 0);
-  cool.strike("h", 10s, begin + 11min);
-  EXPECT_EQ(cool.ready_at("h", begin + 11min), begin + 11min + 10s);
 }
 
 TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {

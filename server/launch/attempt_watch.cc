@@ -1,0 +1,129 @@
+#include "server/launch/attempt_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "server/launch/launcher_log.h"
+
+namespace babelring::launch {
+namespace {
+
+using store::RunEvent;
+
+constexpr double deaf_factor = 4;       // longer timeout if all ranks are silent: the network may have failed
+constexpr double unreached_stop_s = 3;  // grace for ranks that have not reported: the stop request cannot reach them
+
+double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// The cause of an attempt's unexpected end.
+std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& status, const std::optional<LostRank>& lost,
+                         const std::string& log) {
+  if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
+  if (run.outcome == store::Outcome::failed && !run.outcome_detail.empty()) return run.outcome_detail;
+  if (std::string line = last_error_line(log); !line.empty()) return line;
+  if (!status.detail.empty()) return status.detail;
+  if (status.exit_code && *status.exit_code > 128) {
+    return fmt::format("{} was killed by signal {}", run.launcher, *status.exit_code - 128);
+  }
+  if (status.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *status.exit_code);
+  return run.launcher + " ended while no server was running; its exit code is unknown";
+}
+
+}  // namespace
+
+bool heard_within(const std::vector<ReceivedHeartbeat>& beats, std::chrono::seconds age, const WatchTimes& times) {
+  const auto since = times.heard_until - age;
+  return std::any_of(beats.begin(), beats.end(), [&](const ReceivedHeartbeat& beat) { return beat.at > since; });
+}
+
+double AttemptWatch::silence_s(const ReceivedHeartbeat& beat, const WatchTimes& times) const {
+  return seconds_between(std::max({beat.at, times.awake_since, since_}), times.heard_until);
+}
+
+double AttemptWatch::watched_s(const WatchTimes& times) const {
+  return seconds_between(std::max(since_, times.awake_since), times.heard_until);
+}
+
+std::optional<Ending> AttemptWatch::find_fault(const Profile& profile, std::int64_t world_size, const Beats& beats,
+                                               const WatchTimes& times) const {
+  const auto fault = [](std::string cause, std::string host) {
+    return Ending{RunEvent::faulted, std::move(cause), std::move(host)};
+  };
+  const ReceivedHeartbeat* quietest = nullptr;
+  std::set<std::int64_t> heard;
+  double shortest = 1e300, newest_update = 1e300;
+  for (const ReceivedHeartbeat& beat : beats) {
+    heard.insert(beat.beat.rank);
+    if (quietest == nullptr || beat.at < quietest->at) quietest = &beat;
+    shortest = std::min(shortest, silence_s(beat, times));
+    newest_update = std::min(newest_update, beat.beat.since_update_s + silence_s(beat, times));
+  }
+  if (watched_s(times) > profile.launch_timeout_s) {
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      if (heard.contains(rank)) continue;
+      return fault(fmt::format("rank {} did not report within {} s", rank, profile.launch_timeout_s), "");
+    }
+  }
+  if (quietest == nullptr) return std::nullopt;
+  const double silence = silence_s(*quietest, times);
+  const bool all_silent = shortest > profile.heartbeat_timeout_s;
+  if (silence > profile.heartbeat_timeout_s * (all_silent ? deaf_factor : 1)) {
+    return fault(
+        fmt::format("rank {} on {} sent no heartbeat for {:.1f} s", quietest->beat.rank, quietest->beat.host, silence),
+        quietest->beat.host);
+  }
+  const bool complete = static_cast<std::int64_t>(heard.size()) >= world_size;
+  if (profile.stall_timeout_s > 0 && complete && newest_update > profile.stall_timeout_s) {
+    return fault(fmt::format("no update for {:.0f} s although all ranks report", newest_update), "");
+  }
+  return std::nullopt;
+}
+
+double AttemptWatch::stopping_s(Time now) {
+  if (!stopping_since_) stopping_since_ = now;
+  return seconds_between(*stopping_since_, now);
+}
+
+std::optional<Ending> AttemptWatch::stop_overdue(const store::LaunchRow& run, const Beats& beats, Time now) {
+  const double waited = stopping_s(now);
+  if (run.stop_mode == store::StopMode::now || (beats.empty() && waited > unreached_stop_s)) {
+    return Ending{RunEvent::ended_on_request, "stopped immediately", ""};
+  }
+  if (waited > static_cast<double>(run.stop_grace_s)) {
+    return Ending{RunEvent::ended_on_request, fmt::format("did not stop within {} s", run.stop_grace_s), ""};
+  }
+  return std::nullopt;
+}
+
+bool AttemptWatch::is_lost_unseen(const Beats& beats, const WatchTimes& times) {
+  if (!unseen_since_) unseen_since_ = times.now;
+  return !heard_within(beats, lost_after, times) && times.now - *unseen_since_ > lost_after;
+}
+
+bool AttemptWatch::is_lost_silent(const Beats& beats, const WatchTimes& times) const {
+  return !heard_within(beats, lost_after, times) &&
+         watched_s(times) >= std::chrono::duration<double>(lost_after).count();
+}
+
+Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status) {
+  if (run.outcome == store::Outcome::finished) return {RunEvent::finished, run.outcome_detail, ""};
+  if (decided != nullptr) return *decided;
+  // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
+  if (status.kind == ProcessStatus::Kind::preempted && run.state != store::RunState::stopping) {
+    return {RunEvent::preempted, status.detail, ""};
+  }
+  if (run.state == store::RunState::stopping || run.outcome == store::Outcome::stopped) {
+    const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
+    return {RunEvent::ended_on_request, how, ""};
+  }
+  if (status.exit_code == 0) return {RunEvent::finished, "exit code 0", ""};
+  const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
+  const auto lost = find_lost_rank(log);
+  return {RunEvent::faulted, cause_of_end(run, status, lost, log), lost ? lost->host : ""};
+}
+
+}  // namespace babelring::launch
