@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -160,6 +161,13 @@ std::string compute_advice(const Findings& findings) {
 }
 
 }  // namespace
+
+std::string_view to_string(Kind kind) {
+  constexpr std::array<std::string_view, 9> names = {"unknown",          "healthy",          "compute_bound",
+                                                     "network_bound",    "data_bound",       "straggler_bound",
+                                                     "checkpoint_bound", "evaluation_bound", "host_contended"};
+  return names[static_cast<std::size_t>(kind)];
+}
 
 bool Findings::one_is_late(std::size_t ranks) const {
   // Each of two equal ranks is last in half of the updates. With 20 or more updates, 0.75 is not chance.

@@ -2,12 +2,28 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "server/verdict/input.h"
 #include "server/verdict/savings.h"
 #include "server/verdict/window.h"
 
 namespace babelring::verdict {
+
+/// What limits the speed of a run.
+enum class Kind {
+  unknown,
+  healthy,
+  compute_bound,
+  network_bound,
+  data_bound,
+  straggler_bound,
+  checkpoint_bound,
+  evaluation_bound,
+  host_contended,  // other programs take the host's processors
+};
+std::string_view to_string(Kind kind);
 
 /// The time of one update by phase, in ms. Each phase is a median over the window; pauses are spread over the updates
 /// between them. The phases add up to total_ms().

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "server/verdict/verdict.h"
+#include "server/verdict/input.h"
 
 namespace babelring::verdict {
 

@@ -163,26 +163,6 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
 
 }  // namespace
 
-std::string_view to_string(Kind kind) {
-  constexpr std::array<std::string_view, 9> names = {"unknown",          "healthy",          "compute_bound",
-                                                     "network_bound",    "data_bound",       "straggler_bound",
-                                                     "checkpoint_bound", "evaluation_bound", "host_contended"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
-const HostLoad* contended_host(const std::vector<HostLoad>& hosts) {
-  const auto relative = [](const HostLoad& host) { return host.others() / static_cast<double>(host.processors); };
-  const HostLoad* worst = nullptr;
-  for (const HostLoad& host : hosts) {
-    const auto processors = static_cast<double>(host.processors);
-    // More threads are ready to run than there are processors, and most are not the run's.
-    const bool contended = host.processors > 0 && host.load > processors && host.others() >= processors / 2 &&
-                           host.others() > host.own_threads;
-    if (contended && (worst == nullptr || relative(host) > relative(*worst))) worst = &host;
-  }
-  return worst;
-}
-
 HealthPart judge_hosts(const std::vector<HostLoad>& hosts) {
   if (const HostLoad* host = contended_host(hosts)) {
     return {.topic = Topic::hosts,

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "server/store/runs.h"
-#include "server/verdict/verdict.h"
+#include "server/verdict/input.h"
 
 namespace babelring::verdict {
 

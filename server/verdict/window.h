@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/verdict/verdict.h"
+#include "server/verdict/input.h"
 
 namespace babelring::verdict {
 
