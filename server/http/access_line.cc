@@ -36,14 +36,14 @@ AccessLine::~AccessLine() {
   log_->note(entry);
 }
 
-void note_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms) {
+void log_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms) {
   Response unheard;
   unheard.status = 499;
   constexpr std::int64_t nothing = 0;
   const AccessLine line(log, request, route, unheard, handled_ms, nothing);
 }
 
-void note_malformed(AccessLog* log, const std::string& address, int status) {
+void log_malformed(AccessLog* log, const std::string& address, int status) {
   if (log == nullptr || !log->wants(status, false, 0)) return;
   AccessEntry entry;
   entry.time_ms = wall_time_ms();

@@ -34,9 +34,9 @@ class AccessLine {
 };
 
 /// Logs a request, with status 499, of a client that disconnected before the response.
-void note_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms);
+void log_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms);
 
 /// Logs a client that is refused before its request could be parsed.
-void note_malformed(AccessLog* log, const std::string& address, int status);
+void log_malformed(AccessLog* log, const std::string& address, int status);
 
 }  // namespace babelring::http

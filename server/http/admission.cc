@@ -116,7 +116,7 @@ std::optional<Problem> Admission::check_host(Request& request, const Route&) con
   return Problem(421, "host_unknown", "this server does not answer for that Host; see --allow-host");
 }
 
-bool Admission::allows_origin(const Request& request) const {
+bool Admission::allows_origin(const RequestMessage& request) const {
   return names_.get()->origins.contains(lower(request.header("origin")));
 }
 
@@ -136,7 +136,7 @@ std::optional<Problem> Admission::check_origin(Request& request, const Route&) c
 }
 
 /// True if a browser asks whether the page of an allowed site may send a request.
-bool Admission::is_preflight(const Request& request) const {
+bool Admission::is_preflight(const RequestMessage& request) const {
   return request.method == "OPTIONS" && !request.header("access-control-request-method").empty() &&
          !same_origin(request.header("origin"), request.header("host")) && allows_origin(request);
 }

@@ -83,8 +83,8 @@ class Admission {
   std::optional<Problem> check_body(Request& request, const Route& route) const;
   std::optional<Problem> check_accept(Request& request, const Route& route) const;
 
-  bool allows_origin(const Request& request) const;
-  bool is_preflight(const Request& request) const;
+  bool allows_origin(const RequestMessage& request) const;
+  bool is_preflight(const RequestMessage& request) const;
   bool comes_from_loopback(const Request& request) const;
   void identify(Request& request) const;
   RateLimiter::Verdict take_permit(const Request& request, const std::string& run, std::int64_t ranks,

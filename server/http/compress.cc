@@ -26,7 +26,7 @@ bool accepts_gzip(std::string_view accept_encoding) {
   return !accept_encoding.empty() && accepted_type(accept_encoding, gzip_alone);
 }
 
-void compress(const Request& request, Response& response) {
+void compress(const RequestMessage& request, Response& response) {
   const auto* text = std::get_if<std::string>(&response.body);
   if (text == nullptr || (response.status != 200 && response.status != 304) ||
       response.header("Content-Type") != "application/json" || !response.header("Content-Encoding").empty()) {

@@ -43,13 +43,34 @@ struct Standing {
   bool reporter = false;  // reports with a token
 };
 
-/// A connection that holds a place. Thread-safe where nothing else is said.
+/// The standing of a connection. Changed on the connection's thread only; any thread may read it.
+class Activity {
+ public:
+  Standing::Phase phase() const { return phase_.load(std::memory_order_relaxed); }
+  /// Begins a phase now.
+  void enter(Standing::Phase phase) {
+    since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    return_to(phase);
+  }
+  /// Continues an earlier phase, without a new beginning.
+  void return_to(Standing::Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void set_reporter() { reporter_.store(true, std::memory_order_relaxed); }
+
+  Standing standing() const {
+    const std::chrono::steady_clock::duration since(since_.load(std::memory_order_relaxed));
+    return {phase(), std::chrono::steady_clock::time_point(since), reporter_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<Standing::Phase> phase_ = Standing::Phase::greeting;
+  std::atomic<std::chrono::steady_clock::rep> since_ = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::atomic<bool> reporter_ = false;
+};
+
+/// A connection that holds a place. Thread-safe, except where a function says otherwise.
 class Connection {
  public:
-  Connection(std::string address, Place place)
-      : address_(std::move(address)),
-        place_(place),
-        since_(std::chrono::steady_clock::now().time_since_epoch().count()) {}
+  Connection(std::string address, Place place) : address_(std::move(address)), place_(place) {}
   virtual ~Connection() = default;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -61,29 +82,15 @@ class Connection {
 
   const std::string& address() const { return address_; }
   Place place() const { return place_; }
-  Standing standing() const {
-    const std::chrono::steady_clock::duration since(since_.load(std::memory_order_relaxed));
-    return {phase(), std::chrono::steady_clock::time_point(since), reporter_.load(std::memory_order_relaxed)};
-  }
+  Standing standing() const { return activity_.standing(); }
 
  protected:
-  // These are called on the connection's thread only.
-  Standing::Phase phase() const { return phase_.load(std::memory_order_relaxed); }
-  /// Begins a phase now.
-  void enter(Standing::Phase phase) {
-    since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    phase_.store(phase, std::memory_order_relaxed);
-  }
-  /// Continues an earlier phase, without a new beginning.
-  void return_to(Standing::Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
-  void set_reporter() { reporter_.store(true, std::memory_order_relaxed); }
+  Activity& activity() { return activity_; }
 
  private:
   const std::string address_;
   const Place place_;
-  std::atomic<Standing::Phase> phase_ = Standing::Phase::greeting;
-  std::atomic<std::chrono::steady_clock::rep> since_;
-  std::atomic<bool> reporter_ = false;
+  Activity activity_;
 };
 
 /// The live connections and their places. If no place is free, the most expendable connections are ended, in this

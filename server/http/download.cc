@@ -55,7 +55,7 @@ FileDescriptor open_beneath(const std::filesystem::path& folder, const std::stri
 namespace {
 
 /// Status (200, 206, 304 or 416) and headers of a download. Sets `range` to the requested part. Throws Problem 412.
-Response head_of(const Request& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
+Response head_of(const RequestMessage& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
   if (!if_match_holds(request.header("if-match"), etag)) {
     throw Problem(412, "changed",
                   fmt::format("the If-Match header does not match; the current entity tag is {}", etag));
@@ -81,7 +81,7 @@ Response head_of(const Request& request, const std::string& etag, std::int64_t s
 
 }  // namespace
 
-Response download_response(const Request& request, Download download) {
+Response download_response(const RequestMessage& request, Download download) {
   RangeRequest range;
   Response response = head_of(request, '"' + download.sha256_hex + '"', download.size, range);
   if (response.status >= 300) return response;
@@ -92,7 +92,7 @@ Response download_response(const Request& request, Download download) {
   return response;
 }
 
-Response download_response(const Request& request, Assembly assembly) {
+Response download_response(const RequestMessage& request, Assembly assembly) {
   RangeRequest range;
   Response response = head_of(request, assembly.etag, assembly.body.length(), range);
   if (response.status >= 300) return response;

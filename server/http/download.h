@@ -22,7 +22,7 @@ struct Download {
 };
 
 /// Returns 200, 206, 304 or 416, depending on Range, If-Range and If-None-Match of the request.
-Response download_response(const Request& request, Download download);
+Response download_response(const RequestMessage& request, Download download);
 
 /// Several parts offered for download as one file. Equal entity tags must imply equal bytes.
 struct Assembly {
@@ -33,6 +33,6 @@ struct Assembly {
 };
 
 /// Same as above, for an assembled body.
-Response download_response(const Request& request, Assembly assembly);
+Response download_response(const RequestMessage& request, Assembly assembly);
 
 }  // namespace babelring::http

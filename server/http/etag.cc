@@ -36,7 +36,7 @@ bool lists_etag(std::string_view list, std::string_view etag) {
   return false;
 }
 
-void add_validator(const Request& request, Response& response) {
+void add_validator(const RequestMessage& request, Response& response) {
   const auto* body = std::get_if<std::string>(&response.body);
   const bool readable = request.method == "GET" || request.method == "HEAD";
   if (!readable || response.status != 200 || body == nullptr || !response.header("ETag").empty()) return;

@@ -19,6 +19,6 @@ bool if_match_holds(std::string_view field, std::string_view etag);
 bool lists_etag(std::string_view list, std::string_view etag);
 
 /// Adds an ETag to a 200 response to GET or HEAD. Turns the response into 304 if the client has that version.
-void add_validator(const Request& request, Response& response);
+void add_validator(const RequestMessage& request, Response& response);
 
 }  // namespace babelring::http

@@ -7,22 +7,22 @@
 
 namespace babelring::http {
 
-std::string_view Request::header(const std::string& lower_case_name) const {
+std::string_view RequestMessage::header(const std::string& lower_case_name) const {
   const auto found = headers.find(lower_case_name);
   return found == headers.end() ? std::string_view() : found->second;
 }
 
-std::optional<std::string> Request::query_value(const std::string& name) const {
+std::optional<std::string> RequestMessage::query_value(const std::string& name) const {
   const auto found = query.find(name);
   if (found == query.end()) return std::nullopt;
   return found->second;
 }
 
-bool writes(const Request& request) {
+bool writes(const RequestMessage& request) {
   return request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
 }
 
-Status parse_target(Request& request) {
+Status parse_target(RequestMessage& request) {
   const auto url = boost::urls::parse_origin_form(request.target);
   if (!url) return Error{"request target is not a path with an optional query"};
   for (const auto& segment : url->segments()) {

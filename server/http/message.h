@@ -19,25 +19,36 @@
 
 namespace babelring::http {
 
-/// A request with validated framing and a complete body.
-struct Request {
-  std::string method;                             // GET, HEAD, POST, …
-  std::string target;                             // as sent by the client
-  std::vector<std::string> segments;              // path segments, percent-decoded; none is "." or ".."
-  std::map<std::string, std::string> query;       // percent-decoded; the last value of repeated names
-  std::map<std::string, std::string> headers;     // names in lower case; repeated fields are joined by ", "
-  std::map<std::string, std::string> parameters;  // values of the {name} segments in the route's template
+/// A request as the client sent it: a parsed head with validated framing, and the body once it is complete.
+struct RequestMessage {
+  std::string method;                          // GET, HEAD, POST, …
+  std::string target;                          // as sent by the client
+  std::vector<std::string> segments;           // path segments, percent-decoded; none is "." or ".."
+  std::map<std::string, std::string> query;    // percent-decoded; the last value of repeated names
+  std::map<std::string, std::string> headers;  // names in lower case; repeated fields are joined by ", "
   std::int64_t content_length = 0;
   std::string body;
-  std::string id;                        // X-Request-Id of the client, or generated
-  std::string address;                   // client address
-  std::string actor = "anonymous";       // name in audit and state rows: the token's name, if there is a token
-  std::shared_ptr<const Caller> caller;  // null without a token
-  std::shared_ptr<WriteNote> note;       // audit note of a write request; otherwise null
-  std::vector<std::pair<std::string, std::string>> answer_headers;  // added to every response
+  std::string id;  // X-Request-Id of the client, or generated
   bool keep_alive = true;
   bool http_1_0 = false;
-  SteadyClock::time_point complete;               // arrival of the last byte
+
+  /// Empty if absent.
+  std::string_view header(const std::string& lower_case_name) const;
+  std::optional<std::string> query_value(const std::string& name) const;
+};
+
+/// A request with everything that the server adds to it while it is admitted and handled.
+struct Request : RequestMessage {
+  Request() = default;
+  explicit Request(RequestMessage message) : RequestMessage(std::move(message)) {}
+
+  std::map<std::string, std::string> parameters;  // values of the {name} segments in the route's template
+  std::string address;                            // client address
+  std::string actor = "anonymous";                // name in audit and state rows: the token's name, if there is a token
+  std::shared_ptr<const Caller> caller;           // null without a token
+  std::shared_ptr<WriteNote> note;                // audit note of a write request; otherwise null
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // added to every response
+  SteadyClock::time_point complete;                                 // arrival of the last byte
   std::shared_ptr<const std::atomic<bool>> gone;  // set by the session when the client disconnects; null: not watched
   std::shared_ptr<const void> room;               // memory reservation for the body, released with the request
 
@@ -49,17 +60,14 @@ struct Request {
   /// The owner for fair queueing: its token, or its address without a token.
   std::string owner() const { return caller == nullptr ? "address " + address : caller->token; }
 
-  /// Empty if absent.
-  std::string_view header(const std::string& lower_case_name) const;
   const std::string& parameter(const std::string& name) const { return parameters.at(name); }
-  std::optional<std::string> query_value(const std::string& name) const;
 };
 
 /// True if the request's method may change anything.
-bool writes(const Request& request);
+bool writes(const RequestMessage& request);
 
 /// Parses request.target into decoded `segments` and `query`. The error describes a malformed target.
-Status parse_target(Request& request);
+Status parse_target(RequestMessage& request);
 
 /// A file range, sent with sendfile.
 struct FileSlice {

@@ -44,21 +44,21 @@ Result<RequestHead> parse_head(std::string_view text) {
 
   const auto& message = parser.get();
   RequestHead head;
-  head.request.method = std::string(message.method_string());
-  head.request.target = std::string(message.target());
+  head.message.method = std::string(message.method_string());
+  head.message.target = std::string(message.target());
   const bool persistent = message.version() >= 11;  // HTTP/1.0 has neither chunked encoding nor 100-continue
-  head.request.http_1_0 = !persistent;
+  head.message.http_1_0 = !persistent;
   head.takes_interim = persistent;
-  head.request.keep_alive = persistent && message.keep_alive();
+  head.message.keep_alive = persistent && message.keep_alive();
   for (const auto& field : message) {
-    auto [entry, fresh] = head.request.headers.try_emplace(lower(field.name_string()), std::string(field.value()));
+    auto [entry, fresh] = head.message.headers.try_emplace(lower(field.name_string()), std::string(field.value()));
     if (!fresh) entry->second += ", " + std::string(field.value());
   }
-  const std::string_view length = head.request.header("content-length");
-  std::from_chars(length.data(), length.data() + length.size(), head.request.content_length);
-  head.expects_continue = persistent && lower(head.request.header("expect")) == "100-continue";
-  head.request.id = request_id(head.request.header("x-request-id"));
-  if (auto target = parse_target(head.request); !target) return Error{target.error()};
+  const std::string_view length = head.message.header("content-length");
+  std::from_chars(length.data(), length.data() + length.size(), head.message.content_length);
+  head.expects_continue = persistent && lower(head.message.header("expect")) == "100-continue";
+  head.message.id = request_id(head.message.header("x-request-id"));
+  if (auto target = parse_target(head.message); !target) return Error{target.error()};
   return head;
 }
 

@@ -11,7 +11,7 @@ namespace babelring::http {
 
 /// A parsed request head.
 struct RequestHead {
-  Request request;  // without body and parameters
+  RequestMessage message;  // without body
   bool expects_continue = false;
   bool takes_interim = false;  // HTTP/1.1: 1xx responses may precede the response
 };

@@ -60,7 +60,7 @@ const Route* Router::find(Request& request) const {
   return nullptr;
 }
 
-std::string Router::allowed_methods(const Request& request) const {
+std::string Router::allowed_methods(const RequestMessage& request) const {
   std::string methods;
   for (const Route& route : routes_) {
     if (!fits(route.segments, request.segments)) continue;

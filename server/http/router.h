@@ -62,7 +62,7 @@ class Router {
   /// The route with the request's method and path; null if there is none. Sets request.parameters if it is found.
   const Route* find(Request& request) const;
   /// The methods of the routes with the request's path: "GET, HEAD". Empty if there are none.
-  std::string allowed_methods(const Request& request) const;
+  std::string allowed_methods(const RequestMessage& request) const;
 
  private:
   std::vector<Route> routes_;

@@ -28,6 +28,8 @@
 namespace babelring::http {
 namespace {
 
+namespace asio = boost::asio;
+
 /// How many connections there may be, up to `wanted`: raises the limit on open files as far as the system allows, and
 /// leaves 256 descriptors for the database, files and the unexpected.
 std::size_t connection_cap(std::size_t wanted) {

@@ -1,6 +1,5 @@
 #include "server/http/session.h"
 
-#include <poll.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,13 +10,11 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "server/http/access_line.h"
 #include "server/http/arrival.h"
-#include "server/http/framing.h"
 #include "server/http/problem.h"
 #include "server/http/response_head.h"
 #include "server/http/tls.h"
@@ -25,89 +22,43 @@
 namespace babelring::http {
 namespace {
 
+namespace asio = boost::asio;
 using asio::use_awaitable;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds moment(500);          // for each step of closing
-constexpr std::chrono::milliseconds moment_to_stop(200);  // until the connection of a cancelled operation is closed
-constexpr std::chrono::milliseconds first_look(50), max_pause(1000);  // whether the client still waits for an answer
+constexpr std::chrono::milliseconds closing_step(500);                 // time for each step of closing
+constexpr std::chrono::milliseconds first_check(50), max_pause(1000);  // between checks that the client still waits
+constexpr int stream_send_buffer_bytes = 64 << 10;                     // of an event stream; Linux takes twice as much
 
 }  // namespace
 
 Session::Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address, Place place,
                  const Shared& shared)
     : Connection(std::move(address), place),
-      transport_(std::move(socket), tls),
-      socket_(transport_.socket()),
-      deadline_(socket_.get_executor()),
-      ready_(socket_.get_executor()),
+      wire_(std::move(socket), tls, shared.limits, activity()),
       dispatcher_(shared.dispatcher),
       limits_(shared.limits),
       connections_(shared.connections),
-      bodies_(shared.bodies) {}
+      reader_(wire_, shared.limits, shared.bodies, place == Place::reserve),
+      writer_(wire_, shared.dispatcher, shared.limits.answer, tls != nullptr && shared.limits.strict_transport) {}
 
 Session::~Session() {
   connections_.remove(this);
 }
 
 void Session::start() {
+  wire_.set_owner(weak_from_this());
   connections_.add(shared_from_this());
   asio::co_spawn(
-      socket_.get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
+      wire_.socket().get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
 void Session::finish() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->finishing_ = true;
-    if (self->interruptible_) self->close();
-  });
+  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] { self->wire_.finish(); });
 }
 
 void Session::abort() {
-  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
-}
-
-void Session::close() {
-  error_code ignored;
-  socket_.close(ignored);
-  ready_.cancel();
-}
-
-void Session::set_deadline(std::chrono::milliseconds limit) {
-  due_ = std::chrono::steady_clock::now() + limit;
-  timed_out_ = false;
-  overdue_ = false;
-  if (due_ < wakes_) wait_until(due_);
-}
-
-void Session::clear_deadline() {
-  due_ = std::chrono::steady_clock::time_point::max();
-  overdue_ = false;
-}
-
-void Session::wait_until(std::chrono::steady_clock::time_point time) {
-  wakes_ = time;
-  deadline_.expires_at(time);
-  deadline_.async_wait([weak = weak_from_this()](error_code code) {
-    const auto self = weak.lock();
-    if (code || !self) return;
-    self->wakes_ = std::chrono::steady_clock::time_point::max();
-    if (self->due_ <= std::chrono::steady_clock::now()) self->on_deadline();
-    if (self->due_ < self->wakes_) self->wait_until(self->due_);
-  });
-}
-
-void Session::on_deadline() {
-  if (overdue_) {
-    clear_deadline();
-    close();
-    return;
-  }
-  due_ = std::chrono::steady_clock::now() + moment_to_stop;
-  overdue_ = timed_out_ = true;
-  error_code ignored;
-  socket_.cancel(ignored);
-  ready_.cancel();
+  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] { self->wire_.close(); });
 }
 
 asio::awaitable<void> Session::run() {
@@ -115,7 +66,7 @@ asio::awaitable<void> Session::run() {
     if (co_await secure()) {
       while (co_await serve_one()) {
       }
-      if (events_) co_await write_events();
+      if (events_) co_await send_events();
     }
     co_await linger_and_close();
   } catch (const boost::system::system_error&) {
@@ -126,65 +77,64 @@ asio::awaitable<void> Session::run() {
   // Not left to the destructor: the subscriber's place is free at once.
   events_.reset();
   if (gone_) *gone_ = true;  // a handler or producer may still work for the last request
-  deadline_.cancel();
-  close();
+  wire_.shut_down();
 }
 
 asio::awaitable<bool> Session::secure() {
-  if (!transport_.encrypted()) co_return true;
-  set_deadline(place() == Place::reserve ? limits_.reserve_head : limits_.header);
-  interruptible_ = true;
+  if (!wire_.encrypted()) co_return true;
+  wire_.set_deadline(place() == Place::reserve ? limits_.reserve_head : limits_.header);
+  wire_.set_interruptible(true);
   error_code code;
-  co_await transport_.async_handshake(asio::redirect_error(use_awaitable, code));
-  interruptible_ = false;
+  co_await wire_.transport().async_handshake(asio::redirect_error(use_awaitable, code));
+  wire_.set_interruptible(false);
   if (!code) co_return true;
   if (spoke_plain_http(code)) {
     const Response response = problem_response(Problem(400, "tls_wanted", "this address speaks https"), "");
     const auto& body = std::get<std::string>(response.body);
     const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
     const std::string answer = response_head(response, framing, "") + body;
-    set_deadline(moment);
-    co_await asio::async_write(socket_, asio::buffer(answer), use_awaitable);
+    wire_.set_deadline(closing_step);
+    co_await asio::async_write(wire_.socket(), asio::buffer(answer), use_awaitable);
   }
   co_return false;
 }
 
 asio::awaitable<void> Session::linger_and_close() {
-  enter(Standing::Phase::closing);
+  activity().enter(Standing::Phase::closing);
+  asio::ip::tcp::socket& socket = wire_.socket();
   error_code code;
-  set_deadline(moment);
+  wire_.set_deadline(closing_step);
   // Without a close_notify, the client would take the end of a body without a length for a broken connection.
-  const bool all_said = transport_.encrypted() && socket_.is_open() && served_ > 0;
-  if (all_said) co_await transport_.async_shutdown(asio::redirect_error(use_awaitable, code));
+  const bool all_said = wire_.encrypted() && socket.is_open() && served_ > 0;
+  if (all_said) co_await wire_.transport().async_shutdown(asio::redirect_error(use_awaitable, code));
   // Closing while unread bytes arrive would reset the connection, and the last response with it.
-  if (socket_.is_open()) socket_.shutdown(asio::ip::tcp::socket::shutdown_send, code);
-  set_deadline(moment);
+  if (socket.is_open()) socket.shutdown(asio::ip::tcp::socket::shutdown_send, code);
+  wire_.set_deadline(closing_step);
   std::int64_t drained = 0;
-  const auto over = [&] { return code || timed_out_ || finishing_ || !socket_.is_open(); };
+  const auto over = [&] { return code || wire_.timed_out() || wire_.finishing() || !socket.is_open(); };
   for (code = {}; !over() && drained < max_drained_bytes;) {
-    drained +=
-        static_cast<std::int64_t>(co_await socket_.async_read_some(scrap(), asio::redirect_error(use_awaitable, code)));
+    drained += static_cast<std::int64_t>(
+        co_await socket.async_read_some(scrap_buffer(), asio::redirect_error(use_awaitable, code)));
   }
   if (over()) co_return;
-  // It goes on sending. Its bytes are no longer taken, but it may use the rest of the time to read the response.
-  interruptible_ = true;
-  ready_.expires_at(due_);
-  co_await ready_.async_wait(asio::redirect_error(use_awaitable, code));
+  // It goes on sending. Its bytes are no longer read, but it may use the rest of the time to read the response.
+  wire_.set_interruptible(true);
+  co_await wire_.sleep(wire_.due() - Wire::Clock::now());
 }
 
-asio::awaitable<void> Session::refuse(int status, std::string code, std::string detail) {
-  note_malformed(dispatcher_.access_log(), address(), status);
-  Response response = problem_response(Problem(status, std::move(code), detail), "");
-  const auto& body = std::get<std::string>(response.body);
-  const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true, strict_transport()};
-  enter(Standing::Phase::closing);
-  co_await write_all(response_head(response, framing, ""), body);
+asio::awaitable<void> Session::refuse_fault() {
+  if (!reader_.fault()) co_return;
+  log_malformed(dispatcher_.access_log(), address(), reader_.fault()->status());
+  co_await writer_.refuse(*reader_.fault());
 }
 
 asio::awaitable<bool> Session::serve_one() {
-  auto head = co_await next_head();
-  if (!head) co_return false;
-  auto request = std::make_shared<Request>(std::move(head->request));
+  auto head = co_await reader_.next_head();
+  if (!head) {
+    co_await refuse_fault();
+    co_return false;
+  }
+  auto request = std::make_shared<Request>(std::move(head->message));
   ++served_;
   const bool last = served_ >= limits_.requests_a_connection || place() == Place::reserve;
   request->keep_alive = request->keep_alive && !last;
@@ -195,8 +145,11 @@ asio::awaitable<bool> Session::serve_one() {
   std::optional<Response> response = std::move(admission.refusal);
   std::optional<Connections::ReserveShare> share;
   if (!response && place() == Place::reserve) response = check_reserve(*request, admission, share);
-  if (!response && request->caller && admission.reports()) set_reporter();
-  if (request->content_length > 0 && !co_await take_body(*request, *head, response)) co_return false;
+  if (!response && request->caller && admission.reports()) activity().set_reporter();
+  if (request->content_length > 0 && !co_await take_body(*request, head->expects_continue, response)) {
+    co_await refuse_fault();
+    co_return false;
+  }
   if (!response) {
     watch.lap_ms();  // a slow body is the client's
     response = dispatcher_.answer_now(*request, admission);
@@ -206,14 +159,32 @@ asio::awaitable<bool> Session::serve_one() {
     request->gone = gone_;
     response = co_await answer(request, std::move(admission), head->takes_interim);
     if (!response) {
-      note_client_left(dispatcher_.access_log(), *request, route, watch.elapsed_ms());
+      log_client_left(dispatcher_.access_log(), *request, route, watch.elapsed_ms());
       co_return false;
     }
   }
-  const AccessLine line(dispatcher_.access_log(), *request, route, *response, watch.elapsed_ms(), sent_bytes_);
-  const Outgoing out = begin_write(*request, *response);
-  if (!out.whole) co_await write_rest(*request, *response, out);
-  co_return out.reusable && !finishing_;
+  const AccessLine line(dispatcher_.access_log(), *request, route, *response, watch.elapsed_ms(), wire_.sent_bytes());
+  const ResponseWriter::Outgoing out = writer_.begin(*request, *response);
+  if (!out.whole) co_await writer_.finish(*request, *response, out);
+  if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response->body)) {
+    events_ = std::move(*events);
+    listener_ = request->caller;
+  }
+  co_return out.reusable && !wire_.finishing();
+}
+
+asio::awaitable<bool> Session::take_body(Request& request, bool expects_continue, std::optional<Response>& refusal) {
+  if (!refusal) {
+    const auto body = co_await reader_.read_body(request, expects_continue);
+    if (body != RequestReader::Body::no_room) co_return body == RequestReader::Body::complete;
+    refusal = problem_response(Problem(503, "busy", "no memory is left for this body; send it again"), request.id);
+  } else if (refusal->status == 429 && request.keep_alive && !expects_continue &&
+             request.content_length <= max_drained_bytes) {
+    // A reporter over its rate comes again, and must find its connection open.
+    co_return co_await reader_.discard_body(request.content_length);
+  }
+  request.keep_alive = false;  // the rest of the body is not read
+  co_return true;
 }
 
 std::optional<Response> Session::check_reserve(const Request& request, const Admission::Decision& admission,
@@ -221,7 +192,7 @@ std::optional<Response> Session::check_reserve(const Request& request, const Adm
   const char* detail = "all connections are taken; only health checks and reports are answered now";
   if (admission.is_vital()) {
     if (admission.route->on_io_thread) return std::nullopt;
-    share.emplace(connections_, client_of(request));
+    share.emplace(connections_, memory_owner(request));
     if (*share) return std::nullopt;
     detail = "all connections are taken, and this client has too many of those that are kept for reports";
   }
@@ -230,13 +201,13 @@ std::optional<Response> Session::check_reserve(const Request& request, const Adm
 
 asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const Request> request,
                                                          Admission::Decision admission, bool takes_interim) {
-  clear_deadline();
-  Arrival<Response> arrival(socket_.get_executor());
+  wire_.clear_deadline();
+  Arrival<Response> arrival(wire_.socket().get_executor());
   dispatcher_.dispatch(request, admission, Reply(arrival.sender()));
   const auto end = std::chrono::steady_clock::now() + limits_.answer;
   bool probed = false;
-  // Most answers come before the first look. Ten thousand requests that wait cost ten thousand looks a second.
-  for (auto pause = first_look; !co_await arrival.wait(pause); pause = std::min(2 * pause, max_pause)) {
+  // Most responses come before the first check. Ten thousand waiting requests cost ten thousand checks a second.
+  for (auto pause = first_check; !co_await arrival.wait(pause); pause = std::min(2 * pause, max_pause)) {
     const bool left = co_await client_left(takes_interim, probed);
     if (left) *gone_ = true;
     if (left) co_return std::nullopt;
@@ -249,26 +220,65 @@ asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const R
   co_return arrival.take();
 }
 
-short Session::events_now(short wanted) {
-  pollfd state{socket_.native_handle(), wanted, 0};
-  return poll(&state, 1, 0) > 0 ? state.revents : short{0};
-}
-
-bool Session::hung_up() {
-  return !socket_.is_open() || (events_now(0) & (POLLERR | POLLHUP)) != 0;
-}
-
 asio::awaitable<bool> Session::client_left(bool takes_interim, bool& probed) {
-  if (hung_up()) co_return true;
-  // Reading would not do: requests sent ahead may lie before the end of the connection, and belong to the next turn.
-  if ((events_now(POLLRDHUP) & POLLRDHUP) == 0) co_return false;
-  // The client has ended its side: either it has closed the connection, or it sends nothing more and waits for the
-  // answer. A closed one resets the connection when something comes, which the next look sees. HTTP/1.0 has nothing
-  // that could be sent before the response.
+  if (wire_.hung_up()) co_return true;
+  // Reading would not tell: requests sent ahead may precede the end of the connection, and belong to the next turn.
+  if (!wire_.half_closed()) co_return false;
+  // Either the client has closed the connection, or it sends nothing more and waits for the response. A closed one
+  // resets the connection when something comes, which the next check sees. HTTP/1.0 has nothing that could be sent
+  // before the response.
   if (!takes_interim) co_return true;
-  if (!std::exchange(probed, true)) co_await write_all("HTTP/1.1 102 Processing\r\n\r\n", {});
-  clear_deadline();
+  if (!std::exchange(probed, true)) co_await wire_.write("HTTP/1.1 102 Processing\r\n\r\n");
+  wire_.clear_deadline();
   co_return false;
+}
+
+asio::awaitable<void> Session::send_events() {
+  asio::ip::tcp::socket& socket = wire_.socket();
+  // There may be thousands of streams: free the request's memory, and let no stream whose client reads nothing hold
+  // megabytes of the kernel's memory, which would also have to be filled at once.
+  reader_.free_buffer();
+  error_code ignored;
+  socket.set_option(asio::socket_base::send_buffer_size(stream_send_buffer_bytes), ignored);
+  events_->on_ready([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    asio::post(self->wire_.socket().get_executor(), [self] {
+      self->woken_ = true;
+      self->wire_.wake();
+    });
+  });
+  // A subscriber sends nothing more: what arrives now is the end of the connection, and makes room for another one.
+  socket.async_wait(asio::ip::tcp::socket::wait_read, [weak = weak_from_this()](error_code) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->reader_left_ = true;
+    self->wire_.wake();
+  });
+  auto checked = Wire::Clock::now();
+  while (socket.is_open() && !wire_.finishing() && !reader_left_) {
+    // The revocation of a token ends its streams within a heartbeat.
+    if (const auto now = Wire::Clock::now(); now - checked >= limits_.heartbeat) {
+      if (!dispatcher_.still_holds(listener_.get())) co_return;
+      checked = now;
+    }
+    woken_ = false;
+    if (const EventSource::Frames frames = events_->take(); frames.size() > 0) {
+      const std::size_t sent = wire_.send_now(frames.text, frames.tail());
+      const std::size_t in_text = std::min(sent, frames.text.size());
+      if (sent < frames.size()) {
+        co_await wire_.write(std::string_view(frames.text).substr(in_text), frames.tail().substr(sent - in_text));
+      }
+      // Other connections have their turn before the next frames.
+      if (frames.more) co_await asio::post(socket.get_executor(), use_awaitable);
+      continue;
+    }
+    wire_.clear_deadline();
+    wire_.set_interruptible(true);
+    const bool quiet = !woken_ && co_await wire_.sleep(limits_.heartbeat);
+    wire_.set_interruptible(false);
+    if (quiet && !woken_) co_await wire_.write(":\n\n");
+  }
 }
 
 }  // namespace babelring::http

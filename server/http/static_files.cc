@@ -15,7 +15,7 @@
 namespace babelring::http {
 namespace {
 
-std::string path_of(const Request& request) {
+std::string path_of(const RequestMessage& request) {
   return request.segments.empty() ? "index.html" : fmt::format("{}", fmt::join(request.segments, "/"));
 }
 
@@ -57,13 +57,13 @@ const PageFile* StaticFiles::find(std::string_view path) const {
   return found != files_.end() && found->path == path ? &*found : nullptr;
 }
 
-bool StaticFiles::has(const Request& request) const {
+bool StaticFiles::has(const RequestMessage& request) const {
   if (!request.segments.empty() && request.segments.front() == "api") return false;
   const std::string path = path_of(request);
   return folder_.empty() ? find(path) != nullptr : static_cast<bool>(open_beneath(folder_, path));
 }
 
-Response StaticFiles::serve(const Request& request) const {
+Response StaticFiles::serve(const RequestMessage& request) const {
   const std::string path = path_of(request);
   if (!folder_.empty()) return serve_folder(path);
   const PageFile* file = find(path);
@@ -71,7 +71,7 @@ Response StaticFiles::serve(const Request& request) const {
   return serve_embedded(request, *file);
 }
 
-Response StaticFiles::serve_embedded(const Request& request, const PageFile& file) const {
+Response StaticFiles::serve_embedded(const RequestMessage& request, const PageFile& file) const {
   Response response;
   response.set("ETag", std::string(file.etag)).set("Vary", "Accept-Encoding");
   response.set("Cache-Control", file.immutable ? "public, max-age=31536000, immutable" : "no-cache");

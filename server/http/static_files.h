@@ -26,12 +26,12 @@ class StaticFiles {
   StaticFiles(std::span<const PageFile> files, std::filesystem::path folder)
       : files_(files), folder_(std::move(folder)) {}
 
-  bool has(const Request& request) const;
-  Response serve(const Request& request) const;
+  bool has(const RequestMessage& request) const;
+  Response serve(const RequestMessage& request) const;
 
  private:
   const PageFile* find(std::string_view path) const;
-  Response serve_embedded(const Request& request, const PageFile& file) const;
+  Response serve_embedded(const RequestMessage& request, const PageFile& file) const;
   Response serve_folder(const std::string& path) const;
 
   std::span<const PageFile> files_;

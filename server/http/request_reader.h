@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/http/body_memory.h"
+#include "server/http/limits.h"
+#include "server/http/problem.h"
+#include "server/http/request_head.h"
+#include "server/http/wire.h"
+
+namespace babelring::http {
+
+/// Reads the requests of a connection, heads and bodies, each within its deadline. A client that is too slow or sends
+/// no valid request leaves a fault: send it and close the connection. References must outlive it. Used on the wire's
+/// thread.
+class RequestReader {
+ public:
+  /// `reserve`: the connection has a reserved place, with shorter deadlines.
+  RequestReader(Wire& wire, const Limits& limits, const BodyMemory& bodies, bool reserve)
+      : wire_(wire), limits_(limits), bodies_(bodies), reserve_(reserve) {}
+
+  /// Waits for the next request and parses its head. Returns nothing if the connection has ended, or with a fault.
+  Wire::Awaitable<std::optional<RequestHead>> next_head();
+
+  enum class Body {
+    complete,
+    no_room,  // no memory is left for it; the rest of it was not read
+    over,     // the connection has ended, or there is a fault
+  };
+  /// Reads the request's body, of `request.content_length` bytes, with memory held by `request.room`.
+  /// `expects_continue`: the client waits for 100 Continue.
+  Wire::Awaitable<Body> read_body(Request& request, bool expects_continue);
+  /// Reads a body of `length` bytes and drops it. Returns false if the connection has ended, or with a fault.
+  Wire::Awaitable<bool> discard_body(std::int64_t length);
+
+  /// Why the client is refused; nothing if the connection just ended.
+  const std::optional<Problem>& fault() const { return fault_; }
+  /// Frees the memory for further requests, of which there will be none.
+  void free_buffer() { buffer_ = std::string(); }
+
+ private:
+  /// Returns the length of the head that is now in buffer_; 0 if the connection has ended, or with a fault.
+  Wire::Awaitable<std::size_t> read_head();
+  /// Sets the deadline of a body of which `have` bytes have come since `start`. Returns false with a fault if the body
+  /// is too slow.
+  bool extend_deadline(Wire::Clock::time_point start, std::size_t have);
+
+  Wire& wire_;
+  const Limits& limits_;
+  const BodyMemory& bodies_;
+  const bool reserve_;
+  bool any_ = false;  // a head was read before
+  std::string buffer_;
+  std::optional<Problem> fault_;
+};
+
+/// The owner of the memory that a request takes: its token, or its address without a token.
+std::string memory_owner(const Request& request);
+
+inline constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;  // of bytes that are read only to be dropped
+
+}  // namespace babelring::http

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "server/http/connections.h"
+#include "server/http/limits.h"
+#include "server/http/message.h"
+#include "server/http/transport.h"
+
+namespace babelring::http {
+
+/// The socket of a connection with its deadline: what is read and written fails once the deadline has passed. All
+/// functions run on the one thread of the socket's context.
+class Wire {
+ public:
+  using Clock = std::chrono::steady_clock;
+  template <class T>
+  using Awaitable = boost::asio::awaitable<T>;
+
+  /// `tls`: null for a connection without TLS. `activity` shows other threads when the client takes no bytes.
+  Wire(Transport::Socket socket, boost::asio::ssl::context* tls, const Limits& limits, Activity& activity);
+  /// The object that contains this one. Timers do nothing once it is gone. Call it before any other function.
+  void set_owner(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
+
+  Transport& transport() { return transport_; }
+  Transport::Socket& socket() { return socket_; }
+  Activity& activity() { return activity_; }
+  bool encrypted() const { return transport_.encrypted(); }
+
+  /// Ends the operation in progress after `limit`, unless another deadline is set before. timed_out() is true then. If
+  /// no other deadline follows soon, the connection is closed, because data that keeps coming leaves nothing to end.
+  void set_deadline(std::chrono::milliseconds limit);
+  void clear_deadline();
+  bool timed_out() const { return timed_out_; }
+  Clock::time_point due() const { return due_; }
+
+  /// Sends both texts without waiting, as far as the socket takes them. Returns the number of bytes; 0 over TLS. Throws
+  /// system_error if the connection is broken.
+  std::size_t send_now(std::string_view first, std::string_view second);
+  /// Sends both texts. Throws system_error if the client is slower than the limits allow or the connection is broken.
+  Awaitable<void> write(std::string_view first, std::string_view second = {});
+  /// Sends a range of a file as write() does. Throws system_error too if the file has become shorter.
+  Awaitable<void> write(const FileSlice& slice);
+  /// Total bytes sent.
+  const std::int64_t& sent_bytes() const { return sent_bytes_; }
+
+  /// Waits for `limit`. Returns false if wake(), the deadline or close() ended the wait.
+  Awaitable<bool> sleep(Clock::duration limit);
+  void wake() { sleep_.cancel(); }
+
+  /// True if the connection was reset, or closed here.
+  bool hung_up();
+  /// True if the client has closed its side: it sends nothing more, but may still read.
+  bool half_closed();
+
+  /// While interruptible, finish() closes the connection at once.
+  void set_interruptible(bool interruptible) { interruptible_ = interruptible; }
+  /// The server is stopping: the connection ends after the response in progress.
+  void finish();
+  bool finishing() const { return finishing_; }
+  void close();
+  /// Cancels the deadline for good and closes the connection.
+  void shut_down();
+
+ private:
+  void wait_until(Clock::time_point time);
+  void on_deadline();
+  /// Begins to send: the client must keep up limits.write_bytes_a_second over each limits.write_stall.
+  void begin_sending();
+  void count_sent(std::size_t bytes);
+  Awaitable<void> write_encrypted(const FileSlice& slice);
+  short poll_events(short wanted);
+
+  Transport transport_;
+  Transport::Socket& socket_;  // of transport_
+  const Limits& limits_;
+  Activity& activity_;
+  std::weak_ptr<const void> owner_;
+  boost::asio::steady_timer deadline_, sleep_;
+  Clock::time_point due_ = Clock::time_point::max();
+  Clock::time_point wakes_ = Clock::time_point::max();  // expiry of deadline_, which moves only forward
+  bool overdue_ = false;                                // the deadline has passed, and the connection will be closed
+  bool timed_out_ = false, finishing_ = false, interruptible_ = false;
+  std::size_t taken_ = 0;  // bytes sent since begin_sending()
+  std::int64_t sent_bytes_ = 0;
+};
+
+/// Memory for bytes that are read and dropped, of the calling thread.
+boost::asio::mutable_buffer scrap_buffer();
+
+}  // namespace babelring::http

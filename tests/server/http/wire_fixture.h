@@ -1,0 +1,64 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/http/wire.h"
+
+namespace babelring::http {
+
+/// A wire on one end of a TCP connection. The test is the client on the other end.
+class WireFixture : public ::testing::Test {
+ protected:
+  using Tcp = boost::asio::ip::tcp;
+
+  WireFixture() {
+    Tcp::acceptor acceptor(context_, Tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+    client_.connect(acceptor.local_endpoint());
+    wire_ = std::make_shared<Wire>(acceptor.accept(), nullptr, limits_, activity_);
+    wire_->set_owner(wire_);
+  }
+
+  void send(const std::string& text) { boost::asio::write(client_, boost::asio::buffer(text)); }
+
+  /// Runs the coroutine to its end on the wire's thread. Throws what it throws.
+  void run(std::function<Wire::Awaitable<void>()> coroutine) {
+    std::exception_ptr failure;
+    boost::asio::co_spawn(context_, std::move(coroutine), [&](std::exception_ptr thrown) {
+      failure = std::move(thrown);
+      wire_->clear_deadline();
+      wire_->shut_down();
+    });
+    context_.restart();
+    context_.run();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  /// Everything that the client receives until the connection ends. Call it before run(), which ends it.
+  std::future<std::string> received() {
+    return std::async(std::launch::async, [this] {
+      std::string text;
+      boost::system::error_code code;
+      boost::asio::read(client_, boost::asio::dynamic_buffer(text), code);
+      return text;
+    });
+  }
+
+  boost::asio::io_context context_, client_context_;
+  Limits limits_;
+  Activity activity_;
+  Tcp::socket client_{client_context_};
+  std::shared_ptr<Wire> wire_;
+};
+
+}  // namespace babelring::http
