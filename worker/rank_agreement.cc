@@ -66,14 +66,14 @@ std::string describe_difference(const RankFact& fact, const std::vector<std::vec
 
 }  // namespace
 
-std::string describe_differences(const std::vector<std::vector<RankFact>>& ranks,
-                                 const std::vector<std::string>& hosts) {
+Status compare_facts(const std::vector<std::vector<RankFact>>& ranks, const std::vector<std::string>& hosts) {
   std::vector<std::string> lines;
   for (const RankFact& fact : ranks.at(0)) {
     std::string line = describe_difference(fact, ranks, hosts);
     if (!line.empty()) lines.push_back(std::move(line));
   }
-  return lines.empty() ? "" : fmt::format("the ranks differ: {}", fmt::join(lines, "; "));
+  if (lines.empty()) return {};
+  return Error{fmt::format("the ranks differ: {}", fmt::join(lines, "; "))};
 }
 
 void require_agreement(const std::vector<RankFact>& own, Communicator& communicator) {
@@ -91,8 +91,8 @@ void require_agreement(const std::vector<RankFact>& own, Communicator& communica
     }
   }
   ranks[static_cast<std::size_t>(communicator.rank())] = own;
-  const std::string differences = describe_differences(ranks, communicator.hosts());
-  if (!differences.empty()) throw UsageFailure(differences);
+  const Status agreed = compare_facts(ranks, communicator.hosts());
+  if (!agreed) throw UsageFailure(agreed.error());
 }
 
 RankFact program_fact() {

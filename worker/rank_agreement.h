@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "nmt/comm/communicator.h"
 
 namespace babelring {
@@ -14,10 +15,9 @@ struct RankFact {
   std::string advice;  // "every rank needs the same data.folder"
 };
 
-/// Describes the facts that differ between ranks in one line with hosts and values; empty if all agree. `ranks`: the
-/// facts of each rank, in rank order; a missing fact counts as an empty value. `hosts`: the host of each rank.
-std::string describe_differences(const std::vector<std::vector<RankFact>>& ranks,
-                                 const std::vector<std::string>& hosts);
+/// Compares the facts of ranks. The error names those that differ, with hosts and values. `ranks`: the facts of each
+/// rank, in rank order; a missing fact counts as an empty value. `hosts`: the host of each rank.
+Status compare_facts(const std::vector<std::vector<RankFact>>& ranks, const std::vector<std::string>& hosts);
 
 /// Compares the facts of all ranks. Collective: one all_gather. If they differ, all ranks throw the same UsageFailure.
 void require_agreement(const std::vector<RankFact>& own, Communicator& communicator);

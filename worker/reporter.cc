@@ -56,12 +56,12 @@ void Reporter::write(RecordBody body) {
 std::string Reporter::spool_notice() {
   const fs::path file = spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank);
   const std::int64_t dropped = writer_.dropped() - drops_logged_;
-  if (!writer_.write_error().empty() && !std::exchange(spool_fails_, true)) {
+  if (!writer_.last_write() && !std::exchange(spool_fails_, true)) {
     return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
-                       writer_.write_error());
+                       writer_.last_write().error());
   }
   if (!spool_fails_ || writer_.kept_records() > 0) return "";
-  if (writer_.write_error().empty()) {
+  if (writer_.last_write()) {
     spool_fails_ = false;
   } else if (dropped == 0) {
     return "";
@@ -77,12 +77,12 @@ void Reporter::close_spool() {
   if (std::exchange(closed_, true)) return;
   writer_.write_kept();
   const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_logged_;
-  const std::string why = writer_.write_error();
+  const Status last = writer_.last_write();
   lock.unlock();
   if (lost == 0) return;
   spdlog::error("spool {}: {}; {} records of rank {} are lost",
                 spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank).string(),
-                why.empty() ? "could not be written for a while" : "cannot be written: " + why, lost,
+                last ? "could not be written for a while" : "cannot be written: " + last.error(), lost,
                 options_.identity.rank);
 }
 

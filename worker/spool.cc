@@ -152,22 +152,23 @@ void SpoolWriter::forget_kept(std::int64_t sequence) {
 /// Returns false if the write fails, or if one failed less than between_trials_ ago. The file then ends with the last
 /// complete line, or with an incomplete line that the next write overwrites.
 bool SpoolWriter::write_line(const std::string& line) {
-  if (!write_error_.empty() && SteadyClock::now() < next_trial_) return false;
+  if (!last_write_ && SteadyClock::now() < next_trial_) return false;
   std::size_t done = 0;
   while (done < line.size()) {
     const ssize_t written = ::pwrite(descriptor_, line.data() + done, line.size() - done,
                                      static_cast<off_t>(size_) + static_cast<off_t>(done));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      write_error_ = system_error();
-      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) write_error_ += "; the last line is incomplete";
+      std::string error = system_error();
+      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) error += "; the last line is incomplete";
+      last_write_ = Error{std::move(error)};
       next_trial_ = SteadyClock::now() + between_trials_;
       return false;
     }
     done += static_cast<std::size_t>(written);
   }
   size_ += static_cast<std::int64_t>(line.size());
-  write_error_.clear();
+  last_write_ = {};
   return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
+#include "base/result.h"
 
 namespace babelring {
 
@@ -39,8 +40,8 @@ class SpoolWriter {
   /// Tries now to write the kept lines.
   void write_kept();
 
-  /// The error of the last write; empty if it succeeded.
-  const std::string& write_error() const { return write_error_; }
+  /// The outcome of the last write to the file.
+  const Status& last_write() const { return last_write_; }
   /// Records dropped so far.
   std::int64_t dropped() const { return dropped_; }
   /// The oldest kept records, within both limits, but at least one if any is kept.
@@ -66,7 +67,7 @@ class SpoolWriter {
   std::deque<Line> kept_;
   std::size_t kept_bytes_ = 0;
   SteadyClock::time_point next_trial_;
-  std::string write_error_;
+  Status last_write_;
   std::int64_t dropped_ = 0;
   int descriptor_ = -1;
   std::int64_t size_ = 0;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/file_descriptor.h"
+#include "base/result.h"
 
 namespace babelring {
 namespace {
@@ -69,20 +70,21 @@ bool take_lock(const FileDescriptor& file) {
   return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-/// Tests file locks. Returns the error, or "" if locks work and exclude each other.
-std::string why_no_locks(const fs::path& file) {
+/// Tests that file locks work and exclude each other.
+Status test_locks(const fs::path& file) {
   const FileDescriptor first = open_to_lock(file), second = open_to_lock(file);
-  if (!take_lock(first)) return std::strerror(errno);
-  if (take_lock(second)) return "two processes can hold the same lock";
-  return errno == EWOULDBLOCK ? "" : std::strerror(errno);
+  if (!take_lock(first)) return Error{std::strerror(errno)};
+  if (take_lock(second)) return Error{"two processes can hold the same lock"};
+  if (errno != EWOULDBLOCK) return Error{std::strerror(errno)};
+  return {};
 }
 
 Diagnosis lock_finding(const fs::path& folder, const fs::path& file) {
   Diagnosis finding{.area = "storage", .text = fmt::format("{}: file locks work", folder.string())};
-  const std::string why = why_no_locks(file);
-  if (why.empty()) return finding;
+  const Status locks = test_locks(file);
+  if (locks) return finding;
   finding.verdict = Verdict::fail;
-  finding.text = fmt::format("{}: file locks do not work: {}", folder.string(), why);
+  finding.text = fmt::format("{}: file locks do not work: {}", folder.string(), locks.error());
   finding.advice = "spools and the server's data need flock(2): use a local folder, or a mount with locks";
   return finding;
 }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/name_fault.h"
+#include "base/check_name.h"
 
 namespace babelring {
 
@@ -111,7 +111,7 @@ void TrainConfig::check() const {
   const auto refuse = [](const std::string& key, const std::string& detail) {
     throw ConfigError(key, key + ": " + detail);
   };
-  if (const auto fault = name_fault(name)) refuse("name", *fault);
+  if (const Status checked = check_name(name); !checked) refuse("name", checked.error());
   model.check();
   static_cast<void>(Schedule(optimizer.schedule));
   if (const Interval& after = training.divergence.after;

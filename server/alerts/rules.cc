@@ -60,19 +60,20 @@ std::vector<Rule> default_rules() {
           {.name = "ranks-differ", .kind = Kind::ranks_differ, .threshold = 1, .hold_s = 0, .clear_s = 0}};
 }
 
-std::optional<std::string> fault_of(const Rule& rule) {
-  if (!is_name(rule.name)) return fmt::format("name: expected 1 to 64 of a-z, 0-9, _ and -, found '{}'", rule.name);
+Status check_rule(const Rule& rule) {
+  if (!is_name(rule.name))
+    return Error{fmt::format("name: expected 1 to 64 of a-z, 0-9, _ and -, found '{}'", rule.name)};
   const auto [low, high] = bounds_of(rule.kind);
   if (!(rule.threshold >= low && rule.threshold <= high)) {
-    return fmt::format("threshold: expected {:g} to {:g} for {}, found {:g}", low, high, to_string(rule.kind),
-                       rule.threshold);
+    return Error{fmt::format("threshold: expected {:g} to {:g} for {}, found {:g}", low, high, to_string(rule.kind),
+                             rule.threshold)};
   }
   for (const auto& [name, value] : {std::pair{"hold_s", rule.hold_s}, std::pair{"clear_s", rule.clear_s}}) {
     if (!(value >= 0 && value <= max_seconds)) {
-      return fmt::format("{}: expected 0 to {:g} seconds, found {:g}", name, max_seconds, value);
+      return Error{fmt::format("{}: expected 0 to {:g} seconds, found {:g}", name, max_seconds, value)};
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace babelring::alerts

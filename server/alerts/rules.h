@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 /// Alert rules over ingested records, and the alerts they raise. Independent of the database.
 namespace babelring::alerts {
 
@@ -40,7 +42,7 @@ std::vector<Rule> default_rules();
 
 inline constexpr std::size_t max_rules = 100;
 
-/// The error in a rule ("threshold: expected …, found …"), or nullopt if it is valid.
-std::optional<std::string> fault_of(const Rule& rule);
+/// Checks the values of a rule. The error begins with a member: "threshold: expected …, found …".
+Status check_rule(const Rule& rule);
 
 }  // namespace babelring::alerts

@@ -52,7 +52,7 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const auto kind = alerts::kind_of(body.required_text("kind", max_rule_name_bytes));
   if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
   rule.kind = *kind;
-  constexpr double any = std::numeric_limits<double>::max();  // fault_of() checks the bounds of the kind
+  constexpr double any = std::numeric_limits<double>::max();  // check_rule() checks the bounds of the kind
   const auto threshold = body.number("threshold", -any, any);
   if (!threshold) Body::refuse(place + "threshold", "expected a number");
   rule.threshold = *threshold;
@@ -62,10 +62,11 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   rule.run = body.text("run", max_rule_name_bytes).value_or("");
   body.finish();
   if (!rule.run.empty() && !valid_id(rule.run, 'r')) Body::refuse(place + "run", "expected a run's id or null");
-  if (const auto fault = alerts::fault_of(rule)) {  // "threshold: expected …"
-    const auto colon = fault->find(':');
-    throw http::Problem(422, "rule_refused", place + *fault,
-                        {{"/" + place + fault->substr(0, colon), fault->substr(colon + 2)}});
+  if (const Status checked = alerts::check_rule(rule); !checked) {  // "threshold: expected …"
+    const std::string& fault = checked.error();
+    const auto colon = fault.find(':');
+    throw http::Problem(422, "rule_refused", place + fault,
+                        {{"/" + place + fault.substr(0, colon), fault.substr(colon + 2)}});
   }
   return rule;
 }

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check_name.h"
 #include "base/log.h"
-#include "base/name_fault.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {
@@ -64,10 +64,11 @@ std::optional<std::string> Body::name_text(std::string_view name, std::size_t ma
 }
 
 void Body::require_name(std::string_view name, std::string_view text) {
-  const auto fault = name_fault(text);
-  if (!fault) return;
+  const Status checked = check_name(text);
+  if (checked) return;
   const std::string shown = printable(name.substr(0, 100));
-  throw http::Problem(422, "text_refused", fmt::format("{}: {}", shown, *fault), {{"/" + shown, *fault}});
+  throw http::Problem(422, "text_refused", fmt::format("{}: {}", shown, checked.error()),
+                      {{"/" + shown, checked.error()}});
 }
 
 std::string Body::required_text(std::string_view name, std::size_t max_bytes) {

@@ -102,8 +102,8 @@ struct Column {
 
 /// Throws Problem 422 if the query costs too much.
 void check_query_price(const QueryPrice& price, const char* pointer) {
-  const auto excess = excess_of(price);
-  if (excess) throw http::Problem(422, "query_too_expensive", *excess, {{pointer, *excess}});
+  const Status checked = check_price(price);
+  if (!checked) throw http::Problem(422, "query_too_expensive", checked.error(), {{pointer, checked.error()}});
 }
 
 /// The finest resolution within the limit on all points, so that rows are filled evenly.

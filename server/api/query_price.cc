@@ -15,29 +15,29 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-std::optional<std::string> excess_of(const QueryPrice& price) {
+Status check_price(const QueryPrice& price) {
   const std::int64_t points = product(price.series, price.points);
   if (!price.every_point && points > max_query_points) {
-    return fmt::format(
-        "{} series of {} points are {} points, expected at most {}: ask for {}", price.series, price.points, points,
-        max_query_points,
-        price.series <= max_query_points / 2
-            ? fmt::format("at most {} points per series, or fewer series", max_query_points / price.series)
-            : "fewer series");
+    return Error{
+        fmt::format("{} series of {} points are {} points, expected at most {}: ask for {}", price.series, price.points,
+                    points, max_query_points,
+                    price.series <= max_query_points / 2
+                        ? fmt::format("at most {} points per series, or fewer series", max_query_points / price.series)
+                        : "fewer series")};
   }
   if (price.rows > max_query_rows) {
-    return fmt::format(
+    return Error{fmt::format(
         "the query reads about {} stored values, expected at most {}: ask for a shorter range (from, to), fewer "
         "series, fewer points per series, or one rank",
-        price.rows, max_query_rows);
+        price.rows, max_query_rows)};
   }
   const std::int64_t bytes = product(points, price.point_bytes);
   if (bytes > max_query_bytes) {
-    return fmt::format(
+    return Error{fmt::format(
         "the response has about {} MiB, expected at most {}: ask for a shorter range (from, to) or format=f64",
-        bytes >> 20, max_query_bytes >> 20);
+        bytes >> 20, max_query_bytes >> 20)};
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace babelring::api

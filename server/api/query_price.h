@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
+
+#include "base/result.h"
 
 namespace babelring::api {
 
@@ -19,7 +19,7 @@ inline constexpr std::int64_t max_query_points = 100'000;                // seri
 inline constexpr std::int64_t max_query_rows = 4'000'000;                // about a second of work
 inline constexpr std::int64_t max_query_bytes = std::int64_t{64} << 20;  // of the response
 
-/// Why the query costs too much, in one line: its cost, the limit and the remedy. Nullopt if it may run.
-std::optional<std::string> excess_of(const QueryPrice& price);
+/// Checks that the query may run. The error names its cost, the limit and the remedy.
+Status check_price(const QueryPrice& price);
 
 }  // namespace babelring::api

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <set>
 
+#include "base/check_name.h"
 #include "base/clock.h"
-#include "base/name_fault.h"
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/body.h"
@@ -38,10 +38,10 @@ void check_digest(const std::string& digest, const std::string& member, std::siz
 /// Refuses texts for display that have control or invisible characters.
 void check_names(const Record& record, std::size_t index) {
   const auto check = [&](std::string_view member, std::string_view name) {
-    const auto fault = name_fault(name);
-    if (!fault) return;
-    throw http::Problem(422, "record_refused", fmt::format("records[{}].{}: {}", index, member, *fault),
-                        {{fmt::format("/records/{}/{}", index, member), *fault}});
+    const Status checked = check_name(name);
+    if (checked) return;
+    throw http::Problem(422, "record_refused", fmt::format("records[{}].{}: {}", index, member, checked.error()),
+                        {{fmt::format("/records/{}/{}", index, member), checked.error()}});
   };
   if (const auto* life = std::get_if<LifecycleRecord>(&record.body)) check("name", life->name);
   if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check("set", eval->set);
@@ -118,8 +118,8 @@ store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& 
   if (records->size() > max_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
   const RecordHeader& header = records->front().header;
-  if (const auto fault = name_fault(header.host)) {
-    throw http::Problem(422, "record_refused", "host: " + *fault, {{"/host", *fault}});
+  if (const Status host = check_name(header.host); !host) {
+    throw http::Problem(422, "record_refused", "host: " + host.error(), {{"/host", host.error()}});
   }
   if (header.attempt > max_number || header.rank > max_rank) {
     throw http::Problem(422, "record_refused",

@@ -32,8 +32,10 @@ store::Series read(store::Reader& reader, store::SeriesQuery query, const Series
 constexpr std::int64_t text_point_bytes = 56, f64_point_bytes = 24;
 
 /// Refuses a query that costs too much before reading anything.
-void check_price(const QueryPrice& price) {
-  if (const auto excess = excess_of(price)) throw http::Problem(422, "query_too_expensive", *excess);
+void require_price(const QueryPrice& price) {
+  if (const Status checked = check_price(price); !checked) {
+    throw http::Problem(422, "query_too_expensive", checked.error());
+  }
 }
 
 std::int64_t rows_of(store::Reader& reader, store::SeriesQuery query, const SeriesParams& params) {
@@ -86,11 +88,11 @@ http::Response show_series(Service& service, const http::Request& request) {
   query.key = request.parameter("key");
   if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, max_rank);
   const std::int64_t rows = rows_of(*reader, query, params);
-  check_price({.series = 1,
-               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), rows),
-               .rows = rows,
-               .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
-               .every_point = params.agg == "raw"});
+  require_price({.series = 1,
+                 .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), rows),
+                 .rows = rows,
+                 .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
+                 .every_point = params.agg == "raw"});
   const store::Series series = read(*reader, query, params);
   if (series.points.empty()) explain_empty(*reader, run, query.key, params);
   if (form == SeriesForm::json) return json_response(series_json(query, params, series)).set("Vary", "Accept");
@@ -109,14 +111,14 @@ http::Response list_series(Service& service, const http::Request& request) {
   QueryPrice price{.series = std::ssize(queries),
                    .points = static_cast<std::int64_t>(queries.front().points),
                    .point_bytes = text_point_bytes};
-  check_price(price);
+  require_price(price);
   std::map<std::optional<std::int64_t>, std::int64_t> rows;  // by rank; equal for all keys
   for (const store::SeriesQuery& query : queries) {
     const auto [found, first] = rows.try_emplace(query.rank);
     if (first) found->second = rows_of(*reader, query, params);
     price.rows += std::min(found->second, INT64_MAX / 2 - price.rows);
   }
-  check_price(price);
+  require_price(price);
   json::array items;
   for (const store::SeriesQuery& query : queries) {
     items.push_back(series_json(query, params, read(*reader, query, params)));

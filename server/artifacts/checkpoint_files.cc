@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check_name.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "base/name_fault.h"
 #include "base/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
@@ -45,7 +45,7 @@ std::string text_of(const FileDescriptor& file) {
 /// Whether every file fits in one line of SHA256SUMS. Older releases stored names with line breaks.
 bool fits_lines(const std::vector<ManifestFile>& files) {
   return std::none_of(files.begin(), files.end(),
-                      [](const auto& file) { return name_fault(file.name) || name_fault(file.sha256); });
+                      [](const auto& file) { return !check_name(file.name) || !check_name(file.sha256); });
 }
 
 /// The name of a file in the folder that is not part of this checkpoint, or SHA256SUMS if it differs from the manifest.

@@ -103,7 +103,7 @@ ProcessStatus SlurmLauncher::poll(const store::LauncherHandle& handle) {
   wanted_.insert(handle.job);
   if (!thread_.joinable()) thread_ = std::thread([this] { poll_loop(); });
   wake_.notify_one();
-  if (!trouble_.empty()) return {.kind = ProcessStatus::Kind::unknown, .detail = trouble_};
+  if (!last_poll_) return {.kind = ProcessStatus::Kind::unknown, .detail = last_poll_.error()};
   if (const auto seen = seen_.find(handle.job); seen != seen_.end()) return sight_of(seen->second);
   const auto missing = missing_.find(handle.job);
   if (missing == missing_.end() || missing->second < polls_until_gone) return {.kind = ProcessStatus::Kind::alive};
@@ -119,16 +119,16 @@ void SlurmLauncher::poll_loop() {
     }
     const std::set<std::string> wanted = std::exchange(wanted_, {});
     lock.unlock();
-    std::string trouble;
+    Status polled;
     std::vector<SlurmJob> jobs;
     try {
       jobs = list_jobs(fmt::format("--user={}", getuid()));
     } catch (const std::exception& failure) {  // e.g. out of memory; the next poll may succeed
-      trouble = failure.what();
+      polled = Error{failure.what()};
     }
     lock.lock();
-    trouble_ = trouble;
-    if (trouble.empty()) {
+    last_poll_ = polled;
+    if (polled) {
       seen_.clear();
       for (SlurmJob& job : jobs) {
         if (wanted.contains(job.id)) seen_[job.id] = std::move(job);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
 #include "server/launch/launcher.h"
 #include "server/launch/process.h"
 
@@ -51,7 +52,7 @@ class SlurmLauncher : public Launcher {
   std::map<std::string, SlurmJob> seen_;                                 // from the last squeue output
   std::map<std::string, int> missing_;                                   // consecutive polls without the job
   std::map<std::string, std::chrono::steady_clock::time_point> killed_;  // time of the last scancel
-  std::string trouble_;  // error of the last squeue call; empty if it succeeded
+  Status last_poll_;                                                     // outcome of the last squeue call
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -28,14 +28,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   price.points = number(data, size);
   price.rows = number(data, size);
   price.point_bytes = number(data, size);
-  const auto excess = api::excess_of(price);
+  const Status checked = api::check_price(price);
   const auto points = static_cast<__int128>(price.series) * price.points;
   const bool few = price.every_point || points <= api::max_query_points;
   const bool small = points <= api::max_query_bytes && points * price.point_bytes <= api::max_query_bytes;
   const bool free = price.point_bytes == 0 || points == 0;
-  expect(excess.has_value() == !(few && price.rows <= api::max_query_rows && (small || free)),
+  expect(checked.ok() == (few && price.rows <= api::max_query_rows && (small || free)),
          "a query runs exactly if it is within every limit");
-  expect(!excess || (!excess->empty() && excess->find("ask for") != std::string::npos),
-         "a refusal says what to reduce");
+  expect(checked.ok() || checked.error().find("ask for") != std::string::npos, "a refusal says what to reduce");
   return 0;
 }

@@ -19,21 +19,22 @@ Facts facts(const std::string& training_set, const std::string& kernels = "avx2"
           {"kernels", kernels, "every rank needs the same processor"}};
 }
 
-TEST(RankAgreement, IsEmptyIfAllRanksAgree) {
-  EXPECT_EQ(describe_differences({facts(digest_a)}, {"hostA"}), "");
-  EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_a)}, {"hostA", "hostB"}), "");
+TEST(RankAgreement, SucceedsIfAllRanksAgree) {
+  EXPECT_TRUE(compare_facts({facts(digest_a)}, {"hostA"}).ok());
+  EXPECT_TRUE(compare_facts({facts(digest_a), facts(digest_a)}, {"hostA", "hostB"}).ok());
 }
 
 TEST(RankAgreement, NamesHostsAndBothValues) {
   EXPECT_EQ(
-      describe_differences({facts(digest_a), facts(digest_a), facts(digest_b), facts(digest_b)},
-                           {"hostA", "hostA", "hostB", "hostB"}),
+      compare_facts({facts(digest_a), facts(digest_a), facts(digest_b), facts(digest_b)},
+                    {"hostA", "hostA", "hostB", "hostB"})
+          .error(),
       "the ranks differ: hostA has training set aaaaaaaaaaaa…, hostB has bbbbbbbbbbbb…; every rank needs the same "
       "data.folder");
 }
 
 TEST(RankAgreement, NamesRanksIfRanksOnOneHostDiffer) {
-  EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_b)}, {"hostA", "hostA"}),
+  EXPECT_EQ(compare_facts({facts(digest_a), facts(digest_b)}, {"hostA", "hostA"}).error(),
             "the ranks differ: rank 0 (host hostA) has training set aaaaaaaaaaaa…, rank 1 (host hostA) has "
             "bbbbbbbbbbbb…; every rank needs the same data.folder");
 }
@@ -46,7 +47,7 @@ TEST(RankAgreement, NamesEachDifferentFactAndAFewHosts) {
     hosts.push_back("host" + std::to_string(i));
   }
   EXPECT_EQ(
-      describe_differences(ranks, hosts),
+      compare_facts(ranks, hosts).error(),
       "the ranks differ: first has training set aaaaaaaaaaaa…, host0, host1, host2, host3 and 46 more hosts have "
       "none; every rank needs the same data.folder; first has kernels avx2, host0, host1, host2, host3 and 46 more "
       "hosts have avx512; every rank needs the same processor");

@@ -130,13 +130,13 @@ TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
   {
     const FullDisk full(file_);
     for (const std::int64_t sequence : {2, 3}) writer.append(record(sequence));
-    EXPECT_EQ(writer.write_error(), "File too large");
+    EXPECT_EQ(writer.last_write().error(), "File too large");
     EXPECT_EQ(writer.next_sequence(), 4);
     EXPECT_EQ(writer.kept_records(), 2);
     EXPECT_EQ(read_file(file_), whole) << "whole lines";
   }
   writer.append(record(4));
-  EXPECT_EQ(writer.write_error(), "");
+  EXPECT_TRUE(writer.last_write().ok());
   EXPECT_EQ(writer.kept_records(), 0);
   EXPECT_EQ(writer.dropped(), 0);
   const auto batch = SpoolReader(file_).next(100, 1 << 20);

@@ -355,16 +355,16 @@ TEST_F(EngineTest, AppliesARuleToItsRunOnly) {
 }
 
 TEST(Rules, AreCheckedAgainstTheirBounds) {
-  for (const Rule& rule : default_rules()) EXPECT_FALSE(fault_of(rule)) << rule.name;
+  for (const Rule& rule : default_rules()) EXPECT_TRUE(check_rule(rule).ok()) << rule.name;
   Rule rule = default_rules()[2];
   rule.threshold = 1.5;
-  EXPECT_EQ(*fault_of(rule), "threshold: expected 0.01 to 0.99 for throughput_drop, found 1.5");
+  EXPECT_EQ(check_rule(rule).error(), "threshold: expected 0.01 to 0.99 for throughput_drop, found 1.5");
   rule.threshold = 0.5;
   rule.name = "Drop!";
-  EXPECT_THAT(*fault_of(rule), HasSubstr("found 'Drop!'"));
+  EXPECT_THAT(check_rule(rule).error(), HasSubstr("found 'Drop!'"));
   rule.name = "drop";
   rule.hold_s = -1;
-  EXPECT_THAT(*fault_of(rule), HasSubstr("hold_s: expected 0 to"));
+  EXPECT_THAT(check_rule(rule).error(), HasSubstr("hold_s: expected 0 to"));
 }
 
 TEST_F(EngineTest, ARewoundRunDoesNotStall) {

@@ -13,19 +13,19 @@ using testing::Client;
 using testing::run_id;
 
 TEST(QueryPriceTest, NamesTheCostTheLimitAndTheRemedy) {
-  EXPECT_FALSE(excess_of({.series = 64, .points = 1562, .rows = max_query_rows, .point_bytes = 56}));
-  EXPECT_EQ(excess_of({.series = 64, .points = 20'000}),
+  EXPECT_TRUE(check_price({.series = 64, .points = 1562, .rows = max_query_rows, .point_bytes = 56}));
+  EXPECT_EQ(check_price({.series = 64, .points = 20'000}).error(),
             "64 series of 20000 points are 1280000 points, expected at most 100000: ask for at most 1562 points "
             "per series, or fewer series");
-  EXPECT_EQ(excess_of({.series = 60'000, .points = 2}),
+  EXPECT_EQ(check_price({.series = 60'000, .points = 2}).error(),
             "60000 series of 2 points are 120000 points, expected at most 100000: ask for fewer series");
-  EXPECT_EQ(excess_of({.series = 1, .points = 2, .rows = max_query_rows + 1}),
+  EXPECT_EQ(check_price({.series = 1, .points = 2, .rows = max_query_rows + 1}).error(),
             "the query reads about 4000001 stored values, expected at most 4000000: ask for a shorter range (from, "
             "to), fewer series, fewer points per series, or one rank");
-  EXPECT_FALSE(excess_of({.series = 1, .points = 1'000'000, .point_bytes = 24, .every_point = true}));
-  EXPECT_EQ(excess_of({.series = 1, .points = 1'000'000, .point_bytes = 100, .every_point = true}),
+  EXPECT_TRUE(check_price({.series = 1, .points = 1'000'000, .point_bytes = 24, .every_point = true}));
+  EXPECT_EQ(check_price({.series = 1, .points = 1'000'000, .point_bytes = 100, .every_point = true}).error(),
             "the response has about 95 MiB, expected at most 64: ask for a shorter range (from, to) or format=f64");
-  EXPECT_TRUE(excess_of({.series = INT64_MAX, .points = INT64_MAX, .point_bytes = INT64_MAX, .every_point = true}));
+  EXPECT_FALSE(check_price({.series = INT64_MAX, .points = INT64_MAX, .point_bytes = INT64_MAX, .every_point = true}));
 }
 
 class PricedQueriesTest : public ::testing::Test {

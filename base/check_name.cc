@@ -1,4 +1,4 @@
-#include "base/name_fault.h"
+#include "base/check_name.h"
 
 #include <fmt/format.h>
 
@@ -40,17 +40,17 @@ std::pair<std::uint32_t, std::size_t> code_point_at(std::string_view text, std::
 
 }  // namespace
 
-std::optional<std::string> name_fault(std::string_view text) {
-  if (!is_utf8(text)) return "expected UTF-8";
+Status check_name(std::string_view text) {
+  if (!is_utf8(text)) return Error{"expected UTF-8"};
   for (std::size_t at = 0; at < text.size();) {
     const auto [point, length] = code_point_at(text, at);
     const auto holds = [found = point](const auto& range) { return range.first <= found && found <= range.second; };
     if (std::any_of(refused_characters.begin(), refused_characters.end(), holds)) {
-      return fmt::format("expected no control or invisible characters, found U+{:04X} at byte {}", point, at);
+      return Error{fmt::format("expected no control or invisible characters, found U+{:04X} at byte {}", point, at)};
     }
     at += length;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace babelring
