@@ -13,9 +13,6 @@ namespace babelring::api {
 namespace {
 
 json::object alert_item(const store::AlertRow& alert) {
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? json::value(nullptr) : json::value(text);
-  };
   return {{"id", alert.id},
           {"rule", alert.rule},
           {"kind", alert.kind},
@@ -38,7 +35,7 @@ json::object rule_item(const alerts::Rule& rule) {
           {"threshold", rule.threshold},
           {"hold_s", rule.hold_s},
           {"clear_s", rule.clear_s},
-          {"run", rule.run.empty() ? json::value(nullptr) : json::value(rule.run)}};
+          {"run", text_or_null(rule.run)}};
 }
 
 constexpr std::size_t max_rule_name_bytes = 64;
@@ -97,11 +94,11 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
 
 }  // namespace
 
-http::Response list_alert_rules(Service& service, const http::Request&) {
+http::Response list_alert_rules(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   json::array items;
   for (const auto& row : store::list_alert_rules(*reader)) items.push_back(rule_item(alerts::rule_of(row)));
-  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  return page_response(request, std::move(items), std::nullopt);
 }
 
 http::Response replace_alert_rules(Service& service, const http::Request& request) {
@@ -115,18 +112,14 @@ http::Response replace_alert_rules(Service& service, const http::Request& reques
 
 http::Response list_alerts(Service& service, const http::Request& request) {
   const std::string run = request.query_value("run").value_or(""), state = request.query_value("state").value_or("");
-  if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  if (!run.empty()) require_run_id(run);
   if (!state.empty() && state != "open" && state != "cleared") {
     throw http::Problem(400, "bad_parameter", fmt::format("state: expected open or cleared, found '{}'", state));
   }
   const std::int64_t limit = page_limit(request);
   auto reader = service.store.reader();
   auto alerts = store::list_alerts(*reader, run, state, read_cursor(request).first, limit + 1);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(alerts.size()) > limit) {
-    alerts.pop_back();
-    next = make_cursor(alerts.back().number, 0);
-  }
+  auto next = end_page(alerts, limit, [](const store::AlertRow& last) { return make_cursor(last.number, 0); });
   json::array items;
   for (const store::AlertRow& alert : alerts) items.push_back(alert_item(alert));
   return page_response(request, std::move(items), std::move(next));

@@ -40,11 +40,8 @@ http::Response list_artifacts(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   auto artifacts = store::list_artifacts(*reader, run.number, filter);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(artifacts.size()) > limit) {
-    artifacts.pop_back();
-    next = make_cursor(artifacts.back().step, artifacts.back().number);
-  }
+  auto next =
+      end_page(artifacts, limit, [](const store::ArtifactRow& last) { return make_cursor(last.step, last.number); });
   json::array items;
   for (const store::ArtifactRow& artifact : artifacts) items.push_back(artifact_item(artifact));
   return page_response(request, std::move(items), std::move(next));

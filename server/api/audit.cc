@@ -2,21 +2,21 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
-#include "server/api/time_query.h"
 
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t audit_rows_a_piece = 1000;
+constexpr std::int64_t audit_rows_per_chunk = 1000;
 
 json::object audit_item(const store::AuditRow& row) {
   return {{"time", format_rfc3339(row.time_ms)},
           {"last_time", format_rfc3339(row.last_ms)},
           {"count", row.count},
           {"actor", row.actor},
-          {"token", row.token.empty() ? json::value(nullptr) : json::value(row.token)},
+          {"token", text_or_null(row.token)},
           {"method", row.method},
           {"route", row.route},
           {"object", row.object},
@@ -35,7 +35,7 @@ void take_status(const http::Request& request, store::AuditFilter& filter) {
     filter.highest_status = filter.lowest_status + 99;
     return;
   }
-  const auto status = digit ? parse_integer(*text) : std::nullopt;
+  const auto status = digit ? parse_number<std::int64_t>(*text) : std::nullopt;
   if (!status) {
     throw http::Problem(400, "bad_parameter",
                         fmt::format("status: expected a status such as 403, or 4xx for a class, found '{}'",
@@ -62,7 +62,7 @@ class AuditExport : public http::BodyStream {
  public:
   AuditExport(Service& service, store::AuditFilter filter) : service_(service), filter_(std::move(filter)) {
     filter_.oldest_first = true;
-    filter_.limit = audit_rows_a_piece;
+    filter_.limit = audit_rows_per_chunk;
   }
 
   std::string next() override {
@@ -89,11 +89,7 @@ http::Response list_audit(Service& service, const http::Request& request) {
   filter.limit = limit + 1;  // one more shows whether there is a next page
   auto reader = service.store.reader();
   auto rows = store::list_audit(*reader, filter);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(rows.size()) > limit) {
-    rows.pop_back();
-    next = make_cursor(rows.back().number, 0);
-  }
+  auto next = end_page(rows, limit, [](const store::AuditRow& last) { return make_cursor(last.number, 0); });
   service.audit.complete(rows);
   json::array items;
   for (const store::AuditRow& row : rows) items.push_back(audit_item(row));

@@ -67,11 +67,8 @@ http::Response list_checkpoints(Service& service, const http::Request& request) 
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   auto checkpoints = store::list_checkpoints(*reader, run.number, filter);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(checkpoints.size()) > limit) {
-    checkpoints.pop_back();
-    next = make_cursor(checkpoints.back().step, checkpoints.back().number);
-  }
+  auto next = end_page(checkpoints, limit,
+                       [](const store::CheckpointRow& last) { return make_cursor(last.step, last.number); });
   json::array items;
   for (const store::CheckpointRow& checkpoint : checkpoints) items.push_back(checkpoint_item(checkpoint));
   return page_response(request, std::move(items), std::move(next));

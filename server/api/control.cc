@@ -58,10 +58,9 @@ void publish_change(Service& service, const std::string& run) {
 
 http::Response run_response(Service& service, const std::string& run, int status) {
   auto reader = service.store.reader();
-  const auto found = store::find_run(*reader, run);
-  if (!found) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
-  json::object item = run_item(service, *reader, *found, wall_time_ms());
-  item["config"] = found->config;
+  const store::RunRow found = require_run(*reader, run);
+  json::object item = run_item(service, *reader, found, wall_time_ms());
+  item["config"] = found.config;
   http::Response response = json_response(item);
   response.status = status;
   return response;

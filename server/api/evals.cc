@@ -59,11 +59,7 @@ http::Response list_evals(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   auto evals = store::list_evals(*reader, run.number, after, limit + 1);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(evals.size()) > limit) {
-    evals.pop_back();
-    next = make_cursor(evals.back().first, 0);
-  }
+  auto next = end_page(evals, limit, [](const auto& last) { return make_cursor(last.first, 0); });
   json::array items;
   for (const auto& [number, eval] : evals) items.push_back(eval_item(eval));
   return page_response(request, std::move(items), std::move(next));

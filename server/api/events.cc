@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "base/records.h"
 #include "server/api/handlers.h"
@@ -14,8 +13,7 @@ constexpr std::array<std::string_view, 7> known_topics = {"metrics", "state", "c
 
 std::set<std::string> topics_of(const http::Request& request) {
   std::set<std::string> topics;
-  std::istringstream text(request.query_value("topic").value_or(""));
-  for (std::string topic; std::getline(text, topic, ',');) {
+  for (std::string& topic : list_query(request, "topic")) {
     if (std::find(known_topics.begin(), known_topics.end(), topic) == known_topics.end()) {
       throw http::Problem(
           400, "bad_parameter",
@@ -30,7 +28,7 @@ std::set<std::string> topics_of(const http::Request& request) {
 
 http::Response stream_events(Service& service, const http::Request& request) {
   const std::string run = request.query_value("run").value_or("");
-  if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  if (!run.empty()) require_run_id(run);
   std::string after(request.header("last-event-id"));
   if (after.empty()) after = request.query_value("after").value_or("");
   auto source =

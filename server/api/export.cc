@@ -5,7 +5,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t rows_a_piece = 2000;
+constexpr std::size_t rows_per_chunk = 2000;
 
 /// Streams all stored steps of a run as CSV, in batches of a few thousand rows. Holds no database connection while the
 /// client reads, so that a slow client does not block checkpointing of the write-ahead log.
@@ -22,7 +22,7 @@ class StepExport : public http::BodyStream {
       csv += '\n';
     }
     auto reader = service_.store.reader(store::Store::For::queries);
-    store::export_rows(*reader, run_, keys_, rows_a_piece, cursor_, csv);
+    store::export_rows(*reader, run_, keys_, rows_per_chunk, cursor_, csv);
     return csv;
   }
 

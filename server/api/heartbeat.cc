@@ -98,7 +98,7 @@ http::Response add_heartbeat(Service& service, const http::Request& request) {
     publish_run(service, run);
     order = commands_for(service, run, beat);
   }
-  if (!order) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  if (!order) throw no_run(run);
   if (order->fenced) {
     throw http::Problem(
         409, "stale_attempt",
@@ -137,12 +137,11 @@ http::Response show_node(Service& service, const http::Request& request) {
 
 json::value gpu_item(const std::optional<launch::BeatGpu>& gpu) {
   if (!gpu) return nullptr;
-  const auto told = [](const auto& figure) { return figure ? json::value(*figure) : json::value(nullptr); };
-  return json::object{{"utilization_percent", told(gpu->utilization_percent)},
-                      {"memory_used_bytes", told(gpu->memory_used_bytes)},
-                      {"clock_mhz", told(gpu->clock_mhz)},
-                      {"power_w", told(gpu->power_w)},
-                      {"power_limit_w", told(gpu->power_limit_w)}};
+  return json::object{{"utilization_percent", integer_or_null(gpu->utilization_percent)},
+                      {"memory_used_bytes", integer_or_null(gpu->memory_used_bytes)},
+                      {"clock_mhz", integer_or_null(gpu->clock_mhz)},
+                      {"power_w", number_or_null(gpu->power_w)},
+                      {"power_limit_w", number_or_null(gpu->power_limit_w)}};
 }
 
 }  // namespace babelring::api

@@ -219,11 +219,10 @@ http::Response query_metrics(Service& service, const http::Request& request) {
   std::vector<store::RunRow> runs;
   auto reader = query_reader(service, request);
   for (const std::string& id : query.runs) {
-    auto run = valid_id(id, 'r') ? store::find_run(*reader, id) : std::nullopt;
-    if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
-    const std::int64_t reads = store::estimate_rows_read(*reader, column_query(query, *run, query.keys.front()));
+    store::RunRow run = require_run(*reader, id);
+    const std::int64_t reads = store::estimate_rows_read(*reader, column_query(query, run, query.keys.front()));
     price.rows += std::min(reads, max_query_rows + 1) * std::ssize(query.keys);
-    runs.push_back(std::move(*run));
+    runs.push_back(std::move(run));
   }
   check_query_price(price, "/runs");
   std::vector<Column> columns;

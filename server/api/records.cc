@@ -110,7 +110,7 @@ void check_record(const Record& record, std::size_t index) {
 
 store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& newer) {
   const std::string& run = request.parameter("run");
-  if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  require_run_id(run);
   UnknownMembers unknown;
   auto records = batch_from_json(run, parse_body(request), &unknown);
   if (!records) throw http::Problem(422, "record_refused", records.error());

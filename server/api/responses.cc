@@ -1,34 +1,11 @@
 #include "server/api/responses.h"
 
-#include <charconv>
 #include <sstream>
 
 #include "base/clock.h"
 #include "base/records.h"
 
 namespace babelring::api {
-namespace {
-
-constexpr const char* bad_cursor_detail = "cursor: not a cursor from this server";
-
-std::string hex_of_text(std::string_view text) {
-  std::string hex;
-  for (const unsigned char c : text) hex += fmt::format("{:02x}", c);
-  return hex;
-}
-
-std::optional<std::string> text_of_hex(std::string_view hex) {
-  std::string text;
-  for (; hex.size() >= 2; hex.remove_prefix(2)) {
-    unsigned char byte = 0;
-    if (std::from_chars(hex.data(), hex.data() + 2, byte, 16).ptr != hex.data() + 2) return std::nullopt;
-    text += static_cast<char>(byte);
-  }
-  if (!hex.empty() || text.empty()) return std::nullopt;
-  return text;
-}
-
-}  // namespace
 
 http::Response json_response(const json::value& value) {
   return http::text_response(200, "application/json", to_text(value));
@@ -54,66 +31,8 @@ http::Response page_response(const http::Request& request, json::array items, st
   return response;
 }
 
-std::optional<std::int64_t> parse_integer(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,
-                                          std::int64_t high) {
-  const auto text = request.query_value(name);
-  if (!text || text->empty()) return std::nullopt;
-  const auto value = parse_integer(*text);
-  if (!value || *value < low || *value > high) {
-    throw http::Problem(400, "bad_parameter",
-                        fmt::format("{}: expected an integer from {} to {}, found '{}'", name, low, high, *text));
-  }
-  return value;
-}
-
-std::int64_t integer_query(const http::Request& request, const std::string& name, std::int64_t low, std::int64_t high,
-                           std::int64_t absent) {
-  return integer_query(request, name, low, high).value_or(absent);
-}
-
-std::optional<bool> flag_query(const http::Request& request, const std::string& name) {
-  const auto text = request.query_value(name);
-  if (!text || text->empty()) return std::nullopt;
-  if (*text == "true" || *text == "false") return *text == "true";
-  throw http::Problem(400, "bad_parameter", fmt::format("{}: expected true or false, found '{}'", name, *text));
-}
-
-std::int64_t page_limit(const http::Request& request) {
-  return integer_query(request, "limit", 1, 500, 50);
-}
-
-std::string make_cursor(std::int64_t a, std::int64_t b) {
-  return fmt::format("p{:x}.{:x}", a, b);
-}
-
-std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request) {
-  const auto text = request.query_value("cursor");
-  if (!text) return {0, 0};
-  std::int64_t a = 0, b = 0;
-  const auto dot = text->find('.');
-  const bool formed = text->starts_with('p') && dot != std::string::npos;
-  const char* end = text->data() + text->size();
-  if (formed && std::from_chars(text->data() + 1, text->data() + dot, a, 16).ptr == text->data() + dot &&
-      std::from_chars(text->data() + dot + 1, end, b, 16).ptr == end && dot + 1 < text->size() && a >= 0 && b >= 0) {
-    return {a, b};
-  }
-  throw http::Problem(400, "bad_cursor", bad_cursor_detail);
-}
-
-NamedPage::NamedPage(const http::Request& request) : request_(request), limit_(page_limit(request)) {
-  const auto cursor = request.query_value("cursor");
-  if (!cursor) return;
-  const auto name = text_of_hex(cursor->starts_with('n') ? std::string_view(*cursor).substr(1) : "-");
-  if (!name) throw http::Problem(400, "bad_cursor", bad_cursor_detail);
-  after_ = *name;
-}
+NamedPage::NamedPage(const http::Request& request)
+    : request_(request), limit_(page_limit(request)), after_(read_name_cursor(request)) {}
 
 bool NamedPage::takes(std::string_view name) {
   if (name <= after_) return false;
@@ -124,18 +43,28 @@ bool NamedPage::takes(std::string_view name) {
 }
 
 http::Response NamedPage::response() {
-  return page_response(request_, std::move(items_),
-                       more_ ? std::optional('n' + hex_of_text(last_)) : std::optional<std::string>());
+  return page_response(request_, std::move(items_), more_ ? std::optional(make_name_cursor(last_)) : std::nullopt);
 }
 
 store::Readers::Lease query_reader(Service& service, const http::Request& request) {
   return service.store.reader(store::Store::For::queries, [&request] { return request.abandoned(); });
 }
 
+http::Problem no_run(const std::string& id) {
+  return {404, "run_unknown", fmt::format("no run '{}'", id)};
+}
+
+void require_run_id(const std::string& id) {
+  if (!valid_id(id, 'r')) throw no_run(id);
+}
+
 store::RunRow require_run(store::Reader& reader, const http::Request& request) {
-  const std::string& id = request.parameter("run");
+  return require_run(reader, request.parameter("run"));
+}
+
+store::RunRow require_run(store::Reader& reader, const std::string& id) {
   auto run = valid_id(id, 'r') ? store::find_run(reader, id) : std::nullopt;
-  if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
+  if (!run) throw no_run(id);
   return std::move(*run);
 }
 
@@ -145,6 +74,18 @@ json::value time_or_null(std::optional<std::int64_t> time_ms) {
 
 json::value integer_or_null(std::optional<std::int64_t> value) {
   return value ? json::value(*value) : json::value(nullptr);
+}
+
+json::value number_or_null(std::optional<double> value) {
+  return value ? json::value(*value) : json::value(nullptr);
+}
+
+json::value positive_or_null(std::int64_t value) {
+  return value > 0 ? json::value(value) : json::value(nullptr);
+}
+
+json::value text_or_null(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
 json::object eval_item(const store::EvalRow& eval) {
@@ -182,8 +123,8 @@ json::object checkpoint_item(const store::CheckpointRow& checkpoint) {
           {"loss", checkpoint.loss},
           {"bytes", bytes},
           {"write_seconds", checkpoint.write_seconds},
-          {"version", checkpoint.version.empty() ? json::value(nullptr) : json::value(checkpoint.version)},
-          {"world_size", checkpoint.world_size > 0 ? json::value(checkpoint.world_size) : nullptr},
+          {"version", text_or_null(checkpoint.version)},
+          {"world_size", positive_or_null(checkpoint.world_size)},
           {"config_sha256", std::move(config_digest)},
           {"files", files.value()}};
 }

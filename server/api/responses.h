@@ -5,8 +5,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
+#include "server/api/query.h"
 #include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"
@@ -23,27 +25,14 @@ http::Response json_response(const json::value& value);
 http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next,
                              json::object more = {});
 
-// Max values accepted from clients, for ranks, and for attempts, updates and times. Doubles represent the latter
-// exactly, and their sums and differences cannot overflow.
-inline constexpr std::int64_t max_rank = 1'000'000, max_number = std::int64_t{1} << 53;
-
-/// Parses the whole text as a decimal integer; nullopt if it is not one.
-std::optional<std::int64_t> parse_integer(const std::string& text);
-
-/// A query parameter as an integer in [low, high]; `absent`, or nullopt, if it is absent. Throws Problem 400.
-std::int64_t integer_query(const http::Request& request, const std::string& name, std::int64_t low, std::int64_t high,
-                           std::int64_t absent);
-std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,
-                                          std::int64_t high);
-/// A query parameter as true or false; nullopt if it is absent or empty. Throws Problem 400.
-std::optional<bool> flag_query(const http::Request& request, const std::string& name);
-/// The query parameter `limit`: default 50, max 500.
-std::int64_t page_limit(const http::Request& request);
-
-/// Opaque page positions of two numbers. read_cursor() returns {0, 0} without a cursor and throws Problem 400 for an
-/// invalid one.
-std::string make_cursor(std::int64_t a, std::int64_t b);
-std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request);
+/// Ends a page of rows that were read with a limit of one more: removes the row beyond `limit` and returns the cursor
+/// of the next page, or nothing if this page is the last. `cursor_of` makes a cursor of the page's last row.
+template <class Row, class CursorOf>
+std::optional<std::string> end_page(std::vector<Row>& rows, std::int64_t limit, CursorOf cursor_of) {
+  if (static_cast<std::int64_t>(rows.size()) <= limit) return std::nullopt;
+  rows.pop_back();
+  return cursor_of(rows.back());
+}
 
 /// A page of a list sorted by name. The last name on the page is its cursor.
 class NamedPage {
@@ -67,12 +56,23 @@ class NamedPage {
 /// lease.
 store::Readers::Lease query_reader(Service& service, const http::Request& request);
 
-/// The run with the id in path parameter {run}. Throws Problem 404.
+/// The problem 404 for a run that does not exist.
+http::Problem no_run(const std::string& id);
+/// Throws no_run() if `id` cannot be the id of a run.
+void require_run_id(const std::string& id);
+/// The run with this id, or with the id in path parameter {run}. Throws Problem 404.
+store::RunRow require_run(store::Reader& reader, const std::string& id);
 store::RunRow require_run(store::Reader& reader, const http::Request& request);
 
 /// The time in RFC 3339, or null.
 json::value time_or_null(std::optional<std::int64_t> time_ms);
+/// The value, or null if it is absent.
 json::value integer_or_null(std::optional<std::int64_t> value);
+json::value number_or_null(std::optional<double> value);
+/// The value, or null if it is 0, which means unknown.
+json::value positive_or_null(std::int64_t value);
+/// The text, or null if it is empty.
+json::value text_or_null(const std::string& text);
 
 // Items as they appear in responses and in the event stream.
 json::object run_item(const store::RunRow& run, const verdict::Health& health, std::int64_t now_ms);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -36,21 +35,17 @@ verdict::Health health_of(Service& service, store::Reader& reader, const store::
                                budget);
 }
 
-json::value null_if_empty(const std::string& text) {
-  return text.empty() ? json::value(nullptr) : json::value(text);
-}
-
 json::object health_item(const verdict::Health& health) {
   json::array parts;
   for (const auto& [topic, level, text, action] : health.parts) {
     parts.push_back({{"topic", verdict::to_string(topic)},
                      {"level", verdict::to_string(level)},
                      {"text", text},
-                     {"action", null_if_empty(action)}});
+                     {"action", text_or_null(action)}});
   }
   return {{"level", verdict::to_string(health.level)},
           {"headline", health.headline},
-          {"action", null_if_empty(health.action)},
+          {"action", text_or_null(health.action)},
           {"parts", std::move(parts)}};
 }
 
@@ -70,8 +65,7 @@ void read_label(const http::Request& request, store::RunFilter& filter) {
 /// Parses a comma-separated list of states.
 std::vector<store::RunState> read_states(const http::Request& request) {
   std::vector<store::RunState> states;
-  std::istringstream text(request.query_value("state").value_or(""));
-  for (std::string name; std::getline(text, name, ',');) {
+  for (const std::string& name : list_query(request, "state")) {
     const auto state = store::run_state_of(name);
     if (!state) {
       std::vector<std::string_view> names;
@@ -93,11 +87,7 @@ store::RunFilter read_filter(const http::Request& request) {
   read_label(request, filter);
   filter.created_after_ms = integer_query(request, "created_after", 0, max_number, 0);
   filter.updated_after_ms = integer_query(request, "updated_after", 0, max_number, 0);
-  const std::string archived = request.query_value("archived").value_or("");
-  if (!archived.empty() && archived != "true" && archived != "false") {
-    throw http::Problem(400, "bad_parameter", "archived: expected true or false");
-  }
-  if (!archived.empty()) filter.archived = archived == "true";
+  filter.archived = flag_query(request, "archived");
   const std::string sort = request.query_value("sort").value_or("-created_at");
   if (sort != "-created_at" && sort != "created_at" && sort != "-updated_at") {
     throw http::Problem(400, "bad_parameter", "sort: expected -created_at, created_at or -updated_at");
@@ -111,15 +101,12 @@ store::RunFilter read_filter(const http::Request& request) {
 
 /// The members named by `fields`, in its order; empty without it.
 std::vector<std::string> read_fields(const http::Request& request) {
-  std::vector<std::string> fields;
-  std::istringstream text(request.query_value("fields").value_or(""));
+  std::vector<std::string> fields = list_query(request, "fields");
   const json::object every = run_item({}, {}, 0);
-  for (std::string field; std::getline(text, field, ',');) {
-    if (!every.contains(field)) {
-      throw http::Problem(400, "bad_parameter",
-                          fmt::format("fields: runs in a list have no member '{}'", printable(field.substr(0, 100))));
-    }
-    fields.push_back(std::move(field));
+  for (const std::string& field : fields) {
+    if (every.contains(field)) continue;
+    throw http::Problem(400, "bad_parameter",
+                        fmt::format("fields: runs in a list have no member '{}'", printable(field.substr(0, 100))));
   }
   return fields;
 }
@@ -139,13 +126,10 @@ http::Response list_runs(Service& service, const http::Request& request) {
   filter.limit = limit + 1;  // one more shows whether there is a next page
   auto reader = service.store.reader();
   auto runs = store::list_runs(*reader, filter);
-  std::optional<std::string> next;
-  if (static_cast<std::int64_t>(runs.size()) > limit) {
-    runs.pop_back();
-    const store::RunRow& last = runs.back();
+  auto next = end_page(runs, limit, [&](const store::RunRow& last) {
     const bool changed = filter.order == store::RunFilter::Order::last_changed_first;
-    next = changed ? make_cursor(last.updated_ms, last.number) : make_cursor(last.number, 0);
-  }
+    return changed ? make_cursor(last.updated_ms, last.number) : make_cursor(last.number, 0);
+  });
   const bool with_health = fields.empty() || std::find(fields.begin(), fields.end(), "health") != fields.end();
   const auto alerts = with_health ? store::lasting_alerts(*reader, "") : std::vector<store::AlertRow>();
   verdict::HealthCache::Budget budget{.time = with_health ? list_health_time : verdict::HealthCache::Milliseconds(0),

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/parse_number.h"
 #include "server/api/handlers.h"
 #include "server/api/query_price.h"
 #include "server/api/series_answer.h"
@@ -56,15 +57,14 @@ void explain_empty(store::Reader& reader, const store::RunRow& run, const std::s
 /// Parses names such as "loss" (all ranks) and "network_tx_bytes_per_second@3" (rank 3). Ignores repeated names.
 std::vector<store::SeriesQuery> queries_of(const http::Request& request, const store::SeriesQuery& common) {
   std::vector<store::SeriesQuery> queries;
-  std::istringstream names(request.query_value("keys").value_or(""));
   std::set<std::string> seen;
-  for (std::string name; std::getline(names, name, ',');) {
+  for (const std::string& name : list_query(request, "keys")) {
     if (!seen.insert(name).second) continue;
     store::SeriesQuery& query = queries.emplace_back(common);
     const auto at = name.find('@');
     query.key = name.substr(0, at);
     if (at == std::string::npos) continue;
-    query.rank = parse_integer(name.substr(at + 1));
+    query.rank = parse_number<std::int64_t>(std::string_view(name).substr(at + 1));
     if (!query.rank || *query.rank < 0 || *query.rank > max_rank) {
       throw http::Problem(400, "bad_parameter", fmt::format("keys: expected a rank after the @, found '{}'", name));
     }
@@ -123,7 +123,7 @@ http::Response list_series(Service& service, const http::Request& request) {
   for (const store::SeriesQuery& query : queries) {
     items.push_back(series_json(query, params, read(*reader, query, params)));
   }
-  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  return page_response(request, std::move(items), std::nullopt);
 }
 
 }  // namespace babelring::api

@@ -1,42 +1,17 @@
 #include "server/api/series_request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 namespace babelring::api {
 namespace {
 
-constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
-
-double real_query(const http::Request& request, const std::string& name) {
-  const auto text = request.query_value(name);
-  if (!text || text->empty()) return not_given;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value)) {
-    throw http::Problem(400, "bad_parameter", fmt::format("{}: expected a number, found '{}'", name, *text));
-  }
-  return value;
-}
-
 std::int64_t clamped(double value) {
   return static_cast<std::int64_t>(std::clamp(value, -9e15, 9e15));
 }
 
 }  // namespace
-
-std::string choice_query(const http::Request& request, const std::string& name,
-                         std::initializer_list<std::string_view> allowed) {
-  const std::string value = request.query_value(name).value_or(std::string(*allowed.begin()));
-  std::string offered;
-  for (const std::string_view word : allowed) {
-    if (value == word) return value;
-    if (!word.empty()) offered += fmt::format("{}{}", offered.empty() ? "" : ", ", word);
-  }
-  throw http::Problem(400, "bad_parameter", fmt::format("{}: expected one of {}, found '{}'", name, offered, value));
-}
 
 SeriesParams read_series_params(const http::Request& request) {
   return {choice_query(request, "x", {"step", "wall", "rel"}),
@@ -58,7 +33,7 @@ store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, d
 }
 
 store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const SeriesParams& params) {
-  store::SeriesQuery query = range_query(run, params.x, real_query(request, "from"), real_query(request, "to"));
+  store::SeriesQuery query = range_query(run, params.x, number_query(request, "from"), number_query(request, "to"));
   const bool raw = params.agg == "raw";  // returns every point and ignores `points`
   const std::int64_t points = integer_query(request, "points", 2, raw ? max_raw_points : max_points, 1200);
   query.points = static_cast<std::size_t>(raw ? max_raw_points : points);

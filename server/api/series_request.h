@@ -1,8 +1,6 @@
 #pragma once
 
-#include <initializer_list>
 #include <string>
-#include <string_view>
 
 #include "server/api/responses.h"
 #include "server/api/service.h"
@@ -18,10 +16,6 @@ struct SeriesParams {
   std::string agg;       // minmax, avg, lttb or raw
   bool bounded = false;  // from or to was given
 };
-
-/// A query parameter with one of the `allowed` values; the first is the default. Throws Problem 400.
-std::string choice_query(const http::Request& request, const std::string& name,
-                         std::initializer_list<std::string_view> allowed);
 
 /// Reads x and agg. Throws Problem 400.
 SeriesParams read_series_params(const http::Request& request);

@@ -8,7 +8,7 @@
 #include "server/access/edit_locks.h"
 #include "server/access/idempotency.h"
 #include "server/access/token_service.h"
-#include "server/api/run_texts.h"
+#include "server/api/run_answers.h"
 #include "server/artifacts/backup_maker.h"
 #include "server/artifacts/downloads.h"
 #include "server/artifacts/retention_service.h"

@@ -135,16 +135,15 @@ http::Response validate_run(Service& service, const http::Request& request) {
         "step_ms: no recorded run has the same model, precision, tokens_per_update, threads and ranks on the same "
         "hosts");
   }
-  return json_response(json::object{
-      {"profile", submission.profile->name},
-      {"world_size", submission.run.world_size},
-      {"config", submission.config.yaml},
-      {"command", json::array(command.begin(), command.end())},
-      {"max_updates", submission.config.max_updates > 0 ? json::value(submission.config.max_updates) : nullptr},
-      {"memory", memory_item(submission.config)},
-      {"step_ms", time ? json::value(time->step_ms) : nullptr},
-      {"step_ms_run", time ? json::value(time->run) : nullptr},
-      {"not_estimated", std::move(unknown)}});
+  return json_response(json::object{{"profile", submission.profile->name},
+                                    {"world_size", submission.run.world_size},
+                                    {"config", submission.config.yaml},
+                                    {"command", json::array(command.begin(), command.end())},
+                                    {"max_updates", positive_or_null(submission.config.max_updates)},
+                                    {"memory", memory_item(submission.config)},
+                                    {"step_ms", time ? json::value(time->step_ms) : nullptr},
+                                    {"step_ms_run", time ? json::value(time->run) : nullptr},
+                                    {"not_estimated", std::move(unknown)}});
 }
 
 http::Response list_profiles(Service& service, const http::Request& request) {

@@ -15,8 +15,8 @@ json::object token_item(const store::TokenRow& token) {
   return {{"id", token.id},
           {"name", token.name},
           {"scope", token.scope},
-          {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
-          {"run_prefix", token.run_prefix.empty() ? json::value(nullptr) : json::value(token.run_prefix)},
+          {"run", text_or_null(token.run)},
+          {"run_prefix", text_or_null(token.run_prefix)},
           {"created_at", format_rfc3339(token.created_ms)},
           {"created_by", token.created_by},
           {"expires_at", time_or_null(token.expires_ms)},
@@ -114,7 +114,7 @@ http::Response show_own_token(Service& service, const http::Request& request) {
     return json_response(json::object{{"id", token.id},
                                       {"name", token.name},
                                       {"scope", token.scope},
-                                      {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
+                                      {"run", text_or_null(token.run)},
                                       {"expires_at", time_or_null(token.expires_ms)}});
   }
   throw http::Problem(401, "token_invalid", "the token has been revoked");

@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "server/access/idempotency.h"
-#include "server/api/time_query.h"
+#include "server/api/query.h"
 #include "server/http/problem.h"
 #include "server/store/access.h"
 #include "tests/server/test_server.h"
