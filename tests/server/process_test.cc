@@ -1,14 +1,7 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <memory>
 #include <thread>
 
 #include "base/atomic_file.h"
@@ -16,80 +9,20 @@
 #include "client/http_client.h"
 #include "tests/server/certificate.h"
 #include "tests/server/client.h"
+#include "tests/server/server_program.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
-
-extern char** environ;
 
 namespace babelring {
 namespace {
 
+using testing::arguments_for;
 using testing::batch_text;
 using testing::Client;
+using testing::Process;
 using testing::records_path;
 using testing::run_id;
 using testing::step_record;
-
-/// The server program as users run it.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments) {
-    std::string program = BABELRING_BIN_DIR "/server";
-    std::vector<char*> argv = {program.data()};
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    folder_ = arguments.at(3);
-    std::array<int, 2> out{};
-    if (pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, fileno(log_.get()), STDERR_FILENO);
-    posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(out[1]);
-    for (char c = 0; read(out[0], &c, 1) == 1 && c != '\n';) line_ += c;
-    close(out[0]);
-  }
-  ~Process() {
-    if (pid_ > 0) end(SIGKILL);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  const std::string& line() const { return line_; }
-  /// The administrator's, as the server wrote it down.
-  std::string token() const {
-    std::string text = read_file(folder_ / "admin.token");
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text;
-  }
-  /// Everything on standard error so far.
-  std::string log() const {
-    std::string text(1 << 20, '\0');
-    const ssize_t size = pread(fileno(log_.get()), text.data(), text.size(), 0);
-    return text.substr(0, size < 0 ? 0 : static_cast<std::size_t>(size));
-  }
-  bool logged(const std::string& text) const {
-    return soon([&] { return log().find(text) != std::string::npos; });
-  }
-  void send(int signal) const { kill(pid_, signal); }
-  std::uint16_t port() const { return static_cast<std::uint16_t>(std::stoi(line_.substr(line_.rfind(':') + 1))); }
-  /// Wait status after the signal (0: none sent).
-  int end(int signal) {
-    int status = 0;
-    if (signal != 0) kill(pid_, signal);
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  std::string line_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> log_{std::tmpfile(), std::fclose};
-  std::filesystem::path folder_;  // --data
-};
 
 TEST(ServerProgram, KeepsWhatItAcknowledgedWhenKilled) {
   testing::TemporaryFolder folder;
@@ -201,127 +134,6 @@ TEST(ServerProgram, RestoresABackupAndEnds) {
   Client client(server.port(), server.token());
   const auto run = parse_json(client.get("/api/v1/runs/" + run_id).body).value();
   EXPECT_EQ(run.at("update"), 1);
-}
-
-std::vector<std::string> arguments_for(const std::filesystem::path& data, std::vector<std::string> more = {}) {
-  std::vector<std::string> all = {"--listen", "127.0.0.1:0", "--data", data.string()};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-TEST(ServerProgram, GoesOnAfterSignalsThatDoNotAskForItsEnd) {
-  testing::TemporaryFolder folder;
-  Process server(arguments_for(folder.path()));
-  Client client(server.port(), server.token());
-  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGIO, SIGPWR, SIGSTKFLT,
-                           SIGXFSZ, SIGRTMIN, SIGRTMIN + 5, SIGRTMAX}) {
-    server.send(signal);
-    EXPECT_EQ(client.get("/api/v1/runs").status, 200) << signal;
-  }
-  EXPECT_TRUE(server.logged("SIGHUP: reloading"));
-  EXPECT_EQ(server.end(SIGTERM), 0);
-  EXPECT_EQ(read_file(folder.path() / "server.lock"), "clean\n");
-  Process again(arguments_for(folder.path()));
-  EXPECT_EQ(again.end(SIGQUIT), 0);
-  EXPECT_EQ(read_file(folder.path() / "server.lock"), "clean\n");
-}
-
-TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
-  testing::TemporaryFolder folder;
-  const auto options = folder.path() / "options.yaml", profiles = folder.path() / "profiles.yaml";
-  write_file_atomically(options, "allow-host: [one.example]\nlog-level: info\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "small: {max_ranks: 2}\n");
-  Process server(arguments_for(folder.path() / "data", {"--options", options.string()}));
-  const auto status_for = [&](const std::string& host) {
-    Client client(server.port(), "");
-    client.send("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
-    return client.receive().status;
-  };
-  const auto names = [&] {
-    std::string joined;
-    const auto answer = parse_json(Client(server.port(), server.token()).get("/api/v1/profiles").body).value();
-    for (const auto& item : answer.at("items").as_array()) joined += std::string(item.at("name").as_string()) + " ";
-    return joined;
-  };
-  EXPECT_EQ(status_for("one.example"), 200);
-  EXPECT_EQ(names(), "mpirun-local small ");
-
-  write_file_atomically(
-      options, "allow-host: [two.example]\nlog-level: debug\nrequest-rate: 77\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "large: {max_ranks: 200}\n");
-  server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: large; removed: small")) << server.log();
-  EXPECT_TRUE(server.logged("reload: options " + options.string() + ": log level debug; hosts 127.0.0.1, two.example"));
-  EXPECT_TRUE(server.logged("reload: --request-rate: '77' needs a restart; still using ''"));
-  EXPECT_EQ(status_for("one.example"), 421);
-  EXPECT_EQ(status_for("two.example"), 200);
-  EXPECT_EQ(names(), "large mpirun-local ");
-
-  // What is wrong is left as it was; the other parts are read all the same.
-  write_file_atomically(options, "allow-host: [three.example]\nlog-levle: info\n");
-  write_file_atomically(profiles, "medium: {}\n");
-  server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: medium; removed: large")) << server.log();
-  EXPECT_TRUE(server.logged("error: reload: " + options.string() + ":2:1: unknown key 'log-levle'")) << server.log();
-  EXPECT_EQ(status_for("three.example"), 421);
-  EXPECT_EQ(status_for("two.example"), 200);
-  write_file_atomically(options, "allow-host: [four.example]\nprofiles: " + profiles.string() + "\n");
-  write_file_atomically(profiles, "medium: {max_ranks: none}\n");
-  server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("error: reload: " + profiles.string() + ":1:")) << server.log();
-  EXPECT_EQ(status_for("four.example"), 200);
-  EXPECT_EQ(names(), "medium mpirun-local ");
-  EXPECT_EQ(server.end(SIGTERM), 0);
-}
-
-TEST(ServerProgram, OpensItsAccessLogAnewAtSighup) {
-  testing::TemporaryFolder folder;
-  Process server(arguments_for(folder.path()));
-  const auto log = folder.path() / "access.log", kept = folder.path() / "kept.log";
-  Client nobody(server.port(), "");
-  const auto has_line = [&](const std::filesystem::path& file, const std::string& target) {
-    return soon([&] { return std::filesystem::exists(file) && read_file(file).find(target) != std::string::npos; });
-  };
-  EXPECT_EQ(nobody.get("/api/v1/runs?first").status, 401);
-  EXPECT_TRUE(has_line(log, "?first"));
-  std::filesystem::rename(log, kept);
-  server.send(SIGHUP);
-  EXPECT_TRUE(soon([&] { return std::filesystem::exists(log); }));
-  EXPECT_TRUE(soon([&] {
-    nobody.get("/api/v1/runs?second");  // repeats are bounded: one of them has a line
-    return read_file(log).find("?second") != std::string::npos;
-  }));
-  EXPECT_EQ(read_file(kept).find("?second"), std::string::npos);
-  EXPECT_EQ(server.end(SIGTERM), 0);
-}
-
-/// Which of the certificates the server shows.
-bool shows(const Process& server, const testing::Certificate& certificate) {
-  HttpClient client("https://localhost:" + std::to_string(server.port()), {.ca_file = certificate.certificate});
-  return client.send({.target = "/healthz"}).ok();
-}
-
-TEST(ServerProgram, ReadsItsCertificateAgainAtSighup) {
-  testing::TemporaryFolder folder;
-  for (const char* name : {"in_use", "other"}) std::filesystem::create_directory(folder.path() / name);
-  const testing::Certificate first(folder.path() / "in_use");
-  Process server(arguments_for(folder.path() / "data", {"--tls-cert", first.certificate, "--tls-key", first.key}));
-  const auto kept = folder.path() / "first.pem";
-  std::filesystem::copy_file(first.certificate, kept);
-  EXPECT_TRUE(shows(server, first));
-
-  const testing::Certificate renewed(folder.path() / "in_use");  // over the first
-  EXPECT_FALSE(shows(server, renewed)) << "until it is told";
-  server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("reload: certificate " + first.certificate.string() + ": CN=localhost, valid until"));
-  EXPECT_TRUE(shows(server, renewed));
-
-  const testing::Certificate other(folder.path() / "other");
-  std::filesystem::copy_file(other.key, first.key, std::filesystem::copy_options::overwrite_existing);
-  server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("error: reload: --tls-key " + first.key.string() + ": not the key of ")) << server.log();
-  EXPECT_TRUE(shows(server, renewed)) << "a broken pair leaves the one in use";
-  EXPECT_EQ(server.end(SIGTERM), 0);
 }
 
 TEST(ServerProgram, DoesNotTakeALostDatabaseForANewOne) {

@@ -1,5 +1,3 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,43 +5,14 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/json.h"
-#include "server/access/idempotency.h"
-#include "server/api/query.h"
 #include "server/http/problem.h"
-#include "server/store/access.h"
-#include "tests/server/test_server.h"
-#include "tests/soon.h"
+#include "tests/server/access/audit_fixture.h"
 
 namespace babelring {
 namespace {
 
 using http::Scope;
 using testing::Client;
-
-json::value json_of(const testing::Answer& answer) {
-  return parse_json(answer.body).value();
-}
-
-class AuditTest : public ::testing::Test {
- protected:
-  json::array audit(const std::string& query = "") {
-    return json_of(Client(server.port()).get("/api/v1/audit" + query)).at("items").as_array();
-  }
-  /// Refusals are recorded shortly after the response. `requests` is the sum of the rows' counts if repeats are joined.
-  json::array audit_of(std::size_t rows, std::int64_t requests = 0) {
-    json::array found;
-    soon([&] {
-      found = audit();
-      std::int64_t counted = 0;
-      for (const auto& row : found) counted += row.at("count").as_int64();
-      return found.size() >= rows && counted >= requests;
-    });
-    EXPECT_EQ(found.size(), rows);
-    return found;
-  }
-  testing::TestServer server;
-};
 
 TEST_F(AuditTest, RecordsActorActionAndOutcome) {
   const auto made =
@@ -238,196 +207,6 @@ TEST_F(AuditTest, IsExportedAsLinesOfJsonOldestFirst) {
   }
   EXPECT_EQ(lines, entries / 2);
   EXPECT_EQ(Client(server.port(), server.token(Scope::operate)).get("/api/v1/audit.jsonl").status, 403);
-}
-
-TEST(AuditTimes, AreParsedAsRfc3339) {
-  EXPECT_EQ(api::parse_time("1970-01-01"), 0);
-  EXPECT_EQ(api::parse_time("2026-11-21T08:15:30.1239Z"), 1'795'248'930'123);
-  EXPECT_EQ(api::parse_time("2026-11-21T09:15:30.123+01:00"), 1'795'248'930'123);
-  EXPECT_EQ(api::parse_time("2026-11-21t03:45:30-04:30"), 1'795'248'930'000);
-  EXPECT_EQ(api::parse_time(format_rfc3339(1'795'248'930'123)), 1'795'248'930'123);
-  for (const char* wrong : {"", "2026", "2026-1-1", "2026-13-01", "2026-00-10", "+026-01-01", "2026-11-21T",
-                            "2026-11-21Z", "2026-11-21T08:15Z", "2026-11-21T08:15:30", "2026-11-21T08:15:30.Z",
-                            "2026-11-21T08:15:30Zx", "2026-11-21T08:15:30+1:00", "2026-11--1"}) {
-    EXPECT_FALSE(api::parse_time(wrong)) << wrong;
-  }
-}
-
-http::WriteNote note_of(std::int64_t time_ms, const std::string& route, int status, bool kept_by_age) {
-  http::WriteNote note;
-  note.time_ms = time_ms;
-  note.token = kept_by_age ? "t_admin" : "t_reader";
-  note.method = "POST";
-  note.route = note.object = route;
-  note.status = status;
-  note.kept_by_age = kept_by_age;
-  return note;
-}
-
-/// Entries caused by readers, reporters and anonymous clients never displace entries of operators.
-TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
-  testing::TemporaryFolder folder;
-  store::Store store(folder.path());
-  access::TokenService tokens(store);
-  access::AuditLog::Limits limits;
-  limits.rows = 10;
-  limits.rows_a_source = 999;
-  const std::int64_t now_ms = wall_time_ms();
-  access::AuditLog::Counts counts;
-  {
-    access::AuditLog log(store, tokens, limits);
-    for (int i = 0; i < 20; ++i) log.note(note_of(now_ms, "/tokens", 201, true), {});
-    for (int i = 0; i < 5000; ++i) log.note(note_of(now_ms, "/" + std::to_string(i), 403, false), {});
-    ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 990; }));
-    for (int i = 0; i < 100; ++i) log.note(note_of(now_ms, "/again", 401, false), {});
-    ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 991; }));
-  }
-  EXPECT_EQ(counts.joined, 4000u + 99u) << "beyond what one token may begin, refusals are joined by their status";
-  EXPECT_EQ(counts.expired, 0u);
-  auto reader = store.reader();
-  const auto rows = store::list_audit(*reader, {.limit = 100});
-  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.status == 201; }), 20);
-  EXPECT_EQ(rows.size(), 30u);
-  EXPECT_EQ(rows.front().object, "/again");
-  EXPECT_EQ(rows.front().count, 100);
-}
-
-TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
-  testing::TemporaryFolder folder;
-  store::Store store(folder.path());
-  access::TokenService tokens(store);
-  const std::int64_t now_ms = wall_time_ms(), day_ms = 86'400'000;
-  store.write([&](store::Database& database) {
-    for (const std::int64_t age_days : {100, 91, 89, 0}) {
-      store::AuditRow row;
-      row.time_ms = now_ms - age_days * day_ms;
-      row.kept_by_age = true;
-      store::append_audit(database, row);
-    }
-  });
-  access::AuditLog log(store, tokens);
-  ASSERT_TRUE(soon([&] { return log.counts().expired == 2; }));
-  auto reader = store.reader();
-  EXPECT_EQ(store::list_audit(*reader, {}).size(), 2u);
-}
-
-TEST(AuditLog, IsBoundedAndKeepsTheNewest) {
-  testing::TemporaryFolder folder;
-  store::Store store(folder.path());
-  access::TokenService tokens(store);
-  {
-    access::AuditLog::Limits limits;
-    limits.rows = 10;
-    access::AuditLog log(store, tokens, limits);
-    for (int i = 1; i <= 50; ++i) {
-      http::WriteNote note;
-      note.time_ms = i;
-      log.note(note, {});
-    }
-  }
-  auto reader = store.reader();
-  const auto rows = store::list_audit(*reader, {.limit = 100});
-  ASSERT_EQ(rows.size(), 10u);
-  EXPECT_EQ(rows.front().time_ms, 50);
-  EXPECT_EQ(rows.back().time_ms, 41);
-}
-
-class IdempotencyTest : public AuditTest {
- protected:
-  testing::Answer post(const std::string& body, const std::string& key = "Idempotency-Key: k-1\r\n") {
-    return Client(server.port()).post("/api/v1/tokens", body, key);
-  }
-  std::size_t tokens() { return server.service().tokens.list().size(); }
-  const std::string wish = R"({"name":"x","scope":"read"})";
-};
-
-TEST_F(IdempotencyTest, ReplaysTheFirstResponse) {
-  const auto first = post(wish), second = post(wish), quoted = post(wish, "Idempotency-Key: \"k-1\"\r\n");
-  EXPECT_EQ(first.status, 201);
-  EXPECT_FALSE(first.headers.contains("idempotency-replayed"));
-  EXPECT_EQ(second.status, 201);
-  EXPECT_EQ(second.headers.at("idempotency-replayed"), "true");
-  EXPECT_EQ(second.headers.at("location"), first.headers.at("location"));
-  EXPECT_EQ(json_of(second).at("id"), json_of(first).at("id"));
-  EXPECT_TRUE(json_of(first).at("secret").is_string());
-  EXPECT_TRUE(json_of(second).at("secret").is_null());  // it is not stored
-  EXPECT_EQ(quoted.body, second.body);
-  server.restart();
-  EXPECT_EQ(post(wish).body, second.body);
-  EXPECT_EQ(tokens(), 2u);
-}
-
-TEST_F(IdempotencyTest, RefusesTheKeyWithAnotherRequest) {
-  EXPECT_EQ(post(wish).status, 201);
-  const auto other = post(R"({"name":"y","scope":"read"})");
-  EXPECT_EQ(other.status, 422);
-  EXPECT_EQ(json_of(other).at("code"), "key_reused");
-  EXPECT_EQ(post(wish, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
-  // Keys are per caller.
-  const auto second = server.token(Scope::admin);
-  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", wish, "Idempotency-Key: k-1\r\n").status, 201);
-}
-
-TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {
-  EXPECT_EQ(post("{}").status, 400);
-  EXPECT_EQ(post("{}").headers.at("idempotency-replayed"), "true");
-  http::Request request;
-  request.method = "POST";
-  request.headers["idempotency-key"] = "k-2";
-  int made = 0;
-  access::Idempotency keys(server.store());
-  const auto broken = [&]() -> http::Response {
-    ++made;
-    throw http::Problem(503, "busy", "later");
-  };
-  EXPECT_EQ(keys.once(request, broken).status, 503);
-  EXPECT_EQ(keys.once(request, broken).status, 503);
-  const auto thrown = [&]() -> http::Response {
-    ++made;
-    throw std::runtime_error("broken");
-  };
-  EXPECT_THROW(keys.once(request, thrown), std::runtime_error);
-  EXPECT_EQ(keys.once(request, [&] { return http::text_response(200, "text/plain", "done"); }).status, 200);
-  EXPECT_EQ(made, 3);
-}
-
-TEST_F(IdempotencyTest, HandlesOneRequestPerKeyAtATime) {
-  http::Request request;
-  request.method = "POST";
-  request.headers["idempotency-key"] = "k-3";
-  access::Idempotency keys(server.store());
-  const auto outer = keys.once(request, [&] {
-    const auto inner = keys.once(request, [] { return http::Response(); });
-    EXPECT_EQ(inner.status, 409) << "the second was let in";
-    EXPECT_NE(std::get<std::string>(inner.body).find("key_in_flight"), std::string::npos);
-    EXPECT_EQ(inner.header("Retry-After"), "1") << "the same request may come again";
-    return http::text_response(200, "text/plain", "done");
-  });
-  EXPECT_EQ(outer.status, 200);
-}
-
-TEST_F(IdempotencyTest, ReportsAnUnknownOutcome) {
-  // The state left by a server that was killed during the request.
-  server.store().write([](store::Database& database) {
-    store::claim_key(database, "anonymous", "k-4", sha256_hex("POST /x\n"), wall_time_ms(), 0);
-  });
-  http::Request request;
-  request.method = "POST";
-  request.target = "/x";
-  request.headers["idempotency-key"] = "k-4";
-  access::Idempotency keys(server.store());
-  try {
-    keys.once(request, [] { return http::Response(); });
-    FAIL();
-  } catch (const http::Problem& problem) {
-    EXPECT_EQ(problem.code(), "outcome_unknown");
-  }
-  // A day later the key is free.
-  const auto earlier = server.store().write([](store::Database& database) {
-    const std::int64_t now_ms = wall_time_ms();
-    return store::claim_key(database, "anonymous", "k-4", "", now_ms, now_ms + 1).has_value();
-  });
-  EXPECT_FALSE(earlier);
 }
 
 }  // namespace

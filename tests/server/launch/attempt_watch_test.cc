@@ -10,8 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 using Time = AttemptWatch::Time;
 
-constexpr Time begin = Time(100h);
-const Profile profile{.launch_timeout_s = 60, .heartbeat_timeout_s = 10, .stall_timeout_s = 100};
+constexpr Time start_time = Time(100h);
+const Profile watched_profile{.launch_timeout_s = 60, .heartbeat_timeout_s = 10, .stall_timeout_s = 100};
 
 ReceivedHeartbeat beat(std::int64_t rank, Time at, double since_update_s = 0) {
   return {.beat = {.rank = rank, .host = "h" + std::to_string(rank), .since_update_s = since_update_s}, .at = at};
@@ -23,48 +23,48 @@ WatchTimes at(Time now) {
 
 /// The cause of the fault of two ranks; empty: none.
 std::string fault_of(const AttemptWatch& watch, const AttemptWatch::Beats& beats, const WatchTimes& times) {
-  const auto fault = watch.find_fault(profile, 2, beats, times);
+  const auto fault = watch.find_fault(watched_profile, 2, beats, times);
   return fault ? fault->cause : "";
 }
 
 TEST(AttemptWatch, NamesTheSilentRankAndItsHost) {
-  const AttemptWatch watch(1, begin, true);
-  const AttemptWatch::Beats beats = {beat(0, begin + 20s), beat(1, begin + 9s)};
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 19s)), "");
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 20s)), "rank 1 on h1 sent no heartbeat for 11.0 s");
-  EXPECT_EQ(watch.find_fault(profile, 2, beats, at(begin + 20s))->host, "h1");
+  const AttemptWatch watch(1, start_time, true);
+  const AttemptWatch::Beats beats = {beat(0, start_time + 20s), beat(1, start_time + 9s)};
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 19s)), "");
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 20s)), "rank 1 on h1 sent no heartbeat for 11.0 s");
+  EXPECT_EQ(watch.find_fault(watched_profile, 2, beats, at(start_time + 20s))->host, "h1");
 }
 
 TEST(AttemptWatch, SilenceOfAllRanksMayBeTheNetwork) {
-  const AttemptWatch watch(1, begin, true);
-  const AttemptWatch::Beats beats = {beat(0, begin), beat(1, begin)};
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 40s)), "");
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 41s)), "rank 0 on h0 sent no heartbeat for 41.0 s");
+  const AttemptWatch watch(1, start_time, true);
+  const AttemptWatch::Beats beats = {beat(0, start_time), beat(1, start_time)};
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 40s)), "");
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 41s)), "rank 0 on h0 sent no heartbeat for 41.0 s");
 }
 
 TEST(AttemptWatch, SilenceBeforeADelayOfTheSupervisorDoesNotCount) {
-  const AttemptWatch watch(1, begin, true);
-  const AttemptWatch::Beats beats = {beat(0, begin + 1h), beat(1, begin)};
-  WatchTimes times = at(begin + 1h);
+  const AttemptWatch watch(1, start_time, true);
+  const AttemptWatch::Beats beats = {beat(0, start_time + 1h), beat(1, start_time)};
+  WatchTimes times = at(start_time + 1h);
   EXPECT_NE(fault_of(watch, beats, times), "");
-  times.awake_since = begin + 1h - 5s;
+  times.awake_since = start_time + 1h - 5s;
   EXPECT_EQ(fault_of(watch, beats, times), "");
-  times = {.now = begin + 1h, .heard_until = begin + 8s, .awake_since = {}};
+  times = {.now = start_time + 1h, .heard_until = start_time + 8s, .awake_since = {}};
   EXPECT_EQ(fault_of(watch, beats, times), "") << "later heartbeats wait to be processed";
 }
 
 TEST(AttemptWatch, EachRankMustReportSoonAfterTheStart) {
-  AttemptWatch watch(1, begin, true);
-  const AttemptWatch::Beats beats = {beat(0, begin + 61s)};
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 60s)), "");
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 61s)), "rank 1 did not report within 60 s");
-  watch.set_pending(begin + 30s);  // the scheduler started it later
-  EXPECT_EQ(fault_of(watch, beats, at(begin + 61s)), "");
+  AttemptWatch watch(1, start_time, true);
+  const AttemptWatch::Beats beats = {beat(0, start_time + 61s)};
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 60s)), "");
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 61s)), "rank 1 did not report within 60 s");
+  watch.set_pending(start_time + 30s);  // the scheduler started it later
+  EXPECT_EQ(fault_of(watch, beats, at(start_time + 61s)), "");
 }
 
 TEST(AttemptWatch, RanksThatReportButMakeNoUpdatesHaveStalled) {
-  const AttemptWatch watch(1, begin, true);
-  const Time now = begin + 200s;
+  const AttemptWatch watch(1, start_time, true);
+  const Time now = start_time + 200s;
   EXPECT_EQ(fault_of(watch, {beat(0, now, 150), beat(1, now, 99)}, at(now)), "");
   EXPECT_EQ(fault_of(watch, {beat(0, now, 150), beat(1, now, 101)}, at(now)),
             "no update for 101 s although all ranks report");
@@ -74,24 +74,24 @@ TEST(AttemptWatch, AStopHasTheGracePeriodOfTheRunIfItReachesTheRanks) {
   store::LaunchRow run;
   run.stop_mode = store::StopMode::checkpoint;
   run.stop_grace_s = 30;
-  const AttemptWatch::Beats beats = {beat(0, begin)};
-  AttemptWatch watch(1, begin, true);
-  EXPECT_FALSE(watch.stop_overdue(run, beats, begin + 5s));
-  EXPECT_FALSE(watch.stop_overdue(run, beats, begin + 35s));
-  EXPECT_EQ(watch.stop_overdue(run, beats, begin + 36s)->cause, "did not stop within 30 s");
-  EXPECT_EQ(watch.stop_overdue(run, {}, begin + 9s)->cause, "stopped immediately") << "no rank has reported";
+  const AttemptWatch::Beats beats = {beat(0, start_time)};
+  AttemptWatch watch(1, start_time, true);
+  EXPECT_FALSE(watch.stop_overdue(run, beats, start_time + 5s));
+  EXPECT_FALSE(watch.stop_overdue(run, beats, start_time + 35s));
+  EXPECT_EQ(watch.stop_overdue(run, beats, start_time + 36s)->cause, "did not stop within 30 s");
+  EXPECT_EQ(watch.stop_overdue(run, {}, start_time + 9s)->cause, "stopped immediately") << "no rank has reported";
   run.stop_mode = store::StopMode::now;
-  EXPECT_EQ(watch.stop_overdue(run, beats, begin + 5s)->cause, "stopped immediately");
+  EXPECT_EQ(watch.stop_overdue(run, beats, start_time + 5s)->cause, "stopped immediately");
 }
 
 TEST(AttemptWatch, IsLostAfterAMinuteWithoutStatusAndHeartbeats) {
-  AttemptWatch watch(1, begin, false);
-  EXPECT_FALSE(watch.is_lost_unseen({}, at(begin)));
-  EXPECT_FALSE(watch.is_lost_unseen({}, at(begin + 60s)));
-  EXPECT_TRUE(watch.is_lost_unseen({}, at(begin + 61s)));
-  EXPECT_FALSE(watch.is_lost_unseen({beat(0, begin + 30s)}, at(begin + 61s))) << "a rank still reports";
+  AttemptWatch watch(1, start_time, false);
+  EXPECT_FALSE(watch.is_lost_unseen({}, at(start_time)));
+  EXPECT_FALSE(watch.is_lost_unseen({}, at(start_time + 60s)));
+  EXPECT_TRUE(watch.is_lost_unseen({}, at(start_time + 61s)));
+  EXPECT_FALSE(watch.is_lost_unseen({beat(0, start_time + 30s)}, at(start_time + 61s))) << "a rank still reports";
   watch.set_seen();
-  EXPECT_FALSE(watch.is_lost_unseen({}, at(begin + 200s))) << "the minute begins again";
+  EXPECT_FALSE(watch.is_lost_unseen({}, at(start_time + 200s))) << "the minute begins again";
 }
 
 TEST(AttemptWatch, TheRanksReportOutweighsTheLaunchersStatus) {

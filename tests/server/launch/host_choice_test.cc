@@ -9,19 +9,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto begin = SteadyClock::time_point(100h);
+constexpr auto first_fault = SteadyClock::time_point(100h);
 
 TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
   CoolDown cool;
-  EXPECT_EQ(cool.ready_at("h", begin), begin);
+  EXPECT_EQ(cool.ready_at("h", first_fault), first_fault);
   for (const int seconds : {10, 20, 40, 80, 100, 100}) {
-    cool.strike("h", 10s, begin);
-    EXPECT_EQ(cool.ready_at("h", begin), begin + std::chrono::seconds(seconds));
+    cool.strike("h", 10s, first_fault);
+    EXPECT_EQ(cool.ready_at("h", first_fault), first_fault + std::chrono::seconds(seconds));
   }
-  EXPECT_EQ(cool.strikes("h", begin), 6);
-  EXPECT_EQ(cool.strikes("h", begin + 11min), 0);
-  cool.strike("h", 10s, begin + 11min);
-  EXPECT_EQ(cool.ready_at("h", begin + 11min), begin + 11min + 10s);
+  EXPECT_EQ(cool.strikes("h", first_fault), 6);
+  EXPECT_EQ(cool.strikes("h", first_fault + 11min), 0);
+  cool.strike("h", 10s, first_fault + 11min);
+  EXPECT_EQ(cool.ready_at("h", first_fault + 11min), first_fault + 11min + 10s);
 }
 
 std::string names_of(const std::optional<std::vector<Host>>& hosts) {
@@ -34,25 +34,25 @@ std::string names_of(const std::optional<std::vector<Host>>& hosts) {
 TEST(HostChoice, FillsHostsInOrderAndPutsThoseThatFailedOnceLast) {
   const Profile profile{.name = "p", .hosts = {"a:2", "b:2"}, .cool_down_s = 10};
   HostChoice hosts;
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, begin)), "a:2 b:1 ");
-  EXPECT_EQ(names_of(hosts.choose(profile, 5, begin)), "none") << "there are four slots";
-  hosts.record_fault(profile, "a", begin);
-  EXPECT_EQ(names_of(hosts.choose(profile, 2, begin)), "b:2 ");
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, begin)), "b:2 a:1 ") << "rather than wait";
-  hosts.record_fault(profile, "a", begin);
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, begin)), "none") << "it failed twice";
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, begin + 21s)), "a:2 b:1 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "a:2 b:1 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 5, first_fault)), "none") << "there are four slots";
+  hosts.record_fault(profile, "a", first_fault);
+  EXPECT_EQ(names_of(hosts.choose(profile, 2, first_fault)), "b:2 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "b:2 a:1 ") << "rather than wait";
+  hosts.record_fault(profile, "a", first_fault);
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "none") << "it failed twice";
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault + 21s)), "a:2 b:1 ");
 }
 
 TEST(HostChoice, AFaultWithoutAHostDelaysTheProfileFromTheSecondOnly) {
   const Profile profile{.name = "p", .cool_down_s = 10};
   HostChoice hosts;
-  hosts.record_fault(profile, "elsewhere", begin);
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, begin)), "") << "the launcher chooses the hosts";
-  hosts.record_fault(profile, "", begin);
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, begin)), "none");
-  EXPECT_EQ(names_of(hosts.choose({.name = "other"}, 4, begin)), "");
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, begin + 21s)), "");
+  hosts.record_fault(profile, "elsewhere", first_fault);
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault)), "") << "the launcher chooses the hosts";
+  hosts.record_fault(profile, "", first_fault);
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault)), "none");
+  EXPECT_EQ(names_of(hosts.choose({.name = "other"}, 4, first_fault)), "");
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault + 21s)), "");
 }
 
 }  // namespace
