@@ -62,20 +62,20 @@ json::object ApiClient::get(const std::string& target) {
   return object_of(http_, request, send_with_retries(request, true));
 }
 
-std::vector<json::object> ApiClient::get_items(const std::string& target, std::size_t most) {
+std::vector<json::object> ApiClient::get_items(const std::string& target, std::size_t max) {
   std::vector<json::object> items;
   const char* joint = target.find('?') == std::string::npos ? "?" : "&";
   std::string cursor;
   do {
-    const std::size_t limit = std::clamp<std::size_t>(most - items.size(), 1, 500);
+    const std::size_t limit = std::clamp<std::size_t>(max - items.size(), 1, 500);
     const std::string part = cursor.empty() ? "" : "&cursor=" + percent_encoded(cursor);
     json::object page = get(fmt::format("{}{}limit={}{}", target, joint, limit, part));
     for (json::value& item : page.at("items").as_array()) {
-      if (items.size() < most) items.push_back(std::move(item.as_object()));
+      if (items.size() < max) items.push_back(std::move(item.as_object()));
     }
     const json::value& next = page.at("next_cursor");
     cursor = next.is_string() ? std::string(next.get_string()) : std::string();
-  } while (!cursor.empty() && items.size() < most);
+  } while (!cursor.empty() && items.size() < max);
   return items;
 }
 

@@ -17,8 +17,8 @@ class ApiClient {
 
   /// GET. `target` is the path and query after /api/v1: "/runs?state=running". Retries lost requests and a busy server.
   json::object get(const std::string& target);
-  /// Fetches the items of a paged list, page by page, up to `most` items.
-  std::vector<json::object> get_items(const std::string& target, std::size_t most);
+  /// Fetches the items of a paged list, page by page, up to `max` items.
+  std::vector<json::object> get_items(const std::string& target, std::size_t max);
   /// POST, PUT, PATCH or DELETE. Returns the response body, or an empty object if there is none. A non-empty `key` is
   /// sent as Idempotency-Key. Lost requests and a busy server are then retried, and the server executes the request
   /// only once.

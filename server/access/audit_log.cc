@@ -121,7 +121,7 @@ void AuditLog::committed(http::WriteNote& note, std::int64_t entry) {
   }
 }
 
-void AuditLog::note(http::WriteNote note, std::function<void()> then) {
+void AuditLog::record(http::WriteNote note, std::function<void()> then) {
   bool taken = false;
   {
     const std::lock_guard lock(mutex_);

@@ -51,7 +51,7 @@ class AuditLog : public http::AuditTrail {
   void committed(http::WriteNote& note, std::int64_t entry);
 
   /// Calls `then` on the log's thread once the note is written, or at once if there is nothing to write.
-  void note(http::WriteNote note, std::function<void()> then) override;
+  void record(http::WriteNote note, std::function<void()> then) override;
 
   /// Adds repeats that are counted but not yet written to rows read from the store.
   void complete(std::vector<store::AuditRow>& rows) const;

@@ -16,25 +16,25 @@
 
 namespace babelring::alerts {
 
-/// Follows what is ingested and raises alerts, by a thread of its own that judges once an `interval`. A database that
-/// takes no writes holds nothing up: what was found is written when it takes them again. Thread-safe.
+/// Evaluates the alert rules over ingested records once per `interval` on its own thread, and raises and clears alerts.
+/// If the database accepts no writes, the changes are written later. Thread-safe.
 class AlertWatch {
  public:
   /// Called on the watch's thread for each alert that was raised or cleared.
   using OnChange = std::function<void(const store::AlertRow&)>;
 
-  /// `folders` are those whose file systems must not fill up, and others below them to which active runs write their
+  /// `folders`: watched for free disk space, in addition to the folders below them to which active runs write their
   /// checkpoints. The store must outlive the watch. Throws SqlFailure.
   AlertWatch(store::Store& store, std::vector<std::filesystem::path> folders, OnChange on_change,
              std::chrono::milliseconds interval = std::chrono::seconds(2));
   AlertWatch(const AlertWatch&) = delete;
   AlertWatch& operator=(const AlertWatch&) = delete;
 
-  /// A record that was stored. Quick; for the writer's thread.
+  /// Takes in a stored record. Cheap; called on the writer's thread.
   void observe(const Record& record);
-  /// A rank gave a sign of life without a record.
+  /// Takes in a heartbeat: a sign of life without a record.
   void heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host);
-  /// The rules have changed: they are read again before the next judgement.
+  /// Reads the rules again before the next evaluation.
   void reload();
 
  private:
@@ -48,11 +48,11 @@ class AlertWatch {
   std::mutex mutex_;  // guards engine_ and reload_
   Engine engine_;
   bool reload_ = false;
-  std::vector<Change> unwritten_;          // of the thread alone
-  std::optional<RepeatingThread> thread_;  // last
+  std::vector<Change> unwritten_;          // used by the thread only
+  std::optional<RepeatingThread> thread_;  // last member: it uses all the others
 };
 
-/// The engine's words for a stored rule. Throws Failure for a kind that this program does not know.
+/// Converts a stored rule. Throws Failure for a kind that this program does not know.
 Rule rule_of(const store::AlertRuleRow& row);
 store::AlertRuleRow row_of(const Rule& rule);
 

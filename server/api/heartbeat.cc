@@ -104,8 +104,8 @@ http::Response add_heartbeat(Service& service, const http::Request& request) {
         409, "stale_attempt",
         fmt::format("attempt {} of run {} is over; attempt {} is the newest", beat.attempt, run, order->attempt));
   }
-  service.ranks.note(reporter.token, run, beat.rank, order->ranks);
-  control_of(service).heartbeats().note(run, beat, {.token = reporter.token, .ranks = order->ranks});
+  service.ranks.record(reporter.token, run, beat.rank, order->ranks);
+  control_of(service).heartbeats().record(run, beat, {.token = reporter.token, .ranks = order->ranks});
   if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
   json::array commands;
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {

@@ -233,7 +233,7 @@ void ingest_records(Service& service, const std::shared_ptr<const http::Request>
       std::move(batch), [&service, request, row, reply](const store::Batch& stored, const store::IngestResult& result) {
         if (result.status == store::IngestResult::Status::stored) {
           row->committed();
-          service.ranks.note(stored.reporter.token, stored.run, stored.rank, result.ranks);
+          service.ranks.record(stored.reporter.token, stored.run, stored.rank, result.ranks);
         }
         reply(ingest_response(result, request->id));
         if (result.status != store::IngestResult::Status::stored) return;

@@ -136,7 +136,7 @@ http::Router make_router(Service& service) {
   for (const RouteEntry& entry : table) router.add(make_route(service, contract, entry));
   router.on_refusal(
       [meter = service.meter](const http::Request& request, const http::Route* route, int status, double seconds) {
-        meter->note(route == nullptr ? "none" : route->path, request.method, status, seconds);
+        meter->count(route == nullptr ? "none" : route->path, request.method, status, seconds);
       });
   return router;
 }

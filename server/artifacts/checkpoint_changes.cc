@@ -58,7 +58,7 @@ void remove_by_retention(const Context& context, const store::CheckpointRow& che
     });
   } catch (const std::exception& failure) {
     const auto* problem = dynamic_cast<const http::Problem*>(&failure);
-    if (begun) context.audit.note(note_of_removal(checkpoint, problem != nullptr ? problem->status() : 500), {});
+    if (begun) context.audit.record(note_of_removal(checkpoint, problem != nullptr ? problem->status() : 500), {});
     throw;
   }
 }

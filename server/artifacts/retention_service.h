@@ -14,16 +14,17 @@ namespace babelring::artifacts {
 /// the worker's link `best` points to it), "last" (complete on disk), "in_use", or empty.
 std::string protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint);
 
-/// What retention remembers from round to round, by id of a checkpoint.
+/// The state of retention between rounds, by checkpoint id.
 struct RetentionMemory {
-  std::map<std::string, SteadyClock::time_point> refused;  // could not be removed: when to try again
-  std::map<std::string, bool> undamaged;                   // whether the digests were right
+  std::map<std::string, SteadyClock::time_point> refused;  // time of the next try after a failed removal
+  std::map<std::string, bool> undamaged;                   // result of the check of digests
 };
 
-/// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds in a thread of
-/// its own, after it has finished what an earlier server left unfinished. The worker's own retention
-/// (checkpoint.keep_last of its configuration) works beside it; both rename a folder before they empty it, and neither
-/// takes what is pinned, best or the last undamaged: before anything is removed, digests tell which that is.
+/// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds on its own
+/// thread. First finishes changes that an earlier server left unfinished. The worker applies its own retention
+/// (checkpoint.keep_last of its configuration) to the same folders. Both rename a folder before they delete its files,
+/// and neither removes a pinned checkpoint, the best one or the last intact one. Digests are checked before a removal
+/// to find the last intact one.
 class RetentionService {
  public:
   explicit RetentionService(const Context& context);
@@ -41,9 +42,9 @@ class RetentionService {
   const Context context_;
   std::atomic<bool> stopping_ = false, poked_ = false;
   UnfinishedChanges unfinished_;
-  bool finished_ = false;  // these; this and the next are of the thread alone
+  bool finished_ = false;  // unfinished_ was finished; used by the thread only, as memory_
   RetentionMemory memory_;
-  RepeatingThread thread_;  // last: starts when everything else is there
+  RepeatingThread thread_;  // last member: it uses all the others
 };
 
 }  // namespace babelring::artifacts

@@ -41,7 +41,7 @@ class EventHub::FrameWriter {
   FrameWriter(const std::string& epoch, std::size_t most) : epoch_(epoch), most_(most) {}
 
   void greet() { frames_.text = "retry: 2000\n\n"; }
-  void note_lost(std::uint64_t sequence) { lost_until_ = sequence, ++lost_; }
+  void count_lost(std::uint64_t sequence) { lost_until_ = sequence, ++lost_; }
   void control(std::uint64_t sequence, std::string_view name, std::string_view data) {
     frames_.text.append(event_head(epoch_, sequence, name)).append(data).append("\n\n");
   }
@@ -255,7 +255,7 @@ http::EventSource::Frames EventHub::take(Subscription& subscription) {
       const bool late = subscription.bytes_behind_ > limits_.lag_bytes && event->topic == "metrics";
       subscription.bytes_behind_ -= std::min(subscription.bytes_behind_, event->data.size());
       if (late) {
-        frames.note_lost(event->sequence);
+        frames.count_lost(event->sequence);
         ++dropped_;
       } else {
         frames.add(event);

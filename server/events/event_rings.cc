@@ -4,7 +4,7 @@
 
 namespace babelring::events {
 
-void MissedEvents::note(const std::string& run, const std::string& topic, std::uint64_t sequence) {
+void MissedEvents::record(const std::string& run, const std::string& topic, std::uint64_t sequence) {
   std::uint64_t& of_topic = by_topic_[topic];
   of_topic = std::max(of_topic, sequence);
   const auto [entry, fresh] = newest_.try_emplace({run, topic}, 0);
@@ -72,7 +72,7 @@ void EventRings::drop_oldest(Place place) {
   ring.bytes -= event->data.size();
   bytes_ -= cost(*event);
   all_.erase(event->sequence);
-  missed_.note(event->run, event->topic, event->sequence);
+  missed_.record(event->run, event->topic, event->sequence);
   if (ring.events.empty()) {
     rings_.erase(place);
   } else {

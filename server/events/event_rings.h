@@ -18,19 +18,19 @@ struct Event {
   std::uint64_t sequence = 0;
   SteadyClock::time_point at;
   std::string run;
-  std::string topic;  // by which it is subscribed to
-  std::string head;   // its lines before the data
-  std::string data;   // a line of JSON and the empty line that ends the event
+  std::string topic;
+  std::string head;  // lines before the data
+  std::string data;  // a line of JSON and the empty line that ends the event
 };
 
-/// The newest event that each topic of each run lacks: it was not made, or is no longer kept. Bounded: of runs that
-/// missed nothing for long only one number is known for all.
+/// The newest missing event by run and topic: an event that was not made or is no longer kept. Its size is bounded:
+/// runs that have missed nothing for long share one number.
 class MissedEvents {
  public:
-  void note(const std::string& run, const std::string& topic, std::uint64_t sequence);
-  /// Of a run, or of all for an empty `run`; of these topics, or of all if there are none. 0: none is known.
+  void record(const std::string& run, const std::string& topic, std::uint64_t sequence);
+  /// The newest missing event; 0: none is known. `run` empty: all runs. `topics` empty: all topics.
   std::uint64_t newest(const std::string& run, const std::set<std::string>& topics) const;
-  /// Where nothing is known of a run, it may have missed events up to this one.
+  /// Runs without an entry may have missed events up to this one.
   std::uint64_t floor() const { return floor_; }
 
   static constexpr std::size_t max_entries = 10'000;
@@ -43,12 +43,13 @@ class MissedEvents {
   std::uint64_t floor_ = 0;
 };
 
-/// The newest events of each run, for readers that lag or come back. Not thread-safe.
+/// The newest events of each run, for readers that lag or reconnect. Not thread-safe.
 class EventRings {
  public:
   struct Limits {
     std::size_t events_a_run = 10'000, bytes_a_run = std::size_t{4} << 20;  // of their data
-    std::size_t bytes = std::size_t{16} << 20;  // of all runs, with overhead; then the largest run loses its oldest
+    std::size_t bytes =
+        std::size_t{16} << 20;  // of all runs with overhead; above it the largest run loses its oldest events
     std::chrono::milliseconds age{300'000};
   };
   using Pointer = std::shared_ptr<const Event>;
@@ -57,20 +58,19 @@ class EventRings {
 
   /// The sequence of the next event.
   std::uint64_t next() const { return sequence_ + 1; }
-  /// Gives the event its sequence, which is next(), and its time.
+  /// Appends an event. Sets its sequence to next(), and its time.
   void append(Event event);
-  /// An event that nobody wants was not made.
-  void miss(const std::string& run, const std::string& topic) { missed_.note(run, topic, ++sequence_); }
-  /// Drops what is too old.
+  /// Records that an event was not made because it has no listeners.
+  void miss(const std::string& run, const std::string& topic) { missed_.record(run, topic, ++sequence_); }
+  /// Drops events older than Limits::age.
   void forget(SteadyClock::time_point now);
-  /// Visits the events of a run, or of all for an empty `run`, with a greater sequence than `after`, in their order, as
-  /// long as `visit` returns true.
+  /// Visits the events with a sequence above `after` in order, until `visit` returns false. `run` empty: all runs.
   void visit(const std::string& run, std::uint64_t after, const std::function<bool(const Pointer&)>& visit) const;
 
   std::uint64_t sequence() const { return sequence_; }
   const MissedEvents& missed() const { return missed_; }
   bool empty() const { return all_.empty(); }
-  /// What the events take, in bytes, about.
+  /// Approximate memory of the events.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -80,7 +80,7 @@ class EventRings {
   };
   using Place = std::map<std::string, Ring>::iterator;
   static std::size_t cost(const Event& event);
-  void drop_oldest(Place ring);  // removes a ring that is empty then
+  void drop_oldest(Place ring);  // removes the ring if it becomes empty
 
   const Limits limits_;
   std::uint64_t sequence_ = 0;

@@ -9,9 +9,9 @@
 
 namespace babelring::events {
 
-/// Steps of one rank in the order they came, cut into frames for event streams. All steps of a frame have the same
-/// keys, so that a key costs memory only where it has a value; a frame has at most `max_frame_values` values (one step
-/// at least), so that no event is large.
+/// Steps of one rank in order of arrival, divided into frames for event streams. All steps of a frame have the same
+/// keys, so a key takes memory only where it has a value. A frame has at most `max_frame_values` values, but at least
+/// one step, so that no event is large.
 class MetricFrames {
  public:
   using Metrics = std::vector<std::pair<std::string, double>>;
@@ -22,7 +22,7 @@ class MetricFrames {
   void append(MetricFrames later);
   bool empty() const { return frames_.empty(); }
   std::size_t size() const { return frames_.size(); }
-  /// What the frames take, in bytes, about.
+  /// Approximate memory of the frames.
   std::size_t bytes() const { return bytes_; }
   /// Removes the oldest frame and returns its event data, the JSON of docs/api.md. Call only while not empty.
   std::string take_text(const std::string& run, std::int64_t attempt, std::int64_t rank);

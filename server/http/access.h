@@ -54,9 +54,8 @@ struct WriteNote {
 class AuditTrail {
  public:
   virtual ~AuditTrail() = default;
-  /// Stores a note without blocking. Calls `then`, which may be empty, once the note is stored or has failed to be
-  /// stored.
-  virtual void note(WriteNote note, std::function<void()> then) = 0;
+  /// Stores a note without blocking. Calls `then`, which may be empty, once the note is stored or cannot be stored.
+  virtual void record(WriteNote note, std::function<void()> then) = 0;
 };
 
 }  // namespace babelring::http

@@ -33,7 +33,7 @@ AccessLine::~AccessLine() {
   entry.wait_ms = wait_ms_;
   entry.work_ms = work_ms_;
   entry.send_ms = sending_.elapsed_ms();
-  log_->note(entry);
+  log_->write(entry);
 }
 
 void log_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms) {
@@ -49,7 +49,7 @@ void log_malformed(AccessLog* log, const std::string& address, int status) {
   entry.time_ms = wall_time_ms();
   entry.address = address;
   entry.status = status;
-  log->note(entry);
+  log->write(entry);
 }
 
 }  // namespace babelring::http

@@ -173,7 +173,7 @@ bool AccessLog::admit(const AccessEntry& entry) {
   return true;
 }
 
-void AccessLog::note(const AccessEntry& entry) {
+void AccessLog::write(const AccessEntry& entry) {
   if (options_.which == Which::none) return;
   bool admitted = false;
   {

@@ -53,7 +53,7 @@ class AccessLog {
   /// True if a request with this result is logged, subject to rate limits. `known`: the token is valid. Cheap.
   bool wants(int status, bool known, double handled_ms) const;
   /// Logs a request without blocking. Escapes client-supplied text and redacts tokens.
-  void note(const AccessEntry& entry);
+  void write(const AccessEntry& entry);
   /// Closes the file and opens the path again, after an external log rotation. The next line goes to the new file.
   void reopen();
   /// Number of suppressed lines since the start.

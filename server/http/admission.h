@@ -45,7 +45,7 @@ class Admission {
  public:
   Admission(AdmissionOptions options, Router router, StaticFiles files);
 
-  /// Replaces the names that the options gave.
+  /// Replaces the names of the options.
   void allow(AllowedNames names);
 
   struct Decision {
@@ -69,13 +69,13 @@ class Admission {
   const StaticFiles& files() const { return files_; }
 
  private:
-  /// Returns why the request is refused, or nothing. The route of a static file or an unknown path has no method.
+  /// Returns the reason to refuse the request, or nothing. The route of a static file or an unknown path has no method.
   using Check = std::optional<Problem> (Admission::*)(Request&, const Route&) const;
   static const Check origin_checks[], checks[];
 
   std::optional<Problem> check_host(Request& request, const Route& route) const;
   std::optional<Problem> check_origin(Request& request, const Route& route) const;
-  /// Identifies the caller, whose rate it limits.
+  /// Identifies the caller and limits its rate.
   std::optional<Problem> check_rate(Request& request, const Route& route) const;
   std::optional<Problem> check_token(Request& request, const Route& route) const;
   std::optional<Problem> check_path(Request& request, const Route& route) const;

@@ -8,25 +8,26 @@ namespace babelring::http {
 
 struct BodyMemoryState;
 
-/// The memory for the bodies of requests that are being read or answered. Each client, by its token or address, may
-/// hold as much as is still free after it: a single one half of all, two a third each, n a share of 1 / (n + 1), so
-/// that there is always room for another client. Thread-safe.
+/// Limits the memory for the bodies of requests that are being read or handled. A client, a token or an address, may
+/// hold at most as much as remains free afterwards. Thus one client gets half of the memory, two get a third each, and
+/// n get 1 / (n + 1) each, and there is always room for another client. Thread-safe.
 class BodyMemory {
  public:
   explicit BodyMemory(std::int64_t bytes);
   BodyMemory(const BodyMemory&) = delete;
   BodyMemory& operator=(const BodyMemory&) = delete;
 
-  /// What one body holds; given back on destruction. A request, and so its room, may outlive the server.
+  /// The memory held by one body, released on destruction. A request, and so its room, may outlive the server.
   class Room {
    public:
     Room(const BodyMemory& memory, std::string client) : state_(memory.state_), client_(std::move(client)) {}
     ~Room();
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
-    /// Holds `bytes` from now on; false, and nothing changes, if that is more than the client may have now.
+    /// Changes the held memory to `bytes`. Returns false, and changes nothing, if the client may not hold that much
+    /// now.
     bool grow_to(std::int64_t bytes);
-    /// Whether grow_to() would succeed at this moment.
+    /// True if grow_to() would succeed now.
     bool could_grow_to(std::int64_t bytes) const;
 
    private:

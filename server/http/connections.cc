@@ -13,7 +13,7 @@ constexpr std::size_t max_reserve = 512;
 constexpr std::size_t max_leaving = 256;  // they still have their descriptors
 constexpr std::chrono::milliseconds search_pause(100);
 
-/// How expendable a connection in this phase is, 0 the most; nothing: not at all.
+/// The order in which connections of this phase are ended, 0 first; nothing: they are not ended.
 std::optional<std::int64_t> expendability(const Standing& standing, std::chrono::steady_clock::time_point now) {
   const auto age = now - standing.since;
   switch (standing.phase) {
@@ -96,8 +96,8 @@ bool Connections::make_room_in_reserve(const std::string& of_address, Ended& end
   return end_connections(std::move(candidates), of_address.empty() ? places_.reserve / 8 + 1 : 1, ended);
 }
 
-bool Connections::end_connections(std::vector<Candidate> candidates, std::size_t most, Ended& ended) {
-  const std::size_t count = std::min({most, candidates.size(), max_leaving - leaving_});
+bool Connections::end_connections(std::vector<Candidate> candidates, std::size_t max, Ended& ended) {
+  const std::size_t count = std::min({max, candidates.size(), max_leaving - leaving_});
   const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(candidates.begin(), middle, candidates.end(),
                     [](const Candidate& a, const Candidate& b) { return a.order < b.order; });

@@ -15,32 +15,32 @@
 
 namespace babelring::http {
 
-/// The max numbers of connections.
+/// Maximum numbers of connections.
 struct Places {
-  std::size_t ordinary = 0;  // that serve any request
-  std::size_t reserve = 0;   // beside these, that serve health checks and reports alone
-  std::size_t address = 0;   // ordinary ones of one remote address; 0: no limit
+  std::size_t ordinary = 0;  // for any request
+  std::size_t reserve = 0;   // in addition, for health checks and reports only
+  std::size_t address = 0;   // ordinary connections per remote address; 0: no limit
 
-  /// Divides `connections`: an eighth, 512 at most, is the reserve.
+  /// Divides `connections`: an eighth, at most 512, is the reserve.
   static Places of(std::size_t connections, std::size_t an_address);
-  /// How many connections in the reserve one remote address may have, beside its ordinary ones.
+  /// Max connections in the reserve per remote address.
   std::size_t reserve_of_address() const;
 };
 
 enum class Place : std::uint8_t { none, ordinary, reserve };
 
-/// What a connection is doing, as far as it decides whether its place may be given to another connection.
+/// The activity of a connection. It decides which connections are ended first to make room for new ones.
 struct Standing {
   enum class Phase : std::uint8_t {
     greeting,  // its first request is not complete
     working,   // a request is being served, or events are being sent
-    stalled,   // waits until the client takes bytes
+    stalled,   // waits for the client to read
     idle,      // its next request is not complete
     closing,   // the last response was sent
   };
   Phase phase = Phase::greeting;
   std::chrono::steady_clock::time_point since;
-  bool reporter = false;  // reports with a token
+  bool reporter = false;  // it has reported records with a token
 };
 
 /// The standing of a connection. Changed on the connection's thread only; any thread may read it.
@@ -93,22 +93,23 @@ class Connection {
   Activity activity_;
 };
 
-/// The live connections and their places. If no place is free, the most expendable connections are ended, in this
-/// order: those that are closing; those without a complete first request after 1 s; those whose client has taken
-/// nothing for 5 s; idle ones; reporters' that have been idle for 10 s. Thread-safe.
+/// The live connections and their places. If no place is free, connections are ended to make room, in this order:
+/// closing connections; those without a complete first request after 1 s; those whose client has read nothing for 5 s;
+/// idle connections; connections of reporters that have been idle for 10 s. Thread-safe.
 class Connections {
  public:
   explicit Connections(Places places) : places_(places) {}
 
-  /// The place for a new connection from this address. May end other connections. `remote`: beyond loopback.
+  /// The place for a new connection from this address, or Place::none. May end other connections. `remote`: the address
+  /// is not loopback.
   Place find_place(const std::string& address, bool remote);
   void add(const std::shared_ptr<Connection>& connection);
   void remove(Connection* connection);
   std::size_t count() const;
   std::vector<std::shared_ptr<Connection>> all() const;
 
-  /// A reserved place's request that is being served, of one client (a token, or an address); false if that client has
-  /// too many, more than a quarter of the reserve. Ends on destruction.
+  /// Counts a request that is being served in the reserve against its client, a token or an address, until destruction.
+  /// False if the client already has a quarter of the reserve.
   class ReserveShare {
    public:
     ReserveShare(Connections& connections, std::string client);
@@ -123,38 +124,39 @@ class Connections {
     bool granted_ = false;
   };
 
-  /// Waits until no connection is left; false if some still are after `limit`.
+  /// Waits until no connection is left. Returns false if some are left after `limit`.
   bool wait_empty(std::chrono::milliseconds limit);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Entry {
     std::weak_ptr<Connection> connection;
-    bool leaving = false;  // was ended to make room, and no longer counts
+    bool leaving = false;  // it was ended to make room and is no longer counted
   };
   using Entries = std::map<Connection*, Entry>;
 
-  using Ended = std::vector<std::shared_ptr<Connection>>;  // to be aborted, and released, without the lock
+  using Ended =
+      std::vector<std::shared_ptr<Connection>>;  // connections to abort and release after the lock is released
   struct Candidate {
-    std::int64_t order;  // the least goes first
+    std::int64_t order;  // the lowest is ended first
     Entries::iterator entry;
   };
 
-  // All under the lock.
+  // These require the lock.
   Place choose_place(const std::string& address, bool remote, Ended& ended);
   std::size_t count_from(const std::string& address) const;
   bool make_room(Time now, Ended& ended);
-  /// In the reserve, `of_address` alone unless it is empty.
+  /// Considers connections in the reserve, and only those of `of_address` unless it is empty.
   bool make_room_in_reserve(const std::string& of_address, Ended& ended);
-  bool end_connections(std::vector<Candidate> candidates, std::size_t most, Ended& ended);
-  /// Stops to count a connection.
+  bool end_connections(std::vector<Candidate> candidates, std::size_t max, Ended& ended);
+  /// Stops counting a connection.
   void forget(Connection* connection);
 
   const Places places_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Entries entries_;
-  std::map<Connection*, Entries::iterator> reserved_;  // those of entries_ that are in the reserve and not leaving
+  std::map<Connection*, Entries::iterator> reserved_;  // entries_ in the reserve that are not leaving
   std::unordered_map<std::string, std::size_t> from_;  // connections of each address that are not leaving
   std::unordered_map<std::string, std::size_t> reserve_shares_;
   std::size_t ordinary_ = 0, leaving_ = 0;

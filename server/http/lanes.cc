@@ -58,9 +58,9 @@ LaneTable default_lanes() {
 
 Lanes::Lanes(const LaneTable& table, Now now) : now_(std::move(now)) {
   for (const LaneLimits& limits : table) {
-    Road& road = *roads_.emplace_back(std::make_unique<Road>(limits));
-    for (Running& running : road.running) {
-      road.threads.emplace_back([this, &road, &running, nice = limits.nice] { serve(road, running, nice); });
+    LaneState& state = *states_.emplace_back(std::make_unique<LaneState>(limits));
+    for (Running& running : state.running) {
+      state.threads.emplace_back([this, &state, &running, nice = limits.nice] { serve(state, running, nice); });
     }
   }
 }
@@ -70,32 +70,32 @@ Lanes::~Lanes() {
 }
 
 void Lanes::submit(Lane lane, Work work) {
-  Road& road = this->road(lane);
+  LaneState& state = this->state(lane);
   FairQueue::Dropped dropped;
   {
-    const std::lock_guard lock(road.mutex);
-    if (road.ending) {
+    const std::lock_guard lock(state.mutex);
+    if (state.ending) {
       dropped.emplace_back(std::move(work), Work::Drop::ending);
     } else {
-      dropped = road.queue.push(std::move(work));
+      dropped = state.queue.push(std::move(work));
     }
-    for (const auto& [gone, why] : dropped) ++(why == Work::Drop::abandoned ? road.abandoned : road.refused);
+    for (const auto& [gone, why] : dropped) ++(why == Work::Drop::abandoned ? state.abandoned : state.refused);
   }
-  road.changed.notify_one();
+  state.changed.notify_one();
   for (auto& [gone, why] : dropped) {
     if (gone.drop) gone.drop(why);
   }
 }
 
-void Lanes::serve(Road& road, Running& running, int nice) {
+void Lanes::serve(LaneState& state, Running& running, int nice) {
   if (nice > 0) lower_priority(0, nice);
-  std::unique_lock lock(road.mutex);
+  std::unique_lock lock(state.mutex);
   for (;;) {
     std::optional<Work> work;
-    road.changed.wait(lock, [&] { return road.ending || (work = road.queue.pop()); });
+    state.changed.wait(lock, [&] { return state.ending || (work = state.queue.pop()); });
     if (!work) return;
     const bool gone = work->drop && work->abandoned && work->abandoned();
-    if (gone) ++road.abandoned;
+    if (gone) ++state.abandoned;
     running = {true, work->subject, work->arrived};
     lock.unlock();
     const auto begun = now_();
@@ -109,26 +109,26 @@ void Lanes::serve(Road& road, Running& running, int nice) {
     work.reset();  // what it holds may take long to free
     lock.lock();
     running.busy = false;
-    road.queue.finish(owner, cost_ms);
-    road.changed.notify_one();  // the owner's next may run now
+    state.queue.finish(owner, cost_ms);
+    state.changed.notify_one();  // the owner's next may run now
   }
 }
 
 void Lanes::stop() {
-  for (const auto& road : roads_) {
+  for (const auto& state : states_) {
     std::vector<Work> left;
     {
-      const std::lock_guard lock(road->mutex);
-      road->ending = true;
-      left = road->queue.clear();
+      const std::lock_guard lock(state->mutex);
+      state->ending = true;
+      left = state->queue.clear();
     }
-    road->changed.notify_all();
+    state->changed.notify_all();
     for (Work& work : left) {
       if (work.drop) work.drop(Work::Drop::ending);
     }
   }
-  for (const auto& road : roads_) {
-    for (std::thread& thread : road->threads) {
+  for (const auto& state : states_) {
+    for (std::thread& thread : state->threads) {
       if (thread.joinable()) thread.join();
     }
   }
@@ -136,22 +136,22 @@ void Lanes::stop() {
 
 Lanes::Stats Lanes::stats(Lane lane) const {
   const auto now = now_();
-  const Road& road = this->road(lane);
-  const std::lock_guard lock(road.mutex);
-  const auto oldest = road.queue.oldest();
-  return {.waiting = road.queue.waiting(),
-          .running = road.queue.running(),
+  const LaneState& state = this->state(lane);
+  const std::lock_guard lock(state.mutex);
+  const auto oldest = state.queue.oldest();
+  return {.waiting = state.queue.waiting(),
+          .running = state.queue.running(),
           .oldest_s = oldest ? std::chrono::duration<double>(now - *oldest).count() : 0,
-          .refused = road.refused,
-          .abandoned = road.abandoned};
+          .refused = state.refused,
+          .abandoned = state.abandoned};
 }
 
 SteadyClock::time_point Lanes::handled_until(Lane lane, const std::string& subject) const {
-  const Road& road = this->road(lane);
-  const std::lock_guard lock(road.mutex);
+  const LaneState& state = this->state(lane);
+  const std::lock_guard lock(state.mutex);
   auto until = now_();
-  if (const auto oldest = road.queue.oldest(subject)) until = std::min(until, *oldest);
-  for (const Running& running : road.running) {
+  if (const auto oldest = state.queue.oldest(subject)) until = std::min(until, *oldest);
+  for (const Running& running : state.running) {
     if (running.busy && (subject.empty() || running.subject == subject)) until = std::min(until, running.arrived);
   }
   return until;

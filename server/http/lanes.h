@@ -13,7 +13,7 @@
 
 namespace babelring::http {
 
-/// The threads that run requests' handlers, a fair queue before those of each lane. Thread-safe.
+/// The threads that run the handlers of requests. Each lane has its own threads and a fair queue. Thread-safe.
 class Lanes {
  public:
   using Now = std::function<SteadyClock::time_point()>;
@@ -25,20 +25,21 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  /// Queues the work; runs it on a thread of the lane, or calls its drop() on any thread, perhaps before this returns.
+  /// Queues an item of work. Runs it on a thread of the lane, or calls its drop() on any thread, possibly before this
+  /// returns.
   void submit(Lane lane, Work work);
-  /// Drops what waits, and returns when what runs has ended. Nothing runs after it.
+  /// Drops all queued items and waits until the running ones have ended. Nothing runs afterwards.
   void stop();
 
   struct Stats {
     std::size_t waiting = 0, running = 0;
-    double oldest_s = 0;                       // how long the oldest of the waiting has waited
-    std::uint64_t refused = 0, abandoned = 0;  // since the start: for want of room; because their clients left
+    double oldest_s = 0;                       // waiting time of the oldest queued item
+    std::uint64_t refused = 0, abandoned = 0;  // dropped since the start: queue full; client disconnected
   };
   Stats stats(Lane lane) const;
 
-  /// The time up to which everything that arrived about a subject has been handled: now, unless some of it waits or
-  /// runs.
+  /// The time up to which all requests about a subject have been handled. It is now, unless one of them is queued or
+  /// running.
   SteadyClock::time_point handled_until(Lane lane, const std::string& subject) const;
 
  private:
@@ -47,9 +48,9 @@ class Lanes {
     std::string subject;
     SteadyClock::time_point arrived;
   };
-  struct Road {
-    explicit Road(const LaneLimits& limits) : queue(limits), running(limits.threads) {}
-    mutable std::mutex mutex;  // guards what follows
+  struct LaneState {
+    explicit LaneState(const LaneLimits& limits) : queue(limits), running(limits.threads) {}
+    mutable std::mutex mutex;  // guards the members below
     std::condition_variable changed;
     FairQueue queue;
     std::vector<Running> running;  // by thread
@@ -57,11 +58,11 @@ class Lanes {
     bool ending = false;
     std::vector<std::thread> threads;
   };
-  Road& road(Lane lane) const { return *roads_.at(static_cast<std::size_t>(lane)); }
-  void serve(Road& road, Running& running, int nice);
+  LaneState& state(Lane lane) const { return *states_.at(static_cast<std::size_t>(lane)); }
+  void serve(LaneState& state, Running& running, int nice);
 
   const Now now_;
-  std::vector<std::unique_ptr<Road>> roads_;  // by lane
+  std::vector<std::unique_ptr<LaneState>> states_;  // by lane
 };
 
 }  // namespace babelring::http

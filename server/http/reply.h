@@ -9,8 +9,8 @@ namespace babelring::http {
 
 struct Response;
 
-/// Delivers the response to one request. Copies share that request: the first call delivers, from any thread, and later
-/// calls do nothing. A call that throws has not delivered: another one may follow.
+/// Delivers the response to one request. Copies refer to the same request: the first call delivers, from any thread,
+/// and later calls do nothing. A call that throws has not delivered, and may be repeated.
 class Reply {
  public:
   using Deliver = std::function<void(Response)>;
@@ -20,7 +20,7 @@ class Reply {
   requires(!std::same_as<std::remove_cvref_t<F>, Reply> && std::invocable<F&, Response>) Reply(F deliver)
       : Reply(Deliver(std::move(deliver)), nullptr) {}  // NOLINT: a lambda is a reply
 
-  /// A reply that cannot get lost: if its last copy is destroyed before a call, what `lost` returns is delivered.
+  /// A reply that cannot get lost: if its last copy is destroyed without a call, the result of `lost` is delivered.
   static Reply required(Deliver deliver, std::function<Response()> lost) {
     return {std::move(deliver), std::move(lost)};
   }

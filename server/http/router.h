@@ -16,7 +16,8 @@ namespace babelring::http {
 
 /// Responds through the reply, at once or later from any thread. May throw Problem or any other exception before that.
 using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
-/// Responds on the I/O thread if that needs no blocking; nothing: the handler is called. May throw Problem.
+/// Returns the response if it is available without blocking; otherwise the handler is called. Called on the I/O thread.
+/// May throw Problem.
 using CacheHandler = std::function<std::optional<Response>(const Request&)>;
 /// Returns the response. May throw Problem.
 using Handler = std::function<Response(const Request&)>;
@@ -27,14 +28,15 @@ struct Route {
   Scope scope = Scope::read;
   AsyncHandler handler = {};
   std::size_t max_body_bytes = 0;
-  Lane lane = Lane::ordinary;           // which threads run the handler
-  bool on_io_thread = false;            // never blocks: handled on the I/O thread, and without checks of token or rate
-  bool vital = false;                   // also answered when all connections are taken
-  bool loopback_without_token = false;  // AdmissionOptions::open_metrics applies
-  CacheHandler from_cache = nullptr;    // called before the handler; may be absent
+  Lane lane = Lane::ordinary;              // threads that run the handler
+  bool on_io_thread = false;               // never blocks: runs on the I/O thread, without checks of token and rate
+  bool vital = false;                      // also answered when all connections are taken
+  bool loopback_without_token = false;     // AdmissionOptions::open_metrics applies
+  CacheHandler from_cache = nullptr;       // called before the handler; may be absent
   std::vector<std::string> produces = {};  // media types of its responses; empty: Accept headers are ignored
-  std::optional<std::vector<std::string>> query_names = {};  // others are refused; absent: all are accepted
-  std::vector<std::string> segments = {};                    // of the path; Router::add() sets it
+  std::optional<std::vector<std::string>> query_names =
+      {};                                  // query parameters; others are refused; absent: all are accepted
+  std::vector<std::string> segments = {};  // of the path; set by Router::add()
 };
 
 /// A route whose handler returns the response.
@@ -43,12 +45,12 @@ Route returning(std::string method, std::string path, Scope scope, Handler handl
 /// Finds the handler for a method and path.
 class Router {
  public:
-  /// Adds returning().
+  /// Adds a route whose handler returns the response; see returning().
   void add(std::string method, std::string path, Scope scope, Handler handler);
-  /// The general form. `segments` is derived from the path.
+  /// Adds a route of any kind.
   void add(Route route);
 
-  /// Replaces every handler by what `make` returns for it.
+  /// Replaces every handler by the result of `make`.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
   /// Sets a callback for each request that is refused or answered without its handler. It is called from any thread;

@@ -17,7 +17,7 @@ class RunRanks {
 
   /// Records a report of rank `rank` (from 0) of `run` with `token` (empty: no token). `ranks`: number of ranks of the
   /// run, which limits the token's count; 0: unknown.
-  void note(const std::string& token, const std::string& run, std::int64_t rank, std::int64_t ranks) {
+  void record(const std::string& token, const std::string& run, std::int64_t rank, std::int64_t ranks) {
     const std::int64_t limit = ranks > 0 ? ranks : max_unknown_ranks;
     const std::lock_guard lock(mutex_);
     if (tokens_.size() >= max_tokens && !tokens_.contains(token))

@@ -41,7 +41,7 @@ void finish_note(AuditTrail& audit, const Request& request, const Response& resp
   note.status = response.status;
   const std::string_view created = response.header("Location");
   if (!created.empty()) note.object = printable(created.substr(0, max_object_bytes));
-  audit.note(std::move(note), std::move(then));
+  audit.record(std::move(note), std::move(then));
 }
 
 }  // namespace babelring::http

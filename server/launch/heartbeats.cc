@@ -15,7 +15,7 @@ double rate(std::int64_t before, std::int64_t after, double seconds) {
 
 }  // namespace
 
-void Heartbeats::note(const std::string& run, const Beat& beat, const Source& source) {
+void Heartbeats::record(const std::string& run, const Beat& beat, const Source& source) {
   const auto now = std::min(beat.arrived.value_or(SteadyClock::time_point::max()), now_());
   const std::lock_guard lock(mutex_);
   forget_silent(now);

@@ -33,7 +33,7 @@ struct Beat {
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // since the interfaces came up
   std::int64_t processors = 0;
   double load = 0;  // 1-minute load average
-  // Arrival at this process; absent: the time of Heartbeats::note().
+  // Arrival at this process; absent: the time of Heartbeats::record().
   std::optional<SteadyClock::time_point> arrived = std::nullopt;
 };
 
@@ -73,8 +73,8 @@ class Heartbeats {
 
   /// Stores a heartbeat. At a limit, evicts the longest-silent ranks of the same run, or the longest-silent runs of the
   /// same token.
-  void note(const std::string& run, const Beat& beat, const Source& source);
-  void note(const std::string& run, const Beat& beat) { note(run, beat, {}); }
+  void record(const std::string& run, const Beat& beat, const Source& source);
+  void record(const std::string& run, const Beat& beat) { record(run, beat, {}); }
   /// The newest heartbeats of one attempt, ordered by rank.
   std::vector<ReceivedHeartbeat> of(const std::string& run, std::int64_t attempt) const;
   /// Hosts heard from within the last day, ordered by name.

@@ -9,7 +9,7 @@
 
 namespace babelring::telemetry {
 
-void HttpMeter::note(const std::string& route, const std::string& method, int status, double seconds) {
+void HttpMeter::count(const std::string& route, const std::string& method, int status, double seconds) {
   const auto place = std::lower_bound(bounds_s.begin(), bounds_s.end(), seconds) - bounds_s.begin();
   const std::lock_guard lock(mutex_);
   auto found = cells_.find(std::tuple<std::string_view, std::string_view, int>(route, method, status));
@@ -29,7 +29,7 @@ http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& 
              const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
     const auto note = [meter, path, request](int status) {
       const double seconds = std::chrono::duration<double>(SteadyClock::now() - request->complete).count();
-      meter->note(path, request->method, request->abandoned() ? http::client_left : status, seconds);
+      meter->count(path, request->method, request->abandoned() ? http::client_left : status, seconds);
     };
     try {
       handler(request, [note, reply](http::Response response) {

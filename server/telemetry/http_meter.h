@@ -24,7 +24,7 @@ class HttpMeter {
   };
   using Key = std::tuple<std::string, std::string, int>;  // route's template, method, status
 
-  void note(const std::string& route, const std::string& method, int status, double seconds);
+  void count(const std::string& route, const std::string& method, int status, double seconds);
   std::map<Key, Cell, std::less<>> read() const;
 
  private:

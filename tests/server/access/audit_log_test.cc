@@ -34,10 +34,10 @@ TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
   access::AuditLog::Counts counts;
   {
     access::AuditLog log(store, tokens, limits);
-    for (int i = 0; i < 20; ++i) log.note(note_of(now_ms, "/tokens", 201, true), {});
-    for (int i = 0; i < 5000; ++i) log.note(note_of(now_ms, "/" + std::to_string(i), 403, false), {});
+    for (int i = 0; i < 20; ++i) log.record(note_of(now_ms, "/tokens", 201, true), {});
+    for (int i = 0; i < 5000; ++i) log.record(note_of(now_ms, "/" + std::to_string(i), 403, false), {});
     ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 990; }));
-    for (int i = 0; i < 100; ++i) log.note(note_of(now_ms, "/again", 401, false), {});
+    for (int i = 0; i < 100; ++i) log.record(note_of(now_ms, "/again", 401, false), {});
     ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 991; }));
   }
   EXPECT_EQ(counts.joined, 4000u + 99u) << "beyond what one token may begin, refusals are joined by their status";
@@ -80,7 +80,7 @@ TEST(AuditLog, IsBoundedAndKeepsTheNewest) {
     for (int i = 1; i <= 50; ++i) {
       http::WriteNote note;
       note.time_ms = i;
-      log.note(note, {});
+      log.record(note, {});
     }
   }
   auto reader = store.reader();

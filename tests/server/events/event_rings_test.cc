@@ -88,7 +88,7 @@ TEST(Events, RingsOfAllRunsAreBoundedAndTheLargestLoses) {
 TEST(Events, RememberOfHowManyRunsTheyWereMissedInAFixedNumber) {
   events::MissedEvents missed;
   const auto count = static_cast<std::uint64_t>(events::MissedEvents::max_entries);
-  for (std::uint64_t i = 1; i <= 2 * count; ++i) missed.note("r" + std::to_string(i), "log", i);
+  for (std::uint64_t i = 1; i <= 2 * count; ++i) missed.record("r" + std::to_string(i), "log", i);
   EXPECT_EQ(missed.floor(), count);
   EXPECT_EQ(missed.newest("r1", {}), 0u);
   EXPECT_EQ(missed.newest("r" + std::to_string(2 * count), {"log"}), 2 * count);

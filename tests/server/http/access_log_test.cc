@@ -149,8 +149,9 @@ TEST(AccessLog, IsNotFloodedAndCountsWhatItLeavesOut) {
   {
     AccessLog log(options);
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < requests; ++i) log.note(entry_of(401, i % 2 == 0 ? "10.0.0.1" : "10.0.0." + std::to_string(i)));
-    log.note(entry_of(403, "10.0.0.9", "t_other"));  // others' lines are not suppressed by strangers'
+    for (int i = 0; i < requests; ++i)
+      log.write(entry_of(401, i % 2 == 0 ? "10.0.0.1" : "10.0.0." + std::to_string(i)));
+    log.write(entry_of(403, "10.0.0.9", "t_other"));  // others' lines are not suppressed by strangers'
     seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count() + 2;
     EXPECT_GT(log.suppressed(), 0u);
   }
@@ -181,7 +182,7 @@ TEST(AccessLog, KeepsFilesWithinTheirBound) {
   {
     AccessLog log(options);
     for (int i = 0; i < 200; ++i) {
-      log.note(entry_of(200, "10.0.0.1"));
+      log.write(entry_of(200, "10.0.0.1"));
       if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -197,12 +198,12 @@ TEST(AccessLog, GoesOnInANewFileWhenItsWasRenamed) {
   options.which = AccessLog::Which::all;
   options.file = folder.path() / "access.log";
   AccessLog log(options);
-  log.note(entry_of(200, "first"));
+  log.write(entry_of(200, "first"));
   ASSERT_TRUE(soon([&] { return lines_of(options.file).size() == 1; }));
   std::filesystem::rename(options.file, folder.path() / "old");
   log.reopen();
   ASSERT_TRUE(soon([&] { return std::filesystem::exists(options.file); }));
-  log.note(entry_of(200, "second"));
+  log.write(entry_of(200, "second"));
   ASSERT_TRUE(soon([&] { return lines_of(options.file).size() == 1; }));
   EXPECT_EQ(lines_of(options.file)[0].at("address"), "second");
   EXPECT_EQ(lines_of(folder.path() / "old").size(), 1u);

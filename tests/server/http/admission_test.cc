@@ -170,13 +170,13 @@ TEST(Admission, LetsEachRankOfARunReport) {
 TEST(RunRanks, AreCountedByTokenUpToABound) {
   http::RunRanks ranks;
   for (int run = 0; run < 10; ++run) {
-    for (std::int64_t rank = 0; rank < 4096; ++rank) ranks.note("t_1", "run " + std::to_string(run), rank, 0);
+    for (std::int64_t rank = 0; rank < 4096; ++rank) ranks.record("t_1", "run " + std::to_string(run), rank, 0);
   }
   EXPECT_EQ(ranks.of("t_1"), http::RunRanks::max_unknown_ranks);
-  for (std::int64_t rank = 0; rank < 1000; ++rank) ranks.note("t_2", "started by the server", rank, 1000);
+  for (std::int64_t rank = 0; rank < 1000; ++rank) ranks.record("t_2", "started by the server", rank, 1000);
   EXPECT_EQ(ranks.of("t_2"), 1000);
-  ranks.note("t_3", "run", 5, 0);
-  ranks.note("t_3", "run", 5, 0);
+  ranks.record("t_3", "run", 5, 0);
+  ranks.record("t_3", "run", 5, 0);
   EXPECT_EQ(ranks.of("t_3"), 1);
   EXPECT_EQ(ranks.of("t_4"), 0);
 }
@@ -187,7 +187,7 @@ TEST(Admission, GivesARankItsShareOfAHighRateAndNoMore) {
   testing::TestServer server({}, {}, options);
   const std::string reporter = server.token(Scope::ingest);
   const std::string id = server.service().tokens.list().back().id;
-  for (std::int64_t rank = 0; rank < 4096; ++rank) server.service().ranks.note(id, testing::run_id, rank, 0);
+  for (std::int64_t rank = 0; rank < 4096; ++rank) server.service().ranks.record(id, testing::run_id, rank, 0);
   const auto answer =
       Client(server.port(), reporter).post(testing::records_path(), testing::batch_text({testing::step_record(1, 1)}));
   EXPECT_EQ(answer.status, 200);

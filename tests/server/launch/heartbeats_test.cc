@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 class HeartbeatsTest : public ::testing::Test {
  protected:
   void beat(const std::string& run, std::int64_t rank, const std::string& token = "t", std::int64_t ranks = 0) {
-    beats_.note(run, {.attempt = 1, .rank = rank, .host = "h"}, {.token = token, .ranks = ranks});
+    beats_.record(run, {.attempt = 1, .rank = rank, .host = "h"}, {.token = token, .ranks = ranks});
   }
   std::size_t ranks(const std::string& run) { return beats_.of(run, 1).size(); }
   SteadyClock::time_point now_ = SteadyClock::time_point(1000h);

@@ -82,7 +82,7 @@ TEST_F(SupervisionTest, HeartbeatsThatWaitToBeHandledAreNoSilence) {
     const auto arrived = now_;
     work.run = [&, rank, hold, arrived] {
       if (hold) begun.count_down(), held.wait();
-      beats_.note(run, {.attempt = 1, .rank = rank, .pid = 5, .host = "h", .arrived = arrived});
+      beats_.record(run, {.attempt = 1, .rank = rank, .pid = 5, .host = "h", .arrived = arrived});
     };
     lanes.submit(http::Lane::heartbeat, std::move(work));
   };

@@ -73,12 +73,12 @@ class SupervisorFixture : public ::testing::Test {
     }
   }
   void beat(const std::string& run, std::int64_t rank, std::int64_t attempt = 1, double since_update_s = 0) {
-    beats_.note(run, {.attempt = attempt,
-                      .rank = rank,
-                      .pid = 5,
-                      .update = 3,
-                      .host = "h" + std::to_string(rank),
-                      .since_update_s = since_update_s});
+    beats_.record(run, {.attempt = attempt,
+                        .rank = rank,
+                        .pid = 5,
+                        .update = 3,
+                        .host = "h" + std::to_string(rank),
+                        .since_update_s = since_update_s});
   }
   store::RunRow row(const std::string& run) {
     auto reader = store_->reader();

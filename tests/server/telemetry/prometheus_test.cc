@@ -35,7 +35,7 @@ class PrometheusTest : public ::testing::Test {
     std::get<StepRecord>(step.body).update_target_tokens = 201;
     std::get<StepRecord>(step.body).busy_fraction = 0.5;
     testing::put(server.store(), {record_of(started, 1), record_of(up, 2), step, record_of(checkpoint, 4)});
-    server.control().heartbeats().note(run_id, {.attempt = 1, .rank = 0, .host = "hostA"});
+    server.control().heartbeats().record(run_id, {.attempt = 1, .rank = 0, .host = "hostA"});
     Client client(server.port());
     client.get("/healthz");
     client.get("/api/v1/runs");
