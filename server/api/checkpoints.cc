@@ -45,12 +45,22 @@ http::Response set_pin(Service& service, const http::Request& request, bool pinn
   return no_content();
 }
 
-[[noreturn]] void refuse_removal(const store::CheckpointRow& checkpoint, const std::string& why) {
-  if (why == "pinned") throw http::Problem(409, "pinned", fmt::format("{} is pinned: unpin it first", checkpoint.name));
-  if (why == "best") throw http::Problem(409, "best", fmt::format("{} is the run's best checkpoint", checkpoint.name));
-  if (why == "last")
-    throw http::Problem(409, "last", fmt::format("{} is the run's last complete checkpoint", checkpoint.name));
-  throw http::Problem(409, "in_use", fmt::format("{} is being read", checkpoint.name));
+/// Throws Problem 409 for a checkpoint that must not be removed.
+void require_unprotected(Service& service, const store::CheckpointRow& checkpoint) {
+  using artifacts::Protection;
+  const std::string& name = checkpoint.name;
+  switch (artifacts::protection_on_disk(service.artifacts, checkpoint)) {
+    case Protection::none:
+      return;
+    case Protection::pinned:
+      throw http::Problem(409, "pinned", fmt::format("{} is pinned: unpin it first", name));
+    case Protection::best:
+      throw http::Problem(409, "best", fmt::format("{} is the run's best checkpoint", name));
+    case Protection::last:
+      throw http::Problem(409, "last", fmt::format("{} is the run's last complete checkpoint", name));
+    case Protection::in_use:
+      throw http::Problem(409, "in_use", fmt::format("{} is being read", name));
+  }
 }
 
 }  // namespace
@@ -84,8 +94,7 @@ http::Response delete_checkpoint(Service& service, const http::Request& request)
   const store::CheckpointRow checkpoint = artifacts::require_checkpoint(service.store, request.parameter("checkpoint"));
   require_match(request, state_digest(checkpoint_item(checkpoint)));
   artifacts::folder_of(service.checkpoint_roots, checkpoint);
-  if (const std::string why = artifacts::protection_on_disk(service.artifacts, checkpoint); !why.empty())
-    refuse_removal(checkpoint, why);
+  require_unprotected(service, checkpoint);
   artifacts::remove_checkpoint(service.artifacts, checkpoint, [&] {
     access::audited_write(service.audit, request, 204,
                           [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });

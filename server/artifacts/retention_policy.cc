@@ -96,13 +96,13 @@ json::object to_json(const RetentionPolicy& policy) {
   return value;
 }
 
-std::string protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place) {
+Protection protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place) {
   const RetentionCandidate& candidate = candidates.at(place);
-  if (candidate.pinned) return "pinned";
-  if (candidate.best) return "best";
+  if (candidate.pinned) return Protection::pinned;
+  if (candidate.best) return Protection::best;
   const auto last = std::find_if(candidates.begin(), candidates.end(), [](const auto& one) { return one.intact; });
-  if (last - candidates.begin() == static_cast<std::ptrdiff_t>(place)) return "last";
-  return candidate.removable ? "" : "in_use";
+  if (last - candidates.begin() == static_cast<std::ptrdiff_t>(place)) return Protection::last;
+  return candidate.removable ? Protection::none : Protection::in_use;
 }
 
 std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
@@ -116,7 +116,7 @@ std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
     const bool wanted = !has_wishes(policy) || (policy.keep_last && kept < *policy.keep_last) || best.contains(i) ||
                         (policy.keep_every_steps && candidate.step % *policy.keep_every_steps == 0);
     if (candidate.intact) ++kept;  // a damaged one does not count towards keep_last
-    const bool may_go = protection_of(candidates, i).empty();
+    const bool may_go = protection_of(candidates, i) == Protection::none;
     if (!wanted && may_go) {
       removals.push_back(i);
       continue;

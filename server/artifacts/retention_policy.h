@@ -40,7 +40,14 @@ struct RetentionCandidate {
 std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
                                          const std::vector<RetentionCandidate>& candidates);
 
-/// Why a checkpoint must not be removed: "pinned", "best", "last" or "in_use"; empty if it may be.
-std::string protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place);
+/// The reason why a checkpoint must not be removed.
+enum class Protection {
+  none,
+  pinned,
+  best,
+  last,    // the last intact one
+  in_use,  // being read, or not below a root of this server
+};
+Protection protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place);
 
 }  // namespace babelring::artifacts

@@ -68,7 +68,8 @@ bool find_newest_undamaged(const Context& context, Candidates& candidates, Reten
     const auto [known, fresh] = memory.undamaged.try_emplace(row.id, false);
     if (fresh) {
       known->second = digests_match(context.roots, row);
-      if (!known->second) spdlog::warn("retention: {} of {} is damaged: it keeps no other's place", row.name, row.run);
+      if (!known->second)
+        spdlog::warn("retention: {} of {} is damaged and does not count towards keep_last", row.name, row.run);
     }
     if (known->second) return true;
     facts.intact = false;
@@ -106,7 +107,7 @@ void apply(const Context& context, const std::string& run_id, RetentionMemory& m
 
 }  // namespace
 
-std::string protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint) {
+Protection protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint) {
   Candidates candidates = candidates_of(context, checkpoint.run);
   for (std::size_t place = 0; place < candidates.rows.size(); ++place) {
     if (candidates.rows[place].id == checkpoint.id) return protection_of(candidates.facts, place);

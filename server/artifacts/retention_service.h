@@ -7,12 +7,13 @@
 #include "base/clock.h"
 #include "base/repeating_thread.h"
 #include "server/artifacts/checkpoint_changes.h"
+#include "server/artifacts/retention_policy.h"
 
 namespace babelring::artifacts {
 
-/// Why a checkpoint must not be removed: "pinned" (in the database or by the mark in its folder), "best" (also where
-/// the worker's link `best` points to it), "last" (complete on disk), "in_use", or empty.
-std::string protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint);
+/// The reason why a checkpoint must not be removed. It is pinned in the database or by the mark in its folder, and best
+/// also if the worker's link `best` points to it; the last one is the last that is complete on disk.
+Protection protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint);
 
 /// The state of retention between rounds, by checkpoint id.
 struct RetentionMemory {

@@ -15,6 +15,7 @@
 #include "base/file_descriptor.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "base/secret.h"
 
 namespace babelring::http {
@@ -52,12 +53,12 @@ std::string line_of(const AccessEntry& entry) {
 class AccessLog::File {
  public:
   explicit File(const Options& options) : options_(options) {
-    if (const std::string fault = open(); !fault.empty()) fail("access log {}: {}", options.file.string(), fault);
+    if (const Status opened = open(); !opened) fail("access log {}: {}", options.file.string(), opened.error());
   }
 
   /// Returns true if all bytes were written.
   bool write(std::string_view text) {
-    if (file_.get() < 0) open();
+    if (file_.get() < 0) static_cast<void>(open());
     const int target = to_stderr() ? STDERR_FILENO : file_.get();
     while (!text.empty() && target >= 0) {
       const ssize_t written = ::write(target, text.data(), text.size());
@@ -71,18 +72,17 @@ class AccessLog::File {
     return text.empty();
   }
 
-  /// Returns an error message, or "" on success.
-  std::string open() {
-    if (to_stderr()) return "";
+  Status open() {
+    if (to_stderr()) return {};
     file_ = FileDescriptor(::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-    if (file_.get() < 0) return std::strerror(errno);
+    if (file_.get() < 0) return Error{std::strerror(errno)};
     struct stat status {};
     bytes_ = ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
-    return "";
+    return {};
   }
 
   void reopen() {
-    if (const std::string fault = open(); !fault.empty()) complain(fault);
+    if (const Status opened = open(); !opened) complain(opened.error());
   }
 
  private:
@@ -102,10 +102,10 @@ class AccessLog::File {
     reopen();
   }
 
-  void complain(const std::string& fault) {
+  void complain(const std::string& error) {
     if (const auto now = SteadyClock::now(); now >= quiet_until_) {
       quiet_until_ = now + std::chrono::minutes(1);
-      spdlog::error("access log {}: {}", options_.file.string(), fault);
+      spdlog::error("access log {}: {}", options_.file.string(), error);
     }
   }
 

@@ -42,12 +42,12 @@ Pool::~Pool() {
   for (const auto& slot : slots_) slot->thread.join();
 }
 
-std::string Pool::full(const std::string& owner) const {
-  if (queue_.size() >= options_.queue) return fmt::format("{} requests are waiting already", options_.queue);
+Status Pool::check_room(const std::string& owner) const {
+  if (queue_.size() >= options_.queue) return Error{fmt::format("{} requests are waiting already", options_.queue)};
   const auto own =
       std::count_if(queue_.begin(), queue_.end(), [&](const Job& job) { return job.client.owner == owner; });
-  if (owner.empty() || static_cast<std::size_t>(own) < options_.queue_an_owner) return "";
-  return fmt::format("{} requests of this client are waiting already", options_.queue_an_owner);
+  if (owner.empty() || static_cast<std::size_t>(own) < options_.queue_an_owner) return {};
+  return Error{fmt::format("{} requests of this client are waiting already", options_.queue_an_owner)};
 }
 
 std::list<Pool::Job> Pool::take_abandoned() {
@@ -68,18 +68,18 @@ void Pool::translate(std::string checkpoint, std::filesystem::path folder, json:
     return;
   }
   std::list<Job> left;
-  const std::string refusal = [&] {
+  const Status queued = [&]() -> Status {
     const std::lock_guard lock(mutex_);
-    if (!full(client.owner).empty()) left = take_abandoned();
-    if (ending_) return std::string("the server is shutting down");
-    if (std::string why = full(client.owner); !why.empty()) return why;
+    if (!check_room(client.owner)) left = take_abandoned();
+    if (ending_) return Error{"the server is shutting down"};
+    if (Status room = check_room(client.owner); !room) return room;
     queue_.push_back({std::move(checkpoint), std::move(folder), std::move(request), done,
                       SteadyClock::now() + options_.deadline, std::move(client)});
     changed_.notify_all();
-    return std::string();
+    return {};
   }();
   for (Job& job : left) job.done({.status = Outcome::Status::busy, .detail = abandoned_detail});
-  if (!refusal.empty()) done({.status = Outcome::Status::busy, .detail = refusal});
+  if (!queued) done({.status = Outcome::Status::busy, .detail = queued.error()});
 }
 
 Pool::Load Pool::load() const {

@@ -106,8 +106,8 @@ class Pool {
   };
   void serve(Slot& slot);
   // These require mutex_:
-  /// Reason why the owner may not queue another request; empty: it may.
-  std::string full(const std::string& owner) const;
+  /// Checks that the owner may queue another request.
+  Status check_room(const std::string& owner) const;
   /// Removes the requests of disconnected clients from the queue and returns them.
   std::list<Job> take_abandoned();
   std::optional<Job> take_job(Slot& slot);

@@ -57,11 +57,11 @@ TEST(RetentionPolicy, NeverTakesPinnedBestOrTheLastComplete) {
   all[8].best = true;
   all[9].removable = false;
   EXPECT_EQ(kept({.keep_last = 1, .max_bytes = 0}, all), (Steps{900, 300, 200, 100}));
-  EXPECT_EQ(artifacts::protection_of(all, 1), "last");
-  EXPECT_EQ(artifacts::protection_of(all, 7), "pinned");
-  EXPECT_EQ(artifacts::protection_of(all, 8), "best");
-  EXPECT_EQ(artifacts::protection_of(all, 9), "in_use");
-  EXPECT_EQ(artifacts::protection_of(all, 0), "");
+  EXPECT_EQ(artifacts::protection_of(all, 1), artifacts::Protection::last);
+  EXPECT_EQ(artifacts::protection_of(all, 7), artifacts::Protection::pinned);
+  EXPECT_EQ(artifacts::protection_of(all, 8), artifacts::Protection::best);
+  EXPECT_EQ(artifacts::protection_of(all, 9), artifacts::Protection::in_use);
+  EXPECT_EQ(artifacts::protection_of(all, 0), artifacts::Protection::none);
 }
 
 TEST(RetentionPolicy, SaysWhatIsWrong) {
