@@ -178,10 +178,11 @@ std::string fish_keys(const Place& place) {
 
 /// The script for fish: one line per command and option, with the condition under which it applies.
 std::string fish_script(const std::string& program, const std::string& dashes, const std::vector<Place>& places) {
-  std::string known, lines;
+  std::string known, lines, identifier = program;
+  std::replace(identifier.begin(), identifier.end(), '-', '_');
   for (const Place& place : places) {
     known += fmt::format(" '{}'", place.path);
-    const std::string here = fmt::format("complete -c {0} -n '__{0}_at \"{1}\"'", program, place.path);
+    const std::string here = fmt::format("complete -c {0} -n '__{1}_at \"{2}\"'", program, identifier, place.path);
     if (!place.commands.empty()) lines += fmt::format("{} -f -a '{}'\n", here, fmt::join(place.commands, " "));
     const std::string keys = fish_keys(place);
     if (!keys.empty()) lines += fmt::format("{} -a '{}'\n", here, keys);
@@ -200,16 +201,16 @@ std::string fish_script(const std::string& program, const std::string& dashes, c
     }
   }
   return fmt::format(R"(# fish completion of {0}; load it with: {0} {3}completion fish | source
-set -g __{0}_places{1}
-function __{0}_at
+set -g __{4}_places{1}
+function __{4}_at
   set -l place {0}
   for word in (commandline -opc)[2..-1]
-    contains -- "$place $word" $__{0}_places; and set place "$place $word"
+    contains -- "$place $word" $__{4}_places; and set place "$place $word"
   end
   test "$place" = $argv[1]
 end
 {2})",
-                     program, known, lines, dashes);
+                     program, known, lines, dashes, identifier);
 }
 
 }  // namespace

@@ -109,6 +109,12 @@ void set_help_form(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help and exit");
 }
 
+std::string name_called(const char* argument_zero, std::string_view program) {
+  const std::string_view called = argument_zero == nullptr ? "" : argument_zero;
+  const std::string installed = fmt::format("babelring-{}", program);
+  return called.substr(called.find_last_of('/') + 1) == installed ? installed : std::string(program);
+}
+
 void print_and_exit(std::string text) {
   text.pop_back();  // CLI::App::exit() appends a newline
   throw CLI::CallForVersion(std::move(text), 0);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -16,6 +17,11 @@ namespace babelring {
 /// Sets the project's --help format for a program and its subcommands: `--beam N`, then the description, the range and
 /// the default; allowed words in place of a type name. Call before adding options or subcommands.
 void set_help_form(CLI::App& app);
+
+/// The name by which the user called `program`, for its help, manual page and completions: installations link
+/// `babelring-server` to `server`, which is too general a name for a folder that other software shares. `argument_zero`
+/// is argv[0]; a name other than these two counts as `program`.
+std::string name_called(const char* argument_zero, std::string_view program);
 
 /// Ends the parsing of the command line from the callback of an option: the program prints `text`, which ends with a
 /// newline, and exits with 0, as for --version.

@@ -121,10 +121,10 @@ std::string synopsis(const CLI::App& app) {
 std::string man_page(const CLI::App& app, const OptionBinder& keys) {
   const std::string& name = app.get_name();
   std::string title;
-  for (const char c : name) title += static_cast<char>(c - 'a' + 'A');
-  std::string page = fmt::format(".TH {} 1 \"\" \"Babelring {}\" \"Babelring\"\n", title, version);
-  page += fmt::format(".SH NAME\n{} \\- {}\n", name, roff(app.get_description()));
-  page += fmt::format(".SH SYNOPSIS\n\\fB{}\\fR {}\n", name, synopsis(app));
+  for (const char c : name) title += c == '-' ? '-' : static_cast<char>(c - 'a' + 'A');
+  std::string page = fmt::format(".TH {} 1 \"\" \"Babelring {}\" \"Babelring\"\n", roff(title), version);
+  page += fmt::format(".SH NAME\n{} \\- {}\n", roff(name), roff(app.get_description()));
+  page += fmt::format(".SH SYNOPSIS\n\\fB{}\\fR {}\n", roff(name), synopsis(app));
   page += ".SH OPTIONS\n" + option_list(app);
   const std::string commands = command_list(app, name);
   if (!commands.empty()) page += ".SH COMMANDS\n" + commands;
@@ -133,8 +133,8 @@ std::string man_page(const CLI::App& app, const OptionBinder& keys) {
   page += ".SH EXIT STATUS\n" + entry("0", "success") + entry("1", "failure, with one line on standard error") +
           entry("2", "wrong usage");
   page += ".SH SEE ALSO\n";
-  for (const std::string_view other : {"nmt", "server", "worker"}) {
-    if (other != name) page += fmt::format(".BR {} (1)\n", other);
+  for (const std::string other : {"nmt", "babelring-server", "babelring-worker"}) {
+    if (!other.ends_with(name)) page += fmt::format(".BR {} (1)\n", roff(other));
   }
   return page;
 }

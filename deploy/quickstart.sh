@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks an installation in about ten seconds: prepares a toy corpus, starts a server, trains on two ranks that report to it,
-# and translates. Needs server, worker, nmt and mpirun in PATH, writes into a temporary folder, and leaves nothing behind.
+# and translates. Needs babelring-server, babelring-worker (a build folder has them as server and worker), nmt and mpirun in
+# PATH, writes into a temporary folder, and leaves nothing behind.
 #
 #   deploy/quickstart.sh
 set -euo pipefail
@@ -16,6 +17,9 @@ clean_up() {
   rm -rf "$folder"
 }
 trap clean_up EXIT
+
+# program NAME: its name in PATH.
+program() { if command -v "babelring-$1" >/dev/null; then echo "babelring-$1"; else echo "$1"; fi; }
 
 fail() {
   echo "quickstart: $1 failed; its last lines:" >&2
@@ -48,7 +52,7 @@ corpus() {
 }
 
 start_server() {
-  server --listen 127.0.0.1:0 --data "$folder/server" --checkpoint-root "$folder" >"$folder/server.log" 2>&1 &
+  "$(program server)" --listen 127.0.0.1:0 --data "$folder/server" --checkpoint-root "$folder" >"$folder/server.log" 2>&1 &
   server_pid=$!
   for _ in $(seq 300); do
     if [ -s "$folder/server/address" ] && [ -s "$folder/server/admin.token" ]; then
@@ -78,7 +82,7 @@ corpus valid 60 2
 step prepare nmt prepare --train "$folder"/train.{en,de} --valid "$folder"/valid.{en,de} --output "$folder/ids" \
   --vocabulary-size 120
 start_server
-step train mpirun -np 2 --bind-to none --oversubscribe worker --config "$folder/config.yaml" --run-dir "$folder/run" \
+step train mpirun -np 2 --bind-to none --oversubscribe "$(program worker)" --config "$folder/config.yaml" --run-dir "$folder/run" \
   --server "$address" --token-file "$folder/server/admin.token"
 step runs nmt run list --json --server "$address" --token-file "$folder/server/admin.token"
 grep -q '"name": *"ten-seconds"' "$folder/runs.log" || fail runs

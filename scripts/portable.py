@@ -21,7 +21,7 @@ PLUGINS_LEFT_OUT = re.compile(r"ofi|openib|psm|ucx|simulator|atomic|memheap|scol
 ENVIRONMENT = """\
 # Source this file in bash or zsh: it puts the programs, Open MPI and the manual pages into the environment.
 babelring_home=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)
-export PATH=$babelring_home/bin:$PATH OPAL_PREFIX=$babelring_home MANPATH=$babelring_home/share/man:${MANPATH:-}
+export PATH=$babelring_home/bin:$babelring_home/lib/babelring:$PATH OPAL_PREFIX=$babelring_home MANPATH=$babelring_home/share/man:${MANPATH:-}
 unset babelring_home
 # Without ssh, mpirun starts ranks on this host alone.
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
@@ -42,7 +42,7 @@ def main() -> None:
     shutil.rmtree(out, ignore_errors=True)
     for component in (*PROGRAMS, "common"):
         bundle.run("cmake", "--install", options.build, "--component", component, "--prefix", out)
-    bundle.lay_programs([programs / name for name in PROGRAMS], out, PLUGINS_LEFT_OUT)
+    bundle.lay_programs([programs / name for name in PROGRAMS], out, "lib/babelring", PLUGINS_LEFT_OUT)
     module = programs / bundle.MODULE
     if module.is_file():
         bundle.put(module, out / "lib/babelring" / module.name, "$ORIGIN/..", strip=True)

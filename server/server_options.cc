@@ -210,7 +210,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   RawOptions raw;
   CLI::App app(
       "Babelring server: stores the reports of training runs, shows them on a dashboard, and serves checkpoints.",
-      "server");
+      name_called(argv[0], "server"));
   set_help_form(app);
   app.set_version_flag("--version", std::string("server ") + version, "print the version and exit");
   declare_service(app, options, raw);

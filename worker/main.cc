@@ -188,8 +188,9 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a translation model, one process per rank: mpirun -H hostA:2,hostB:2 worker --config FILE",
-               "worker");
+  const std::string name = name_called(argv[0], "worker");
+  CLI::App app("Trains a translation model, one process per rank: mpirun -H hostA:2,hostB:2 " + name + " --config FILE",
+               name);
   CommandLine line;
   TrainConfig defaults;
   OptionBinder keys;

@@ -65,6 +65,11 @@ class Api:
         return {frozenset((key, value) for key, value in row.items() if value) for row in table}
 
 
+def installed_server() -> str:
+    """The program in PATH; only installations call it babelring-server."""
+    return shutil.which("babelring-server") or shutil.which("server") or "babelring-server"
+
+
 def make_backup(live: Api, seconds: float) -> pathlib.Path:
     live.text("/admin/backup", "POST")
     end = time.monotonic() + seconds
@@ -129,7 +134,7 @@ def main() -> None:
     parser.add_argument("--server", default="http://127.0.0.1:8080", help="address of the server")
     parser.add_argument("--token-file", required=True, type=pathlib.Path, help="file with an administrator's token")
     parser.add_argument("--backup", type=pathlib.Path, help="a backup made before, instead of a new one")
-    parser.add_argument("--program", default=shutil.which("server") or "server", help="the server program")
+    parser.add_argument("--program", default=installed_server(), help="the server program")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for the backup")
     options = parser.parse_args()
     token = options.token_file.read_text(encoding="utf-8").strip()

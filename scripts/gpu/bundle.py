@@ -116,8 +116,8 @@ def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool
         run("patchelf", "--set-rpath", rpath, target)
 
 
-def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, plugins_left_out: re.Pattern[str]) -> None:
-    """Programs and modules, Open MPI's launcher with its plug-ins, and the libraries of them all."""
+def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, folder: str, plugins_left_out: re.Pattern[str]) -> None:
+    """Programs and modules in this folder of `out`, Open MPI's launcher with its plug-ins, and the libraries of them all."""
     launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
     plugins = [
         file
@@ -127,7 +127,7 @@ def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, plugins_left_out: 
     if not plugins:
         stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
     for file in ours:
-        put(file, out / "bin" / file.name, "$ORIGIN/../lib", strip=True)
+        put(file, out / folder / file.name, f"$ORIGIN/{'../' * len(pathlib.PurePath(folder).parts)}lib", strip=True)
     for file in launchers:
         put(file, out / "bin" / file.name, "$ORIGIN/../lib")
     for file in plugins:
@@ -209,7 +209,7 @@ def main() -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "bundle.json").write_text("{}")  # whose folder this is, also when something fails
-    lay_programs(programs_of(options.bin.resolve()), out, PLUGINS_LEFT_OUT)
+    lay_programs(programs_of(options.bin.resolve()), out, "bin", PLUGINS_LEFT_OUT)
     lay_scripts(out)
     texts = lay_texts(options.bin.resolve(), options.text.resolve(), out) if options.text else []
     (out / "bundle.json").write_text(json.dumps(describe(options.bin.resolve(), texts)) + "\n")

@@ -35,7 +35,7 @@ class Unit(unittest.TestCase):
 
     def installed(self, unit: pathlib.Path) -> pathlib.Path:
         """A copy that names a program that exists."""
-        program = self.folder / "bin" / "server"
+        program = self.folder / "bin" / "babelring-server"
         program.parent.mkdir(exist_ok=True)
         program.touch(mode=0o755)
         copy = self.folder / unit.name

@@ -15,8 +15,10 @@ from system import BIN  # noqa: E402
 
 
 def script(shell: str, program: str = "nmt") -> str:
+    """Of a program that is called by this name, which may be the longer one of installations."""
     how = "completion" if program == "nmt" else "--completion"
-    return subprocess.run([BIN / program, how, shell], capture_output=True, text=True, check=True).stdout
+    file = BIN / program.removeprefix("babelring-")
+    return subprocess.run([program, how, shell], executable=file, capture_output=True, text=True, check=True).stdout
 
 
 class CompletionTest(unittest.TestCase):
@@ -65,6 +67,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
             self.assertEqual(self.offers(*command, "tensorboard", "=", ""), ["true", "false"])
             self.assertEqual(self.offers(*command, "data.folder", "=", "/tm"), [], "a file: left to bash")
         self.assertIn("data.folder=", self.offers("worker", ""))
+        self.assertEqual(self.offers("babelring-worker", "--run-d"), ["--run-dir"])
 
     def test_bash_loads_it(self) -> None:
         done = subprocess.run(
@@ -81,6 +84,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
                 (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
                 (["nmt", "run", "list", "--"], {"--state", "--json"}),
                 (["server", "--log-format", ""], {"text", "json"}),
+                (["babelring-server", "--log-format", ""], {"text", "json"}),
                 (["worker", "training."], {"training.precision=", "data.folder="}),
                 (["worker", "training.precision="], {"bf16", "f32"}),
                 (["worker", "--progress="], {"auto", "always", "never"}),
@@ -117,6 +121,7 @@ _{words[0]}
                 ("nmt run list --st", {"--state"}),
                 ("nmt run list --json --st", {"--state"}),
                 ("server --log-format ", {"text", "json"}),
+                ("babelring-server --log-format ", {"text", "json"}),
                 ("worker training.prec", {"training.precision=", "training.precision=bf16", "training.precision=f32"}),
             ):
                 file.write_text(script("fish", words.split()[0]), encoding="utf-8")

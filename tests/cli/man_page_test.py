@@ -76,26 +76,32 @@ class ManPageTest(unittest.TestCase):
                 self.assertEqual((shown.returncode, shown.stderr), (0, ""))
                 self.assertIn(f"{program.upper()}(1)", shown.stdout)
                 self.assertIn("--help", re.sub(".\b", "", shown.stdout))
+                others = {"nmt", "babelring-server", "babelring-worker"} - {program, f"babelring-{program}"}
+                see_also = shown.stdout[shown.stdout.rindex("SEE ALSO") :]
+                self.assertEqual(set(re.findall(r"([\w-]+)\(1\)", see_also)) - {program.upper()}, others)
 
     def test_installation_puts_texts_where_man_and_shells_look(self) -> None:
         for prefix, zsh in (("/usr", "vendor-completions"), ("/opt/babelring", "site-functions")):
             with tempfile.TemporaryDirectory() as folder:
                 for program in PROGRAMS:
+                    name = program if program == "nmt" else f"babelring-{program}"
                     subprocess.run(
                         ["cmake", "--install", BIN.parent, "--component", program, "--prefix", prefix],
                         env={**os.environ, "DESTDIR": folder},
                         capture_output=True,
                         check=True,
                     )
-                    share = Path(folder + prefix) / "share"
-                    self.assertEqual((share / f"man/man1/{program}.1").read_text(), said(program, "--man-page"))
-                    for name, shell in (
-                        (f"bash-completion/completions/{program}", "bash"),
-                        (f"zsh/{zsh}/_{program}", "zsh"),
-                        (f"fish/vendor_completions.d/{program}.fish", "fish"),
+                    share, called = Path(folder + prefix) / "share", Path(folder + prefix) / "bin" / name
+                    self.assertEqual(called.readlink(), Path(f"../lib/babelring/{program}"))
+                    self.assertEqual((share / f"man/man1/{name}.1").read_text(), said(str(called), "--man-page"))
+                    self.assertIn(f"usage: {name} ", said(str(called), "--help").lower())
+                    for file, shell in (
+                        (f"bash-completion/completions/{name}", "bash"),
+                        (f"zsh/{zsh}/_{name}", "zsh"),
+                        (f"fish/vendor_completions.d/{name}.fish", "fish"),
                     ):
                         how = "completion" if program == "nmt" else "--completion"
-                        self.assertEqual((share / name).read_text(), said(program, how, shell), name)
+                        self.assertEqual((share / file).read_text(), said(str(called), how, shell), file)
 
 
 if __name__ == "__main__":

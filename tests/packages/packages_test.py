@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"]).resolve()
-ROOT = Path(__file__).resolve().parents[2]
+from debian_root import BIN, ROOT, make_packages, make_root, require, run
+
 ENVIRONMENT = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "DEBIAN_FRONTEND=noninteractive"]
 #: Mounts what programs expect, in a mount namespace that ends with the command.
 IN_ROOT = """
@@ -19,15 +18,6 @@ mount -t proc proc "$1/proc"; mount -t sysfs sysfs "$1/sys"; mount --rbind /dev 
 root=$1; shift
 exec chroot "$root" "$@"
 """
-
-
-def run(*command: object, seconds: int = 600, **options: object) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, **options  # type: ignore[call-overload]
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: exit code {done.returncode}:\n{done.stdout[-3000:]}")
-    return done.stdout
 
 
 def in_root(root: Path, *command: str) -> str:
@@ -40,18 +30,10 @@ class PackagesTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        absent = [name for name in ("cpack", "dpkg-deb", "debootstrap", "unshare") if shutil.which(name) is None]
-        if absent or os.geteuid() != 0:
-            raise unittest.SkipTest(f"needs root and {', '.join(absent or ['no further program'])}")
+        require("cpack", "dpkg-deb", "debootstrap", "unshare")
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="babelring-packages-")))
-        cls.packages = cls.folder / "packages"
-        run("cpack", "-G", "DEB", "-B", cls.packages, cwd=BIN.parent)
-        cls.base = cls.folder / "base"
-        try:
-            run("debootstrap", "--variant=minbase", "bookworm", cls.base, seconds=900)
-        except AssertionError as failure:
-            raise unittest.SkipTest(f"debootstrap made no root: {str(failure)[-300:]}") from failure
-        shutil.copy("/etc/resolv.conf", cls.base / "etc")
+        cls.packages = make_packages(cls.folder / "packages")
+        cls.base = make_root(cls.folder / "base")
 
     def root(self) -> Path:
         root = self.folder / self._testMethodName
@@ -73,14 +55,20 @@ class PackagesTest(unittest.TestCase):
         self.assertIn("babelring-worker", field("server", "Recommends"))
         self.assertEqual(field("common", "Architecture").strip(), "all")
         contents = run("dpkg-deb", "-c", self.package("server"))
-        for file in ("usr/bin/server", "etc/babelring/server.yaml", "usr/lib/systemd/system/babelring-server.service"):
+        for file in (
+            "usr/lib/babelring/server",
+            "etc/babelring/server.yaml",
+            "usr/lib/systemd/system/babelring-server.service",
+        ):
             self.assertIn(f" ./{file}\n", contents)
         for name in ("server", "worker", "nmt"):
             contents = run("dpkg-deb", "-c", self.package(name))
+            called = name if name == "nmt" else f"babelring-{name}"
+            self.assertEqual(re.findall(r"\./usr/bin/(\S+ -> \S+)", contents), [f"{called} -> ../lib/babelring/{name}"])
             for file in (
-                f"man/man1/{name}.1",
-                f"bash-completion/completions/{name}",
-                f"zsh/vendor-completions/_{name}",
+                f"man/man1/{called}.1",
+                f"bash-completion/completions/{called}",
+                f"zsh/vendor-completions/_{called}",
             ):
                 self.assertIn(f" ./usr/share/{file}\n", contents)
 
@@ -92,14 +80,15 @@ class PackagesTest(unittest.TestCase):
         in_root(root, "sh", "-c", "apt-get -y -qq install --no-install-recommends /root/*.deb")
         self.assertIn("everything works", in_root(root, "bash", "/root/quickstart.sh"))
         self.assertIn("nologin", in_root(root, "getent", "passwd", "babelring"))
-        self.assertIn("ok ", in_root(root, "server", "--options", "/etc/babelring/server.yaml", "--check"))
+        self.assertIn("ok ", in_root(root, "babelring-server", "--options", "/etc/babelring/server.yaml", "--check"))
         unit = (root / "usr/lib/systemd/system/babelring-server.service").read_text(encoding="utf-8")
-        self.assertIn("ExecStart=/usr/bin/server", unit)
+        self.assertIn("ExecStart=/usr/bin/babelring-server", unit)
         self.assertNotIn("/opt/babelring", unit)
         configuration = root / "etc/babelring/server.yaml"
         configuration.write_text(configuration.read_text(encoding="utf-8") + "# changed here\n", encoding="utf-8")
         in_root(root, "sh", "-c", "apt-get -y -qq remove 'babelring-*'")
-        self.assertFalse((root / "usr/bin/server").exists())
+        self.assertFalse((root / "usr/bin/babelring-server").is_symlink())
+        self.assertFalse((root / "usr/lib/babelring").exists())
         self.assertIn("# changed here", configuration.read_text(encoding="utf-8"), "configuration stays")
 
     @unittest.skipUnless(shutil.which("patchelf"), "needs patchelf")
