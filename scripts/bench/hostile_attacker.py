@@ -108,6 +108,7 @@ class Attack:
         with self.connect() as client:
             client.sendall(request)
             time.sleep(0.001)
+        self.answers["abandoned"] += 1
 
 
 def message(method: str, path: str, token: str = "", body: str = "", length: int | None = None) -> bytes:

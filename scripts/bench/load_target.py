@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 from runs import program
@@ -39,6 +40,30 @@ def cpu_seconds(pid: int) -> float:
 
 def resident_bytes(pid: int) -> int:
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class ResidentMemory:
+    """Samples the resident memory of a process in a thread, within a `with`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.samples, self.ended = pid, [resident_bytes(pid)], threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self) -> None:
+        while not self.ended.wait(0.2):
+            self.samples.append(resident_bytes(self.pid))
+
+    def __enter__(self) -> ResidentMemory:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()
+
+    @property
+    def peak_growth(self) -> int:
+        return max(self.samples) - self.samples[0]
 
 
 class Target:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import tempfile
 import time
+from collections.abc import Iterator
 
 import figures
 import load_target
@@ -14,6 +16,7 @@ import server_load
 from runs import program
 
 TOLERATED = 0.05
+IDLE_AFTER_S = 10  # by then the allocator has returned the memory of the start
 #: What is compared, and whether more is better.
 COMPARED = {
     "status_per_second": True,
@@ -32,23 +35,35 @@ COMPARED = {
 }
 
 
-def bars(server: pathlib.Path, load: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
-    """The figures of one server, from its start to its end. `load`: the folder of the program that puts load on it."""
+@contextlib.contextmanager
+def fresh_server(server: pathlib.Path) -> Iterator[tuple[load_target.Target, pathlib.Path]]:
+    """A server just started, and its folder."""
     with tempfile.TemporaryDirectory(prefix="babelring-bench-") as name:
         folder = pathlib.Path(name).resolve()
         (folder / "www" / "update-00000001").mkdir(parents=True)
         ours = load_target.start_server(server, folder)
         try:
-            return loaded(ours, load, folder, options)
+            time.sleep(IDLE_AFTER_S)
+            yield ours, folder
         finally:
             ours.end()
+
+
+def bars(server: pathlib.Path, load: pathlib.Path, options: argparse.Namespace) -> dict[str, float]:
+    """The figures of one build. `load`: the folder of the program that puts load on it. The streams have a server of
+    their own: memory that another load has left would hide theirs."""
+    with fresh_server(server) as (ours, folder):
+        found = loaded(ours, load, folder, options)
+    with fresh_server(server) as (ours, folder):
+        listening, each = server_load.listen(ours, load, folder, options)
+    found |= {f"{topic}_p99_ms": listening[topic]["p99_ms"] for topic in ("log", "metrics")}  # type: ignore[index]
+    return found | {"bytes_a_stream": each}
 
 
 def loaded(
     ours: load_target.Target, load: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace
 ) -> dict[str, float]:
     pid = ours.process.pid
-    time.sleep(2)
     found = {"idle_mb": load_target.resident_bytes(pid) / 1e6}
     before = load_target.cpu_seconds(pid)
     ingest = server_load.load(
@@ -74,8 +89,6 @@ def loaded(
     downloads = [load_target.download(ours, path, file.stat().st_size) for _ in range(3)]
     for key in ("gb_per_second", "cpu_s_per_gib"):
         found[f"download_{key}"] = figures.spread([one[key] for one in downloads])["median"]
-    listening, each = server_load.listen(ours, load, folder, options)
-    found |= {"bytes_a_stream": each, "log_p99_ms": listening["log"]["p99_ms"], "metrics_p99_ms": listening["metrics"]["p99_ms"]}  # type: ignore[index]
     time.sleep(server_load.SETTLE_S)
     return found | {"left_mb": load_target.resident_bytes(pid) / 1e6 - found["idle_mb"]}
 

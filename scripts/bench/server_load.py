@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import figures
-from load_target import Target, cpu_seconds, download, resident_bytes, start_nginx, start_server, wrk
+from load_target import ResidentMemory, Target, cpu_seconds, download, resident_bytes, start_nginx, start_server, wrk
 from runs import program
 
 RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
@@ -169,22 +169,22 @@ def page_tokens(ours: Target, pages: int) -> list[str]:
 def listen(
     ours: Target, programs: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace
 ) -> tuple[dict[str, float], float]:
-    """What pages that listen find, and the memory of each."""
+    """What pages that listen find, and the memory of each at its peak, while they listen."""
     (folder / "tokens").write_text("\n".join(page_tokens(ours, options.subscribers)), encoding="utf-8")
-    held = resident_bytes(ours.process.pid)
-    found = load(
-        programs,
-        ours,
-        LISTEN,
-        "listen",
-        "--subscribers",
-        options.subscribers,
-        "--seconds",
-        options.listen_seconds,
-        "--tokens",
-        folder / "tokens",
-    )
-    return found, max(resident_bytes(ours.process.pid) - held, 0) / options.subscribers
+    with ResidentMemory(ours.process.pid) as memory:
+        found = load(
+            programs,
+            ours,
+            LISTEN,
+            "listen",
+            "--subscribers",
+            options.subscribers,
+            "--seconds",
+            options.listen_seconds,
+            "--tokens",
+            folder / "tokens",
+        )
+    return found, memory.peak_growth / options.subscribers
 
 
 def query(table: Table, ours: Target) -> None:
