@@ -6,6 +6,7 @@
 #   scripts/fuzz.sh                 10 seconds each
 #   scripts/fuzz.sh --seconds N     longer
 #   scripts/fuzz.sh --runs N        N inputs each, without a time limit
+#   scripts/fuzz.sh --build         only builds them
 #   scripts/fuzz.sh --help          this text
 #
 # Exits 77 where clang with libFuzzer is not installed. What it learns goes to build/fuzz/corpus, never into the tree.
@@ -13,7 +14,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-limit=-max_total_time=10
+limit=-max_total_time=10 run=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --seconds)
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
       limit=-runs=$(option_value "$1" $# "${2:-}")
       shift
       ;;
+    --build) run=no ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac
@@ -42,6 +44,7 @@ log=build/fuzz/build.log
 : >"$log"
 quietly "$log" "configuring" cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang
 quietly "$log" "the build" cmake --build build/fuzz -j "$(build_jobs)"
+if [ "$run" = no ]; then exit; fi
 
 fuzz() { # TARGET
   local target=$1

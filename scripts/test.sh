@@ -202,13 +202,14 @@ compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# Compiles at the lowest priority, beside other stages, what the stages asan and tsan will run. It always succeeds: what it leaves
-# undone these stages do, and report.
-compile_sanitized_meanwhile() {
+# Compiles at the lowest priority, beside other stages, what the stages asan, tsan and fuzz will run. It always succeeds: what it
+# leaves undone these stages do, and report.
+compile_meanwhile() {
   set +e
   renice -n 19 -p "$BASHPID"
   compile_sanitized asan "${ASAN_TESTS[@]}"
   compile_sanitized tsan "${TSAN_TESTS[@]}"
+  scripts/fuzz.sh --build
 }
 
 under_asan() { # PRESET CTEST-ARGUMENTS...
@@ -320,7 +321,7 @@ main() {
     fi
     if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
       set -m # its own process group, which ends with this script
-      compile_sanitized_meanwhile >"$LOGS/sanitized.log" 2>&1 &
+      compile_meanwhile >"$LOGS/meanwhile.log" 2>&1 &
       meanwhile=$!
       set +m
       trap 'kill -- "-$meanwhile" 2>/dev/null || true' EXIT
