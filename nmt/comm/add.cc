@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 // Compiled a second time for AVX2, where the linker chooses at the start. The sanitizers are not ready by then.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -37,15 +38,29 @@ void round_in_place(float* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(BFloat16(values[i]));
 }
 
-void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count) {
+namespace {
+
+/// Sums elements [begin, begin + count) of `parts` and writes the sums to every target. Targets may be parts.
+void sum_into(const std::vector<float*>& parts, std::span<float* const> targets, std::int64_t begin,
+              std::int64_t count) {
   constexpr std::int64_t block = 1024;  // the block and its sums fit into the L1 cache
   std::array<float, block> sums;
   for (std::int64_t offset = begin; offset < begin + count; offset += block) {
     const std::int64_t size = std::min(block, begin + count - offset);
     std::copy_n(parts[0] + offset, size, sums.data());
     for (std::size_t part = 1; part < parts.size(); ++part) add_in_place(sums.data(), parts[part] + offset, size);
-    for (float* part : parts) std::copy_n(sums.data(), size, part + offset);
+    for (float* target : targets) std::copy_n(sums.data(), size, target + offset);
   }
+}
+
+}  // namespace
+
+void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count) {
+  sum_into(parts, parts, begin, count);
+}
+
+void sum_into_one(const std::vector<float*>& parts, float* target, std::int64_t begin, std::int64_t count) {
+  sum_into(parts, std::span(&target, 1), begin, count);
 }
 
 }  // namespace babelring

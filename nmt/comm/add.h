@@ -20,5 +20,7 @@ void round_in_place(float* values, std::int64_t count);
 /// Sums elements [begin, begin + count) over all `parts`, in the order of `parts`, and writes the sums back to every
 /// part. The parts must not overlap.
 void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count);
+/// The same, but writes the sums to `target` only, which is one of the parts.
+void sum_into_one(const std::vector<float*>& parts, float* target, std::int64_t begin, std::int64_t count);
 
 }  // namespace babelring

@@ -7,18 +7,12 @@
 #include "nmt/comm/add.h"
 
 namespace babelring {
-namespace {
 
-/// Elements summed per call of advance().
-constexpr std::int64_t sum_block = 1 << 17;
-
-/// First element of a rank's shard, aligned to a cache line so that no two ranks write to the same one.
-std::int64_t shard_begin(std::int64_t count, int rank, int ranks) {
+ElementRange summed_by(int rank, int ranks, std::int64_t count) {
   constexpr std::int64_t line = 16;
-  return rank == ranks ? count : count * rank / ranks / line * line;
+  const auto begin = [&](int of) { return of == ranks ? count : count * of / ranks / line * line; };
+  return {.begin = begin(rank), .end = begin(rank + 1)};
 }
-
-}  // namespace
 
 void SharedBoard::ring_peers() const {
   for (int peer = 0; peer < ranks_; ++peer) {
@@ -26,13 +20,19 @@ void SharedBoard::ring_peers() const {
   }
 }
 
+int SharedBoard::behind(std::atomic<std::int64_t> Place::*counter, std::int64_t number) const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if ((place(rank).*counter).load() <= number) return rank;
+  }
+  return -1;
+}
+
 SharedAllReduce::SharedAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
                                  std::int64_t count, std::int64_t number)
-    : board_(std::move(board)),
-      count_(count),
-      number_(number),
-      next_(shard_begin(count, board_->rank(), board_->ranks())),
-      end_(shard_begin(count, board_->rank() + 1, board_->ranks())) {
+    : board_(std::move(board)), count_(count), number_(number) {
+  const ElementRange own = summed_by(board_->rank(), board_->ranks(), count);
+  next_ = own.begin;
+  end_ = own.end;
   for (int rank = 0; rank < board_->ranks(); ++rank) parts_.push_back(memory.peer_of(data, rank));
 }
 
@@ -42,28 +42,22 @@ void SharedAllReduce::begin() {
 }
 
 Collective::Progress SharedAllReduce::advance() {
-  if (summed_) return missing(&SharedBoard::Place::summed) < 0 ? Progress::done : Progress::none;
+  if (summed_) return board_->behind(&SharedBoard::Place::summed, number_) < 0 ? Progress::done : Progress::none;
   // All-reduces must be summed in order: the counter holds a number of all-reduces, not which ones.
-  if (board_->own().summed.load() != number_ || missing(&SharedBoard::Place::published) >= 0) return Progress::none;
-  const std::int64_t count = std::min(sum_block, end_ - next_);
+  if (board_->own().summed.load() != number_ || board_->behind(&SharedBoard::Place::published, number_) >= 0)
+    return Progress::none;
+  const std::int64_t count = std::min(shared_sum_block, end_ - next_);
   sum_into_all(parts_, next_, count);
   next_ += count;
   if (next_ < end_) return Progress::some;
   summed_ = true;
   board_->own().summed.store(number_ + 1);
   board_->ring_peers();
-  return missing(&SharedBoard::Place::summed) < 0 ? Progress::done : Progress::some;
-}
-
-int SharedAllReduce::missing(std::atomic<std::int64_t> SharedBoard::Place::*counter) const {
-  for (int rank = 0; rank < board_->ranks(); ++rank) {
-    if ((board_->place(rank).*counter).load() <= number_) return rank;
-  }
-  return -1;
+  return board_->behind(&SharedBoard::Place::summed, number_) < 0 ? Progress::done : Progress::some;
 }
 
 int SharedAllReduce::waiting_for() const {
-  return missing(summed_ ? &SharedBoard::Place::summed : &SharedBoard::Place::published);
+  return board_->behind(summed_ ? &SharedBoard::Place::summed : &SharedBoard::Place::published, number_);
 }
 
 std::string SharedAllReduce::name() const {

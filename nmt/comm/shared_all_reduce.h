@@ -9,10 +9,12 @@
 #include "nmt/comm/collective.h"
 #include "nmt/comm/event_count.h"
 #include "nmt/comm/shared_memory.h"
+#include "nmt/core/shards.h"
 
 namespace babelring {
 
-/// Progress counters of all ranks on one machine, in shared memory, by which they synchronise their all-reduces.
+/// Progress counters of all ranks on one machine, in shared memory, by which they synchronise their all-reduces. Ranks
+/// are numbered on the machine, from 0.
 class SharedBoard {
  public:
   /// One rank's counters. Only that rank writes them, except that any rank may ring the bell. All-zero bytes are a
@@ -32,11 +34,20 @@ class SharedBoard {
   Place& place(int rank) const { return reinterpret_cast<Place*>(file_->data())[rank]; }
   Place& own() const { return place(rank_); }
   void ring_peers() const;
+  /// The first rank whose `counter` has not reached all-reduce `number`; -1 if all have.
+  int behind(std::atomic<std::int64_t> Place::*counter, std::int64_t number) const;
 
  private:
   std::shared_ptr<SharedFile> file_;
   int rank_, ranks_;
 };
+
+/// Elements summed per call of Collective::advance().
+inline constexpr std::int64_t shared_sum_block = 1 << 17;
+
+/// The elements of `count` that rank `rank` of `ranks` sums. Begins at a cache line, so that no two ranks write to the
+/// same one.
+ElementRange summed_by(int rank, int ranks, std::int64_t count);
 
 /// All-reduce through shared memory. Once all ranks have published their values, each rank sums one shard of the
 /// elements in rank order and writes the sums to all ranks. Every element is read and written once per rank; no
@@ -55,12 +66,9 @@ class SharedAllReduce final : public Collective {
   bool rings() const override { return true; }
 
  private:
-  /// The first rank whose `counter` has not reached this all-reduce; -1 if all have.
-  int missing(std::atomic<std::int64_t> SharedBoard::Place::*counter) const;
-
   std::shared_ptr<const SharedBoard> board_;
   std::vector<float*> parts_;  // by rank
-  std::int64_t count_, number_, next_, end_;
+  std::int64_t count_, number_, next_ = 0, end_ = 0;
   bool summed_ = false;
 };
 

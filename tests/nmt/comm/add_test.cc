@@ -61,6 +61,18 @@ TEST_P(AddTest, SumsExactlyTheRangeIntoAllParts) {
   }
 }
 
+TEST_P(AddTest, SumsIntoOnePartOnly) {
+  const std::int64_t count = GetParam();
+  const auto size = static_cast<std::size_t>(count) + 2;
+  std::vector<float> first(size, 1.0f), second(size, 2.0f), third(size, 4.0f);
+  sum_into_one({first.data(), second.data(), third.data()}, second.data(), 1, count);
+  EXPECT_EQ(first, std::vector<float>(size, 1.0f));
+  EXPECT_EQ(third, std::vector<float>(size, 4.0f));
+  EXPECT_EQ(second.front(), 2.0f);
+  EXPECT_EQ(second.back(), 2.0f);
+  for (std::size_t i = 1; i + 1 < size; ++i) EXPECT_EQ(second[i], 7.0f);
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, AddTest, testing::Values(0, 1, 2, 15, 16, 17, 1009, 65536));
 
 }  // namespace

@@ -43,5 +43,34 @@ TEST(RingOrder, LeavesEachHostOnceForAnyNumbering) {
   EXPECT_EQ(three.between_hosts, 3);
 }
 
+TEST(HostPlace, JoinsRanksOfOneIndexOverHosts) {
+  const std::vector<std::string> by_node = {"b", "a", "b", "a", "c", "c"};
+  const std::vector<std::vector<int>> rings = {{0, 1, 4}, {2, 3, 5}};
+  for (std::size_t index = 0; index < rings.size(); ++index) {
+    for (std::size_t host = 0; host < 3; ++host) {
+      const int rank = rings[index][host];
+      const std::optional<HostPlace> place = host_place(by_node, rank);
+      ASSERT_TRUE(place);
+      EXPECT_EQ(place->local_ranks, (std::vector{rings[0][host], rings[1][host]}));
+      EXPECT_EQ(place->between.position, static_cast<int>(host));
+      EXPECT_EQ(place->between.ranks, 3);
+      EXPECT_EQ(place->between.right, rings[index][(host + 1) % 3]);
+      EXPECT_EQ(place->between.left, rings[index][(host + 2) % 3]);
+    }
+  }
+}
+
+TEST(HostPlace, OfASingleHostIsARingOfOne) {
+  const std::optional<HostPlace> place = host_place({"a", "a", "a"}, 1);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->local_ranks, (std::vector{0, 1, 2}));
+  EXPECT_EQ(place->between.ranks, 1);
+  EXPECT_EQ(place->between.right, 1);
+}
+
+TEST(HostPlace, IsAbsentOnEveryRankIfHostsDiffer) {
+  for (int rank = 0; rank < 4; ++rank) EXPECT_FALSE(host_place({"a", "b", "b", "b"}, rank)) << rank;
+}
+
 }  // namespace
 }  // namespace babelring
