@@ -30,8 +30,8 @@ RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates)
 TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format clang-tidy black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
-  python3-protobuf python3-crcmod fish zsh man-db
-  debootstrap patchelf
+  python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
+  debootstrap patchelf buildah docker-compose
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
