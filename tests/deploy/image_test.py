@@ -1,6 +1,6 @@
-"""deploy/docker and deploy/compose: the image, built by buildah on a Debian root made by debootstrap, and the
-services of the compose file, run in namespaces. Left out, and said so: compiling in the image (the
-packages are those of this build), the images of Prometheus and Grafana, and GPUs."""
+"""deploy/docker, deploy/compose and deploy/kubernetes: the image, built by buildah on a Debian root made by debootstrap, and the
+services of the compose file and the pods of Kubernetes, run in namespaces. Left out, and said so: compiling in the image (the
+packages are those of this build), the images of Prometheus and Grafana, a cluster, and GPUs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ import unittest
 import urllib.parse
 from pathlib import Path
 
+import kubernetes_test
 import yaml
 from containers import Container, Image, Switch
 from programs import commands_of
 
 for room in ("packages", "e2e"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / room))
-from debian_root import ROOT, make_packages, make_root, require, run  # noqa: E402
+from debian_root import BIN, ROOT, make_packages, make_root, require, run  # noqa: E402
 from system import wait_for  # noqa: E402
 
 DOCKER, COMPOSE = ROOT / "deploy/docker", ROOT / "deploy/compose"
 LEFT_OUT = (
     "left out: compiling in the image (packages of this build are installed instead; the build's stage `configured` is made, "
-    "the compiler is not run), images of Prometheus and Grafana, GPUs"
+    "the compiler is not run), images of Prometheus and Grafana, a cluster with its operators, GPUs"
 )
 CONFIG = """
 name: composed
@@ -229,6 +230,85 @@ class ComposeTest(ImageCase):
         run_id = json.loads(get("/api/v1/runs"))["items"][0]["id"]
         ranks = json.loads(get(f"/api/v1/runs/{urllib.parse.quote(run_id)}/ranks"))["items"]
         return [(rank["rank"], rank["host"]) for rank in ranks]
+
+
+class KubernetesTest(ImageCase):
+    """The pods of the StatefulSet and of the MPIJob."""
+
+    def container(
+        self, name: str, pod: dict, image: Image, mounts: dict[str, Path], more: list[tuple[str, str, str]]
+    ) -> Container:
+        (container,) = pod["spec"]["containers"]
+        sources = {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
+        volumes = list(more)
+        for mount in container["volumeMounts"]:
+            source = "tmpfs" if "emptyDir" in sources.get(mount["name"], {}) else str(mounts[mount["name"]])
+            volumes.append((source, mount["mountPath"], "ro" if mount.get("readOnly") else "rw"))
+        return Container(name, image, container["command"] + container["args"], {}, volumes)
+
+    def secret(self, name: str, files: dict[str, str], group: int) -> Path:
+        """As Kubernetes mounts it for a pod with this fsGroup."""
+        folder = self.volume(name, 0)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+            run("chown", f"0:{group}", folder / file)
+            (folder / file).chmod(0o640)
+        folder.chmod(0o755)
+        return folder
+
+    def keys(self, group: int) -> Path:
+        """As the operators make them: their key is of another kind than its file's name says."""
+        made = self.volume("made", 0)
+        run("ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-C", "", "-f", made / "id_rsa")
+        files = {name: (made / name).read_text() for name in ("id_rsa", "id_rsa.pub")}
+        return self.secret("keys", {**files, "authorized_keys": files["id_rsa.pub"]}, group)
+
+    def test_pods_of_an_mpi_job_train_and_report(self) -> None:
+        image, pod = self.image("cpu"), dict(kubernetes_test.pods())
+        server_name = kubernetes_test.found("Service")["metadata"]["name"]
+        switch = self.switch(server_name, "host-0", "host-1", "launcher")
+        mounts = {name: self.volume(name, image.user) for name in ("server", "data", "runs")}
+        server = switch.start(self.container(server_name, pod["server"], image, mounts, []))
+        self.wait_healthy(switch, server, self.inspect("cpu")["Healthcheck"]["Test"][1:])
+        token = switch.inside(server, "babelring-make-token", "cluster", "ingest").stdout
+        mounts["tokens"] = self.secret("tokens", {"training": token}, image.user)
+        self.corpus(mounts["data"])
+        texts = [[mounts["data"] / f"{name}.{language}" for language in ("en", "de")] for name in ("train", "valid")]
+        words = [
+            "--train",
+            *texts[0],
+            "--valid",
+            *texts[1],
+            "--output",
+            mounts["data"] / "ids",
+            "--vocabulary-size",
+            18,
+        ]
+        run(BIN / "nmt", "prepare", *words)
+        key_folder = kubernetes_test.found("MPIJob")["spec"]["sshAuthMountPath"]
+        keys = [(str(self.keys(image.user)), key_folder, "ro")]
+        hosts = [
+            switch.start(self.container(name, pod["MPIJob Worker"], image, mounts, keys))
+            for name in ("host-0", "host-1")
+        ]
+        for host in hosts:
+            self.wait_healthy(switch, host, ["bash", "-c", "exec 3<>/dev/tcp/localhost/2222"])
+        other_key = f"KnownHostsCommand=/bin/sed s/AAAA/AAAB/ {key_folder}/id_rsa.pub"
+        self.assertNotEqual(switch.inside(hosts[0], "ssh", "-o", other_key, "host-1", "true").returncode, 0)
+        hostfile = self.volume("mpi", 0)
+        (hostfile / "hostfile").write_text("host-0 slots=2\nhost-1 slots=2\n")
+        launcher = self.container("launcher", pod["MPIJob Launcher"], image, {}, [*keys, (str(hostfile), "/mnt", "ro")])
+        launcher.environment["OMPI_MCA_orte_default_hostfile"] = "/mnt/hostfile"
+        process = switch.start(launcher).process
+        assert process is not None
+        self.assertEqual(process.wait(timeout=300), 0, switch.log("launcher"))
+        self.assertIn("4 ranks on 2 hosts", switch.log("launcher"))
+        self.assertTrue((mounts["runs"] / "first/checkpoints").is_dir())
+        header = (
+            f"Authorization: Bearer {switch.inside(server, 'babelring-make-token', 'reader', 'read').stdout.strip()}"
+        )
+        answer = switch.inside(server, "curl", "-sSf", "-H", header, "http://localhost:8080/api/v1/runs").stdout
+        self.assertEqual([item["name"] for item in json.loads(answer)["items"]], ["composed"])
 
 
 if __name__ == "__main__":
