@@ -153,15 +153,20 @@ class ImageTest(ImageCase):
     def test_the_image_for_gpus_has_the_module_and_its_library(self) -> None:
         if not list(self.packages.glob("babelring-cuda_*.deb")):
             self.skipTest("this build has no CUDA module")
-        library = self.folder / "toolkit/usr/local/cuda/lib64/libcublasLt.so.13"
+        library = self.folder / "toolkit/usr/local/cuda-13.0/targets/x86_64-linux/lib/libcublasLt.so.13.0.1"
         library.parent.mkdir(parents=True)
         library.write_text("in place of NVIDIA's\n")
+        # Links as in NVIDIA's images.
+        (library.parent / "libcublasLt.so.13").symlink_to(library.name)
+        (self.folder / "toolkit/usr/local/cuda-13.0/lib64").symlink_to("targets/x86_64-linux/lib")
+        (self.folder / "toolkit/usr/local/cuda").symlink_to("/etc/alternatives/cuda")
         (self.folder / "toolkit/Dockerfile").write_text("FROM scratch\nCOPY usr /usr\n")
         self.build("toolkit", self.folder / "toolkit")
         self.build_image("cuda", "--build-arg", "CUDA_IMAGE=localhost/toolkit")
         image = self.image("cuda")
         self.assertTrue((image.files / "usr/lib/babelring/libbabelring_cuda.so").is_file())
-        self.assertTrue((image.files / "usr/lib/x86_64-linux-gnu/libcublasLt.so.13").is_file())
+        copied = image.files / "usr/lib/x86_64-linux-gnu/libcublasLt.so.13"
+        self.assertEqual((copied.is_symlink(), copied.read_text()), (False, "in place of NVIDIA's\n"))
         self.assertEqual(image.user, self.image("cpu").user)
 
     def test_the_stage_that_compiles_finds_everything(self) -> None:
