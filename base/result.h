@@ -5,13 +5,14 @@
 #include <utility>
 #include <variant>
 
-#include "base/failure.h"
-
 namespace babelring {
 
 /// The reason for a recoverable error: one readable line.
 struct Error {
   std::string message;
+  /// Throws Failure with the message. Not inline: CUDA sources include this header, and nvcc refuses fmt, which
+  /// Failure's header includes.
+  [[noreturn]] void raise() const;
 };
 
 /// A value or an Error. For errors that the caller handles: user input, an absent object, a conflict, a damaged file
@@ -48,7 +49,7 @@ class [[nodiscard]] Result {
 
  private:
   void require() const {
-    if (!ok()) throw Failure(error());
+    if (!ok()) std::get<1>(state_).raise();
   }
   std::variant<T, Error> state_;
 };
@@ -64,7 +65,7 @@ class [[nodiscard]] Result<void> {
   explicit operator bool() const { return ok(); }
   /// Throws Failure with error() if !ok().
   void value() const {
-    if (!ok()) throw Failure(error());
+    if (!ok()) error_->raise();
   }
   /// The reason for the error. Requires !ok().
   const std::string& error() const { return error_->message; }

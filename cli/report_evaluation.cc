@@ -8,6 +8,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/records.h"
 #include "cli/runs/find_run.h"

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/failure.h"
+
 namespace babelring {
 namespace {
 

@@ -16,6 +16,7 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "base/version.h"

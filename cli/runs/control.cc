@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/records.h"
 #include "cli/runs/find_run.h"

@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/manifest_file.h"
 #include "base/records.h"

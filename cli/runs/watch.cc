@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 
 #include "base/clock.h"
+#include "base/failure.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/interrupt.h"
 #include "cli/runs/run_commands.h"

@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "nmt/checkpoint/finite.h"

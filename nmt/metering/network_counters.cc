@@ -1,5 +1,7 @@
 #include "nmt/metering/network_counters.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <sstream>

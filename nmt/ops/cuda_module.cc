@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/failure.h"
 #include "base/result.h"
 #include "base/version.h"
 #include "nmt/ops/backend.h"

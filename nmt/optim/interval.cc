@@ -1,5 +1,7 @@
 #include "nmt/optim/interval.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <limits>

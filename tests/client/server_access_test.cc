@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/failure.h"
 #include "client/server_address.h"
 
 namespace babelring {

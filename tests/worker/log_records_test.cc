@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/failure.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/atomic_file.h"
+#include "base/failure.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"

@@ -1,9 +1,12 @@
 #include "nmt/ops/cuda/cudnn_library.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+
+#include "base/failure.h"
 
 namespace babelring::cuda {
 

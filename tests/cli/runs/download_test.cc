@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/failure.h"
 #include "cli/runs/text_format.h"
 #include "tests/client/scripted_server.h"
 

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "base/failure.h"
 #include "cli/runs/text_format.h"
 
 namespace babelring {

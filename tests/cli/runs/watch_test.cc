@@ -9,6 +9,7 @@
 #include <future>
 #include <sstream>
 
+#include "base/failure.h"
 #include "base/json.h"
 #include "tests/client/scripted_server.h"
 #include "tests/soon.h"

@@ -1,5 +1,6 @@
 #include "nmt/checkpoint/finite.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

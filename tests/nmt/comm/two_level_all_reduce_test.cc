@@ -1,5 +1,6 @@
 #include "nmt/comm/two_level_all_reduce.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <mutex>

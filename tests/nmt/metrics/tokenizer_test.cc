@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/failure.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
 #include "nmt/metrics/unicode.h"

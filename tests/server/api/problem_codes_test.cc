@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/failure.h"
 #include "base/json.h"
 #include "server/api/openapi.h"
 
