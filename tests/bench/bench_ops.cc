@@ -20,7 +20,7 @@
 #include "nmt/ops/cuda_module.h"
 #include "tests/bench/bench_ops_cases.h"
 #include "tests/bench/device_peaks.h"
-#include "tests/bench/product_table.h"
+#include "tests/bench/matmul_table.h"
 #include "tests/reference/staged_backend.h"
 
 namespace babelring {

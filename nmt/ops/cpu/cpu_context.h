@@ -6,8 +6,8 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/ops/cpu/kernel_sets.h"
+#include "nmt/ops/cpu/matmul.h"
 #include "nmt/ops/cpu/position_table.h"
-#include "nmt/ops/cpu/products.h"
 
 namespace babelring::cpu {
 

@@ -9,7 +9,7 @@
 #include "nmt/ops/cuda/cudnn_plans.h"
 #include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
-#include "nmt/ops/cuda/products.h"
+#include "nmt/ops/cuda/matmul.h"
 #include "nmt/ops/cuda/repeat_values.h"
 #include "nmt/ops/cuda/work_log.h"
 

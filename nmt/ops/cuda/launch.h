@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cuda/products.h"
+#include "nmt/ops/cuda/matmul.h"
 #include "nmt/ops/cuda/work_log.h"
 
 /// Kernels that several ops share.

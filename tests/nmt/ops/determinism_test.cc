@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/products.h"
+#include "nmt/ops/cpu/matmul.h"
 #include "tests/nmt/ops/op_fixture.h"
 
 /// The same bits again, and the same bits with any number of threads.

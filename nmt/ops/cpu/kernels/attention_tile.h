@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "nmt/core/tensor.h"
-#include "nmt/ops/cpu/kernels/small_product.h"
+#include "nmt/ops/cpu/kernels/small_matmul.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "nmt/ops/cpu/cpu_context.h"
-#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
-#include "nmt/ops/cpu/kernels/avx512_bf16/packed_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_matmul.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/packed_matmul.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
-#include "nmt/ops/cpu/products.h"
+#include "nmt/ops/cpu/matmul.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 

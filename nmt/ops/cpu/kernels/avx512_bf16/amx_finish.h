@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_matmul.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 

@@ -4,8 +4,8 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_block.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_matmul.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_pack.h"
-#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 

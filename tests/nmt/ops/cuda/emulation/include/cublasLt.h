@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The part of cuBLASLt that nmt/ops/cuda/products.cc calls, with the names of the toolkit's header (blas.cc).
+/// The part of cuBLASLt that nmt/ops/cuda/matmul.cc calls, with the names of the toolkit's header (blas.cc).
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_INVALID_VALUE = 7,

@@ -1,4 +1,4 @@
-#include "nmt/ops/cuda/products.h"
+#include "nmt/ops/cuda/matmul.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/failure.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.h"
-#include "nmt/ops/cuda/product_timer.h"
+#include "nmt/ops/cuda/matmul_timer.h"
 
 namespace babelring::cuda {
 

@@ -10,9 +10,9 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/ops/cuda/handles.h"
-#include "nmt/ops/cuda/product_choices.h"
-#include "nmt/ops/cuda/product_plan.h"
-#include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/cuda/matmul_choices.h"
+#include "nmt/ops/cuda/matmul_plan.h"
+#include "nmt/ops/cuda/matmul_shape.h"
 #include "nmt/ops/cuda/work_log.h"
 #include "nmt/ops/matmul_report.h"
 

@@ -1,4 +1,4 @@
-#include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/cuda/matmul_shape.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/products.h"
+#include "nmt/ops/cpu/matmul.h"
 
 #include <list>
 #include <oneapi/dnnl/dnnl.hpp>

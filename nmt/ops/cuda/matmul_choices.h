@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/cuda/matmul_shape.h"
 
 namespace babelring::cuda {
 

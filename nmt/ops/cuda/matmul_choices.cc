@@ -1,4 +1,4 @@
-#include "nmt/ops/cuda/product_choices.h"
+#include "nmt/ops/cuda/matmul_choices.h"
 
 #include <fmt/format.h>
 

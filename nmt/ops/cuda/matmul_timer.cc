@@ -1,4 +1,4 @@
-#include "nmt/ops/cuda/product_timer.h"
+#include "nmt/ops/cuda/matmul_timer.h"
 
 #include <algorithm>
 #include <limits>

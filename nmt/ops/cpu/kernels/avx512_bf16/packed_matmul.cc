@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/kernels/avx512_bf16/packed_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/packed_matmul.h"
 
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-#include "nmt/ops/cuda/product_plan.h"
+#include "nmt/ops/cuda/matmul_plan.h"
 
 #include <fmt/format.h>
 

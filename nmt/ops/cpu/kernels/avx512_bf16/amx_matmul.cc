@@ -1,4 +1,4 @@
-#include "nmt/ops/cpu/kernels/avx512_bf16/amx_product.h"
+#include "nmt/ops/cpu/kernels/avx512_bf16/amx_matmul.h"
 
 #include <algorithm>
 

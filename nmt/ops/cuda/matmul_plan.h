@@ -6,7 +6,7 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/ops/cuda/handles.h"
-#include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/cuda/matmul_shape.h"
 
 namespace babelring::cuda {
 

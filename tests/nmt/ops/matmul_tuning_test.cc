@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t in = 24, out = 40;
+constexpr std::int64_t in_width = 24, out_width = 40;
 
 class ProductTuningTest : public testing::Test {
  protected:
@@ -51,23 +51,24 @@ class ProductTuningTest : public testing::Test {
   }
   /// Of x W^T, with the first rows of x.
   Tensor product(Backend& backend, std::int64_t rows) {
-    const Tensor y = on(backend, tensors_.zeros({rows, out}, DType::f32));
+    const Tensor y = on(backend, tensors_.zeros({rows, out_width}, DType::f32));
     backend.run(LinearForward{.x = on(backend, x_.row_slice(0, rows)), .weight = on(backend, weight_), .y = y});
     return downloaded(backend, y);
   }
   /// What proposal `number` makes of it.
   Tensor expected(int number, std::int64_t rows) {
-    const Tensor y = tensors_.zeros({rows, out}, DType::f32);
+    const Tensor y = tensors_.zeros({rows, out_width}, DType::f32);
     const auto *x = x_.as<float>(), *weight = weight_.as<float>();
     for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t column = 0; column < out; ++column) {
+      for (std::int64_t column = 0; column < out_width; ++column) {
         float sum = 0;
         for (int part = 0; part <= number; ++part) {
           float of_part = 0;
-          for (std::int64_t l = part; l < in; l += number + 1) of_part += weight[column * in + l] * x[row * in + l];
+          for (std::int64_t l = part; l < in_width; l += number + 1)
+            of_part += weight[column * in_width + l] * x[row * in_width + l];
           sum += of_part;
         }
-        y.as<float>()[row * out + column] = sum;
+        y.as<float>()[row * out_width + column] = sum;
       }
     }
     return y;
@@ -84,7 +85,7 @@ class ProductTuningTest : public testing::Test {
   }
 
   Tensors tensors_;
-  const Tensor x_ = bf16_values({520, in}), weight_ = bf16_values({out, in});
+  const Tensor x_ = bf16_values({520, in_width}), weight_ = bf16_values({out_width, in_width});
   std::filesystem::path file_ =
       std::filesystem::path(testing::TempDir()) / fmt::format("products-{}.jsonl", ::getpid());
   std::vector<Buffer> buffers_;
@@ -211,7 +212,7 @@ TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
   const auto backend = make_backend(1);
   backend->tune_matmuls({});
   const Tensor x = on(*backend, x_.row_slice(0, 20)), weight = on(*backend, weight_);
-  const Tensor y = on(*backend, tensors_.zeros({20, out}, DType::f32));
+  const Tensor y = on(*backend, tensors_.zeros({20, out_width}, DType::f32));
   int calls = 0;
   const auto work = [&]() -> ConstTensor {  // the fourth call is recorded; by the contract all would do the same
     if (++calls > 3) backend->run(LinearForward{.x = x, .weight = weight, .y = y});
@@ -225,13 +226,13 @@ TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
 /// The copy here has other values than the bias, so that it shows which is read.
 TEST_F(ProductTuningTest, ABiasInTheResultsTypeIsTakenAsItIs) {
   const auto backend = make_backend(0);
-  const Tensor bias = tensors_.zeros({out}, DType::f32), copy = tensors_.zeros({out}, DType::bf16);
-  std::fill_n(bias.as<float>(), out, 1.0f);
-  std::fill_n(copy.as<BFloat16>(), out, BFloat16(2.0f));
+  const Tensor bias = tensors_.zeros({out_width}, DType::f32), copy = tensors_.zeros({out_width}, DType::bf16);
+  std::fill_n(bias.as<float>(), out_width, 1.0f);
+  std::fill_n(copy.as<BFloat16>(), out_width, BFloat16(2.0f));
   for (const DType type : {DType::bf16, DType::f32}) {
-    const Tensor y = on(*backend, tensors_.zeros({20, out}, type));
-    backend->run(LinearForward{.x = on(*backend, tensors_.zeros({20, in}, DType::bf16)),
-                               .weight = on(*backend, tensors_.zeros({out, in}, DType::bf16)),
+    const Tensor y = on(*backend, tensors_.zeros({20, out_width}, type));
+    backend->run(LinearForward{.x = on(*backend, tensors_.zeros({20, in_width}, DType::bf16)),
+                               .weight = on(*backend, tensors_.zeros({out_width, in_width}, DType::bf16)),
                                .bias = on(*backend, bias),
                                .y = y,
                                .bias_copy = on(*backend, copy)});

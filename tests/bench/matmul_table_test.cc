@@ -1,4 +1,4 @@
-#include "tests/bench/product_table.h"
+#include "tests/bench/matmul_table.h"
 
 #include <gmock/gmock.h>
 
