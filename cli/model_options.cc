@@ -75,7 +75,7 @@ std::unique_ptr<Backend> ModelOptions::make_backend() const {
 
 LoadedModel ModelOptions::load(Backend& backend) const {
   translate.check();
-  require_products(backend, precision, "--precision f32");
+  require_matmul(backend, precision, "--precision f32");
   return load_model(find_checkpoint(checkpoint), backend, precision);
 }
 

@@ -126,7 +126,7 @@ std::unique_ptr<Backend> backend_for(const SaveArguments& arguments, const std::
   std::unique_ptr<Backend> backend =
       choose_backend(arguments.device, arguments.threads, *make_single_communicator()).backend;
   for (const NamedPlan& each : plans) {
-    if (each.plan.config.training.precision == DType::bf16) require_products(*backend, DType::bf16, "--precision f32");
+    if (each.plan.config.training.precision == DType::bf16) require_matmul(*backend, DType::bf16, "--precision f32");
   }
   return backend;
 }

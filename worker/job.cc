@@ -131,8 +131,7 @@ std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std:
 /// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
 ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& communicator) {
   ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
-  if (config.training.precision == DType::bf16)
-    require_products(*chosen.backend, DType::bf16, "training.precision=f32");
+  if (config.training.precision == DType::bf16) require_matmul(*chosen.backend, DType::bf16, "training.precision=f32");
   return chosen;
 }
 

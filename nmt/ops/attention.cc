@@ -44,8 +44,8 @@ void check_operands(const OpCheck& check, const Op& op) {
   }
 }
 
-/// Multiply-adds of one product of scores, over sentences and heads, times two; a causal sentence has n (n + 1) / 2.
-double product_flops(const ConstTensor& q, const ConstTensor& q_offsets, const ConstTensor& k_offsets, bool causal) {
+/// Multiply-adds of one matmul of scores, over sentences and heads, times two; a causal sentence has n (n + 1) / 2.
+double matmul_flops(const ConstTensor& q, const ConstTensor& q_offsets, const ConstTensor& k_offsets, bool causal) {
   const auto* of_q = q_offsets.as<std::int32_t>();
   const auto* of_k = k_offsets.as<std::int32_t>();
   double scores = 0;
@@ -91,7 +91,7 @@ void AttentionForward::check() const {
 }
 
 double AttentionForward::flops() const {
-  return 2 * product_flops(q, q_offsets, k_offsets, causal);
+  return 2 * matmul_flops(q, q_offsets, k_offsets, causal);
 }
 
 void AttentionBackward::check() const {
@@ -116,7 +116,7 @@ void AttentionBackward::check() const {
 }
 
 double AttentionBackward::flops() const {
-  return 5 * product_flops(q, q_offsets, k_offsets, causal);
+  return 5 * matmul_flops(q, q_offsets, k_offsets, causal);
 }
 
 void DecodeAttention::check() const {

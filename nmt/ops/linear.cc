@@ -17,7 +17,7 @@ void check_mask(const OpCheck& check, const ConstTensor& mask, const Field& beca
   check.contiguous({field});
 }
 
-/// A product's result: the operands' type, or f32.
+/// A matmul's result: the operands' type, or f32.
 void check_result_type(const OpCheck& check, const Field& result, const Field& operand) {
   if (result.tensor.dtype != DType::f32) check.same_type(result, operand);
 }

@@ -6,7 +6,7 @@ namespace babelring {
 
 /// The algorithm choice for matmuls of one shape: the library's algorithm and its time.
 struct MatmulReport {
-  std::string product;    // "x W^T 25600x512x2048 bf16"; rows are rounded up to the size that shares the choice
+  std::string matmul;     // "x W^T 25600x512x2048 bf16"; rows are rounded up to the size that shares the choice
   std::string epilogue;   // requested from the library; empty if none
   bool found = false;     // false if the library has no suitable algorithm and our own kernels are used
   int candidates = 0;     // number of algorithms proposed by the library

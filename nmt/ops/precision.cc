@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-void require_products(Backend& backend, DType precision, std::string_view way_out) {
+void require_matmul(Backend& backend, DType precision, std::string_view way_out) {
   constexpr std::int64_t rows = 16, width = 32;
   const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements) * size_of(precision); };
   const Buffer x = backend.allocate(bytes(rows * width)), weight = backend.allocate(bytes(width * width)),
@@ -16,7 +16,7 @@ void require_products(Backend& backend, DType precision, std::string_view way_ou
                               .y = y.view({rows, width}, precision)});
     backend.synchronize();
   } catch (const Failure& failure) {
-    fail("precision: {} has no products of {} ({}); use {}", backend.description(), name_of(precision), failure.what(),
+    fail("precision: {} has no matmul of {} ({}); use {}", backend.description(), name_of(precision), failure.what(),
          way_out);
   }
 }

@@ -129,7 +129,7 @@ def bench_ops() -> None:
         rows = [row, row | {"product": "dy^T x 512x512x26624 bf16", "epilogue": "bias gradient", "found": False}]
         if FAULT == "bench_ops product":
             rows.append(
-                {"preset": "big", "layer": "logits", "failure": "cuda: a matrix product: CUBLAS_STATUS_INVALID_VALUE"}
+                {"preset": "big", "layer": "logits", "failure": "cuda: a matmul: CUBLAS_STATUS_INVALID_VALUE"}
             )
         pathlib.Path(value("--rows")).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
         return say({"backend": "cuda (a device)", "tokens": 25600, "rows": rows})

@@ -166,7 +166,7 @@ class Check(unittest.TestCase):
             ("nmt", "multi30k", "expected 37"),
             ("bench_ops", "ops", "off by more"),
             ("bench_ops case", "hot_ops", "dropout bf16: cuda: an illegal memory access"),
-            ("bench_ops product", "products", "logits of big: cuda: a matrix product"),
+            ("bench_ops product", "products", "logits of big: cuda: a matmul"),
             ("bench_train_step", "graphs", "with CUDA graphs"),
             ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
             ("torch_python", "torch_base", "no kernel for this device"),

@@ -1,10 +1,10 @@
 // Every op at the shapes of a Transformer: time and error in one row. The median of the repeats after one warm-up, the
 // spread (largest minus smallest over the median), GFLOP/s or GB/s, the share of this machine's own peak measured in
-// the same run (on the processor multiply-adds in registers, or the triad; on a GPU a large product, or y += x;
+// the same run (on the processor multiply-adds in registers, or the triad; on a GPU a large matmul, or y += x;
 // operands in a cache may beat the latter), and the largest error against the reference on some rows. On a GPU a repeat
 // is many calls on several sets of operands, too large together for its cache. An op that throws is a row with
 // `failure`. The last line is JSON; --rows writes each row to a file as soon as it is measured.
-// With --products, instead: each matrix product of a model's update once, with the algorithm that was chosen for it by
+// With --products, instead: each matmul of a model's update once, with the algorithm that was chosen for it by
 // time, whether the library has its epilogue, and the times of the library's first proposal and of the choice.
 //   bench_ops [--device cpu|cuda] [--preset tiny base] [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT ...]
 //             [--seconds N] [--rows FILE] [--products]
@@ -30,7 +30,7 @@ struct Options {
   int threads = 2, repeats = 10;
   std::int64_t tokens = 2048;
   double seconds = 1e9;
-  bool products = false;
+  bool matmuls = false;
   std::string device = "cpu", rows_file;
   std::vector<std::string> only;
   std::vector<std::string> presets = {"tiny", "base"};
@@ -77,18 +77,18 @@ Devices make_devices(const Options& options) {
 json::object run_case(const Devices& devices, const OpCase& one, const MachinePeaks& peaks, int repeats) {
   const PreparedOp op = one.prepare(*devices.measured);
   const Timing timing = measure(*devices.measured, one, op, repeats);
-  const bool product = op.flops > 0;
-  const double rate = (product ? op.flops : op.bytes) / timing.median_ms / 1e6;
+  const bool matmul = op.flops > 0;
+  const double rate = (matmul ? op.flops : op.bytes) / timing.median_ms / 1e6;
   const double flops_peak = one.type == DType::bf16 ? peaks.bf16_flops : peaks.f32_flops;
-  const double peak = (product ? flops_peak : peaks.triad_bytes) / 1e9;
+  const double peak = (matmul ? flops_peak : peaks.triad_bytes) / 1e9;
   const double error = one.error(*devices.checked);
   fmt::print("{:<52} {:>9.3f} {:>7.0f}% {:>9.1f} {:<7} {:>5.0f}% {:>9.1e}\n", one.name, timing.median_ms,
-             100 * timing.spread, rate, product ? "GFLOP/s" : "GB/s", 100 * rate / peak, error);
+             100 * timing.spread, rate, matmul ? "GFLOP/s" : "GB/s", 100 * rate / peak, error);
   return {{"op", one.name},
           {"ms", timing.median_ms},
           {"spread", timing.spread},
           {"rate", rate},
-          {"unit", product ? "GFLOP/s" : "GB/s"},
+          {"unit", matmul ? "GFLOP/s" : "GB/s"},
           {"share_of_peak", rate / peak},
           {"type", name_of(one.type)},
           {"error", error}};
@@ -109,7 +109,7 @@ json::object try_case(const Devices& devices, const OpCase& one, const MachinePe
   }
 }
 
-void print_product(const json::object& row) {
+void print_matmul(const json::object& row) {
   const auto text = [&](const char* key) { return std::string(row.at(key).as_string()); };
   if (row.contains("failure")) return fmt::print("{} failed: {}\n", text("layer"), text("failure"));
   const auto number = [&](const char* key) { return row.at(key).to_number<double>(); };
@@ -118,7 +118,7 @@ void print_product(const json::object& row) {
              1e3 * number("chosen_ms"), text("algorithm"));
 }
 
-int run_products(const Options& options) {
+int run_matmuls(const Options& options) {
   const Devices devices = make_devices(options);
   devices.measured->tune_matmuls({});
   fmt::print("{}\n{:<34} {:<26} {:<4} {:>2} {:>6} {:>9} {:>9}  algorithm\n", devices.measured->description(), "product",
@@ -126,8 +126,8 @@ int run_products(const Options& options) {
   std::ofstream rows_file(options.rows_file, std::ios::app);
   json::array rows;
   for (const std::string& preset : options.presets) {
-    for (json::value& row : product_table(*devices.measured, preset, options.tokens, [&](const json::object& one) {
-           print_product(one);
+    for (json::value& row : matmul_table(*devices.measured, preset, options.tokens, [&](const json::object& one) {
+           print_matmul(one);
            rows_file << to_text(one) << std::endl;
            std::fflush(stdout);
          })) {
@@ -141,7 +141,7 @@ int run_products(const Options& options) {
 }
 
 int run(const Options& options) {
-  if (options.products) return run_products(options);
+  if (options.matmuls) return run_matmuls(options);
   const Stopwatch watch;
   const Devices devices = make_devices(options);
   const MachinePeaks peaks = measure_peaks(*devices.measured, options.threads);
@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "rows")->check(CLI::Range(64, 1000000));
   app.add_option("--only", options.only, "ops whose name has one of these texts");
   app.add_option("--seconds", options.seconds, "ops not begun by then are left out and counted");
-  app.add_flag("--products", options.products, "a table of the models' matrix products and of their algorithms");
+  app.add_flag("--products", options.matmuls, "a table of the models' matrix products and of their algorithms");
   app.add_option("--rows", options.rows_file,
                  "file to append each row to, as a line of JSON, as soon as it is measured");
   CLI11_PARSE(app, argc, argv);

@@ -50,7 +50,7 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
   return one;
 }
 
-/// Has the backend make the op's gate by a product that is nothing but its bias, the same on every backend, and keep
+/// Has the backend make the op's gate by a matmul of zeros with a bias, the same on every backend, and keep
 /// what it keeps of the ReLU.
 void add_made_gate(LinearBackwardData& op, BenchTensors& pool) {
   const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1], in = 8;

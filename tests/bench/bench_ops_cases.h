@@ -10,7 +10,7 @@ namespace babelring {
 
 /// An op with its own tensors.
 struct PreparedOp {
-  double flops = 0;  // of matrix products; 0: judged by bytes
+  double flops = 0;  // of matmuls; 0: judged by bytes
   double bytes = 0;  // read and written at least once
   std::function<void()> run;
 };

@@ -161,7 +161,7 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--device", training.device)->check(CLI::IsMember({"cpu", "cuda", "auto"}))->capture_default_str();
   app.add_flag("--cuda-graphs", training.cuda_graphs, "as training.cuda_graphs");
   app.add_flag("--gpu-meter", training.gpu_meter, "read the GPU's figures five times a second, as training does");
-  app.add_option("--products", training.products_file,
+  app.add_option("--products", training.matmuls_file,
                  "file of the GPU's algorithms for products (rank 0's), of an earlier call or to be made");
   app.add_option("--threads", training.threads, "of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--dropout", training.dropout, "on embeddings and sub-layer outputs; default: the preset's");

@@ -19,7 +19,7 @@ double op_rate(Backend& backend, const Op& op, double units, double seconds) {
   return units / ms_per_call(backend, call, static_cast<int>(calls)) * 1e3;
 }
 
-double product_rate(Backend& backend, DType type, std::int64_t edge, double seconds) {
+double matmul_rate(Backend& backend, DType type, std::int64_t edge, double seconds) {
   BenchTensors tensors(backend);
   const LinearForward op{.x = tensors.uniform({edge, edge}, type),
                          .weight = tensors.uniform({edge, edge}, type),
@@ -52,8 +52,8 @@ double ms_per_call(Backend& backend, const std::function<void()>& call, int call
 
 MachinePeaks measure_device_peaks(Backend& backend, double seconds, const DevicePeakSizes& sizes) {
   MachinePeaks peaks{.bf16_instruction = "bf16 product", .f32_instruction = "f32 product"};
-  peaks.bf16_flops = product_rate(backend, DType::bf16, sizes.product_edge, seconds);
-  peaks.f32_flops = product_rate(backend, DType::f32, sizes.product_edge, seconds);
+  peaks.bf16_flops = matmul_rate(backend, DType::bf16, sizes.matmul_edge, seconds);
+  peaks.f32_flops = matmul_rate(backend, DType::f32, sizes.matmul_edge, seconds);
   peaks.triad_bytes = add_rate(backend, sizes.elements, seconds);
   peaks.read_bytes = read_rate(backend, sizes.elements, seconds);
   peaks.bf16_flops_one_thread = peaks.bf16_flops;

@@ -9,11 +9,11 @@ namespace babelring {
 
 /// How large the operands are that a device's peaks are measured on.
 struct DevicePeakSizes {
-  std::int64_t product_edge = 8192;                 // of square matrices
+  std::int64_t matmul_edge = 8192;                  // of square matrices
   std::int64_t elements = std::int64_t{256} << 20;  // of f32 arrays
 };
 
-/// Of a backend with memory of its own, through its own ops: one large product in bf16 and one in f32; y += x, 12 bytes
+/// Of a backend with memory of its own, through its own ops: one large matmul in bf16 and one in f32; y += x, 12 bytes
 /// an element, in the triad's place; a sum of squares, which reads only. Each takes about `seconds`. One "thread".
 MachinePeaks measure_device_peaks(Backend& backend, double seconds = 0.1, const DevicePeakSizes& sizes = {});
 

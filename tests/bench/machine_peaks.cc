@@ -45,7 +45,7 @@ struct alignas(64) Operands {
   }
 };
 
-/// Tiles 0-3 collect the products of tiles 4-5 with tiles 6-7, as a matrix product's inner loop does.
+/// Tiles 0-3 collect the products of tiles 4-5 with tiles 6-7, as a matmul's inner loop does.
 __attribute__((target("amx-tile,amx-bf16"))) double amx_bf16() {
   TileConfig config;
   for (std::size_t tile = 0; tile < 8; ++tile) {

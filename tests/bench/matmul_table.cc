@@ -87,7 +87,7 @@ void run_weight(Backend& backend, const Layer& layer) {
 json::object row_of(const std::string& preset, const char* layer, const MatmulReport& report) {
   return {{"preset", preset},
           {"layer", layer},
-          {"product", report.product},
+          {"product", report.matmul},
           {"epilogue", report.epilogue},
           {"found", report.found},
           {"candidates", report.candidates},
@@ -99,8 +99,8 @@ json::object row_of(const std::string& preset, const char* layer, const MatmulRe
 
 }  // namespace
 
-json::array product_table(Backend& backend, const std::string& preset, std::int64_t tokens,
-                          const std::function<void(const json::object&)>& each) {
+json::array matmul_table(Backend& backend, const std::string& preset, std::int64_t tokens,
+                         const std::function<void(const json::object&)>& each) {
   const std::int64_t vocabulary = preset == "tiny" ? 10000 : 32000;
   json::array rows;
   std::size_t told = backend.matmul_reports().size();

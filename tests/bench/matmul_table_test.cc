@@ -14,13 +14,13 @@ std::string text(const json::value& row, const char* key) {
   return std::string(row.at(key).as_string());
 }
 
-TEST(ProductTableTest, HasEveryProductOfAnUpdateWithItsTimes) {
+TEST(MatmulTableTest, HasEveryMatmulOfAnUpdateWithItsTimes) {
   const auto backend = make_emulated_cuda_backend();
   backend->tune_matmuls({});
   std::size_t told = 0;
-  const json::array rows = product_table(*backend, "tiny", 32, [&](const json::object&) { ++told; });
+  const json::array rows = matmul_table(*backend, "tiny", 32, [&](const json::object&) { ++told; });
   EXPECT_EQ(told, rows.size());
-  std::map<std::string, std::set<std::string>> epilogues;  // by kind of product
+  std::map<std::string, std::set<std::string>> epilogues;  // by kind of matmul
   std::set<std::string> layers;
   for (const json::value& row : rows) {
     ASSERT_FALSE(row.as_object().contains("failure")) << to_text(row);
@@ -39,10 +39,10 @@ TEST(ProductTableTest, HasEveryProductOfAnUpdateWithItsTimes) {
   EXPECT_EQ(epilogues["dy^T"], (Names{"", "bias gradient"}));
 }
 
-TEST(ProductTableTest, IsEmptyWhereThereIsNoChoice) {
+TEST(MatmulTableTest, IsEmptyWhereThereIsNoChoice) {
   const auto backend = make_cpu_backend(1);
   backend->tune_matmuls({});
-  EXPECT_TRUE(product_table(*backend, "tiny", 32, [](const json::object&) {}).empty());
+  EXPECT_TRUE(matmul_table(*backend, "tiny", 32, [](const json::object&) {}).empty());
 }
 
 }  // namespace

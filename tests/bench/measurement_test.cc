@@ -88,7 +88,7 @@ TEST(OpTimesTest, BySizeTellsSizesApart) {
   EXPECT_EQ(times.rows()[0].name, "product 2 GFLOP 1 MB");
 }
 
-TEST(RooflineTest, AnOpIsBoundByProductsOrByMemory) {
+TEST(RooflineTest, AnOpIsBoundByMatmulsOrByMemory) {
   EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e6, .bytes = 1e3}, peaks, DType::bf16), 1);
   EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e6, .bytes = 1e3}, peaks, DType::f32), 2);
   EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e3, .bytes = 8e6}, peaks, DType::bf16), 2);
@@ -117,7 +117,7 @@ TEST(PeaksTest, EveryFigureIsMeasured) {
 
 TEST(PeaksTest, ADeviceIsMeasuredThroughItsOps) {
   const auto device = make_closed_backend();
-  const MachinePeaks measured = measure_device_peaks(*device, 0.001, {.product_edge = 32, .elements = 5000});
+  const MachinePeaks measured = measure_device_peaks(*device, 0.001, {.matmul_edge = 32, .elements = 5000});
   for (const double figure : {measured.bf16_flops, measured.f32_flops, measured.triad_bytes, measured.read_bytes}) {
     EXPECT_GT(figure, 0);
     EXPECT_TRUE(std::isfinite(figure));

@@ -37,7 +37,7 @@ class OpTimes : public OpObserver {
   std::map<std::tuple<std::string, double, double>, OpTime, std::less<>> times_;
 };
 
-/// The least time that products at the measured rate, or operands at the measured bandwidth, take: the longer of the
+/// The least time that matmuls at the measured rate, or operands at the measured bandwidth, take: the longer of the
 /// two. Operands that stay in a cache may beat it.
 double floor_ms(const OpTime& op, const MachinePeaks& peaks, DType type);
 

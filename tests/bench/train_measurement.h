@@ -26,7 +26,7 @@ struct UpdateCost {
 };
 
 struct TrainMeasurement {
-  DType type = DType::f32;           // of products
+  DType type = DType::f32;           // of matmuls
   std::vector<TimedUpdate> updates;  // of this rank
   std::vector<UpdateCost> costs;     // of all ranks, one an update
   MachinePeaks peaks;                // of all ranks together, the largest
@@ -39,7 +39,7 @@ struct TrainMeasurement {
 TrainMeasurement measure_training(TrainingCase& training, Communicator& communicator,
                                   const MeasurementOptions& options);
 
-/// Least time of an update: products at the measured rate, then what must move at the measured bandwidth.
+/// Least time of an update: matmuls at the measured rate, then what must move at the measured bandwidth.
 double roofline_ms(const MachinePeaks& peaks, DType type, double flops, double bytes);
 
 /// The middle value, or the mean of the two; the values must not be empty.

@@ -91,7 +91,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       lab_(make_lab(
           {.config = config_, .folder = "lab", .corpus = "", .run = "", .records = no_records_, .spans = spans_})) {
   if (config_.training.tune_products)
-    device_.backend->tune_matmuls(communicator.rank() == 0 ? options.products_file : "");
+    device_.backend->tune_matmuls(communicator.rank() == 0 ? options.matmuls_file : "");
   replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));
 }
 
@@ -144,9 +144,9 @@ double TrainingCase::unavoidable_bytes(const StepRecord& update) const {
   const double share = replica_.sharding.local_shard(1).divided() ? 1 / static_cast<double>(communicator_.size()) : 1;
   // Master and both moments: read and written by who updates them; gradient: written by backward, read for the update.
   double bytes = parameters * (share * (8 + 16) + 8);
-  // The copy for products: written by Adam, read by the next update.
+  // The copy for matmuls: written by Adam, read by the next update.
   if (precision() == DType::bf16) bytes += parameters * (share + 1) * element;
-  // What backward reads of forward: the inputs of products, written once and read once.
+  // What backward reads of forward: the inputs of matmuls, written once and read once.
   const double encoder = source * (6 * width + inner);
   const double decoder = target * (9 * width + inner) + source * 2 * width;
   return bytes + 2 * element * (model.encoder_layers * encoder + model.decoder_layers * decoder);

@@ -22,10 +22,10 @@ struct TrainingCaseOptions {
   std::string norm = "post";       // or pre
   std::string device = "cpu";      // cuda, auto
   bool cuda_graphs = false;
-  std::string products_file;  // keeps what products were computed by, as training.tune_products; empty: nothing does
-  bool gpu_meter = false;     // read the GPU's figures meanwhile, as the worker does
-  int threads = 2;            // of each rank
-  double dropout = -1;        // on embeddings and sub-layer outputs; negative: the preset's
+  std::string matmuls_file;  // keeps what matmuls were computed by, as training.tune_products; empty: nothing does
+  bool gpu_meter = false;    // read the GPU's figures meanwhile, as the worker does
+  int threads = 2;           // of each rank
+  double dropout = -1;       // on embeddings and sub-layer outputs; negative: the preset's
   double attention_dropout = 0, activation_dropout = 0;
   bool attention_bias = true;
   std::string tied_embeddings = "all";

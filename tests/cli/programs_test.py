@@ -352,7 +352,7 @@ class ProgramsTest(unittest.TestCase):
                 continue  # computed another way
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-            self.assertRegex(done.stderr, f"precision: cpu .*avx2.* has no products of bf16 .*; use {way_out}")
+            self.assertRegex(done.stderr, f"precision: cpu .*avx2.* has no matmul of bf16 .*; use {way_out}")
             self.assertFalse(Path("old").exists(), "nothing was begun")
         subprocess.run(
             [*worker, "--run-dir", "old32", "training.precision=f32"],

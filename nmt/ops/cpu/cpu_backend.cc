@@ -29,16 +29,16 @@ std::unique_ptr<Backend> make_cpu_backend(int threads) {
 }
 
 std::string cpu_kernels() {
-  return fmt::format("{} kernels, {}", cpu::name_of(cpu::kernel_set()), cpu::products_description());
+  return fmt::format("{} kernels, {}", cpu::name_of(cpu::kernel_set()), cpu::matmul_description());
 }
 
 namespace cpu {
 
-CpuBackend::CpuBackend(int threads) : workspace_(threads), waiting_(threads) {}
+CpuBackend::CpuBackend(int threads) : context_(threads), waiting_(threads) {}
 
 std::unique_ptr<const PackedWeight> CpuBackend::pack(ConstTensor weight) {
   if (!weight.contiguous()) fail("pack: {} has a row stride of {}", weight.shape.text(), weight.row_stride);
-  Buffer elements = kernels_of(workspace_.kernel_set()).pack(weight, workspace_);
+  Buffer elements = kernels_of(context_.kernel_set()).pack(weight, context_);
   if (elements.bytes() == 0) return nullptr;
   return std::make_unique<PackedWeight>(PackedWeight{weight.shape, weight.dtype, std::move(elements)});
 }
@@ -54,16 +54,15 @@ void CpuBackend::download(ConstTensor from, void* host) {
 }
 
 std::string CpuBackend::description() const {
-  return fmt::format("cpu ({}, {} thread{})", cpu_kernels(), workspace_.threads(),
-                     workspace_.threads() == 1 ? "" : "s");
+  return fmt::format("cpu ({}, {} thread{})", cpu_kernels(), context_.threads(), context_.threads() == 1 ? "" : "s");
 }
 
 template <class Op>
 void CpuBackend::launch(const Op& op) {
   waiting_.look();
   // oneDNN asks OpenMP for the calling thread's number of threads.
-  if (omp_get_max_threads() != workspace_.threads()) omp_set_num_threads(workspace_.threads());
-  cpu::run(op, workspace_);
+  if (omp_get_max_threads() != context_.threads()) omp_set_num_threads(context_.threads());
+  cpu::run(op, context_);
 }
 
 }  // namespace cpu

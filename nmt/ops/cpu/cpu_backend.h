@@ -23,7 +23,7 @@ class CpuBackend final : public EveryOp<CpuBackend> {
   void launch(const Op& op);
 
  private:
-  CpuContext workspace_;
+  CpuContext context_;
   TeamWaiting waiting_;
 };
 

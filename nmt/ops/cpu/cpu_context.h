@@ -21,7 +21,7 @@ class CpuContext {
   KernelSet kernel_set() const { return set_; }
   /// True if bf16 matmuls use the processor's matrix tiles (AMX).
   bool tiles() const { return set_ == KernelSet::amx; }
-  Products& products() { return products_; }
+  Matmul& matmul() { return matmul_; }
 
   int threads() const { return threads_; }
   /// The number of threads for a simple operation on `elements` elements: 1 if it takes one thread less than 2 to 3 us,
@@ -57,7 +57,7 @@ class CpuContext {
  private:
   int threads_;
   KernelSet set_;
-  Products products_;
+  Matmul matmul_;
   Buffer buffer_;
   PositionTable position_table_;
 };

@@ -13,7 +13,7 @@ namespace babelring::cpu {
 namespace {
 
 struct ShapeHash {
-  std::size_t operator()(const ProductShape& s) const {
+  std::size_t operator()(const MatmulShape& s) const {
     std::uint64_t hash = 0;
     for (const std::int64_t value : {s.m, s.n, s.k, s.a_row, s.a_column, s.b_row, s.b_column, s.c_row}) {
       hash = mix64(hash + static_cast<std::uint64_t>(value));
@@ -28,11 +28,11 @@ dnnl::memory::data_type type_of(DType type) {
   return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// The operands of one product, for oneDNN.
+/// The operands of one matmul, for oneDNN.
 struct Operands {
   dnnl::memory::desc a, b, c, bias;
 
-  explicit Operands(const ProductShape& s)
+  explicit Operands(const MatmulShape& s)
       : a({s.m, s.k}, type_of(s.operands), {s.a_row, s.a_column}),
         b({s.k, s.n}, type_of(s.operands), {s.b_row, s.b_column}),
         c({s.m, s.n}, type_of(s.result), {s.c_row, 1}),
@@ -40,15 +40,15 @@ struct Operands {
 };
 
 /// Equal for all shapes that one primitive serves: the varying dimension has oneDNN's mark for "known at run time".
-ProductShape key_of(ProductShape shape) {
-  if (shape.varying == ProductShape::Varying::m) shape.m = DNNL_RUNTIME_DIM_VAL;
-  if (shape.varying == ProductShape::Varying::k) shape.k = DNNL_RUNTIME_DIM_VAL;
+MatmulShape key_of(MatmulShape shape) {
+  if (shape.varying == MatmulShape::Varying::m) shape.m = DNNL_RUNTIME_DIM_VAL;
+  if (shape.varying == MatmulShape::Varying::k) shape.k = DNNL_RUNTIME_DIM_VAL;
   return shape;
 }
 
-class Product {
+class MatmulPrimitive {
  public:
-  Product(const ProductShape& key, const dnnl::engine& engine) : engine_(engine) {
+  MatmulPrimitive(const MatmulShape& key, const dnnl::engine& engine) : engine_(engine) {
     dnnl::post_ops after;
     if (key.accumulate) after.append_sum(1.0f);
     if (key.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
@@ -60,7 +60,7 @@ class Product {
     primitive_ = dnnl::matmul(dnnl::matmul::primitive_desc(description, attributes, engine));
   }
 
-  void run(dnnl::stream& stream, const ProductShape& shape, const void* a, const void* b, const float* bias,
+  void run(dnnl::stream& stream, const MatmulShape& shape, const void* a, const void* b, const float* bias,
            void* c) const {
     const Operands of(shape);
     std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, {of.a, engine_, const_cast<void*>(a)}},
@@ -77,12 +77,12 @@ class Product {
 
 }  // namespace
 
-class Products::Cache {
+class Matmul::Cache {
  public:
   explicit Cache(std::size_t capacity) : capacity_(capacity) { dnnl::set_primitive_cache_capacity(0); }
 
-  const Product& of(const ProductShape& shape) {
-    const ProductShape key = key_of(shape);
+  const MatmulPrimitive& of(const MatmulShape& shape) {
+    const MatmulShape key = key_of(shape);
     if (const auto found = places_.find(key); found != places_.end()) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return found->second->second;
@@ -101,16 +101,16 @@ class Products::Cache {
   std::int64_t created() const { return created_; }
 
  private:
-  using Entries = std::list<std::pair<const ProductShape, Product>>;
+  using Entries = std::list<std::pair<const MatmulShape, MatmulPrimitive>>;
   std::size_t capacity_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   Entries entries_;  // most recently used first
-  std::unordered_map<ProductShape, Entries::iterator, ShapeHash> places_;
+  std::unordered_map<MatmulShape, Entries::iterator, ShapeHash> places_;
   std::int64_t created_ = 0;
 };
 
-std::string products_description() {
+std::string matmul_description() {
   const dnnl::version_t* version = dnnl::version();
   std::string_view isa = "x86";
   switch (dnnl::get_effective_cpu_isa()) {
@@ -141,22 +141,22 @@ std::string products_description() {
   return fmt::format("oneDNN {}.{}.{}, {}", version->major, version->minor, version->patch, isa);
 }
 
-Products::Products(std::size_t capacity) : cache_(std::make_unique<Cache>(capacity)) {}
-Products::~Products() = default;
-Products::Products(Products&&) noexcept = default;
-Products& Products::operator=(Products&&) noexcept = default;
+Matmul::Matmul(std::size_t capacity) : cache_(std::make_unique<Cache>(capacity)) {}
+Matmul::~Matmul() = default;
+Matmul::Matmul(Matmul&&) noexcept = default;
+Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
-std::int64_t Products::created() const {
+std::int64_t Matmul::created() const {
   return cache_->created();
 }
 
-void Products::run(const ProductShape& shape, const void* a, const void* b, const float* bias, void* c) {
+void Matmul::run(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) return;
   try {
     cache_->of(shape).run(cache_->stream(), shape, a, b, bias, c);
     cache_->stream().wait();
   } catch (const dnnl::error& error) {
-    fail("oneDNN product [{}, {}] x [{}, {}] {} to {}: {}", shape.m, shape.k, shape.k, shape.n, name_of(shape.operands),
+    fail("oneDNN matmul [{}, {}] x [{}, {}] {} to {}: {}", shape.m, shape.k, shape.k, shape.n, name_of(shape.operands),
          name_of(shape.result), error.what());
   }
 }

@@ -207,21 +207,21 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
 }
 
 /// A block of threads for each SquaredNorm::block.
-LaunchPlace block_place(std::int64_t count, const CudaContext& workspace) {
-  return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, workspace.stream()};
+LaunchPlace block_place(std::int64_t count, const CudaContext& context) {
+  return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, context.stream()};
 }
 
 }  // namespace
 
 template <>
-void run(const AdamUpdate& op, CudaContext& workspace) {
+void run(const AdamUpdate& op, CudaContext& context) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
-  const Arena::Scope scope(workspace.scratch());
+  const Arena::Scope scope(context.scratch());
   float* factor = nullptr;
   if (op.squares) {
-    factor = workspace.scratch().make(Shape{1}, DType::f32).as<float>();
-    launch("clip_factor", {1, elementwise_threads, workspace.stream()}, clip_factor_kernel, op.squares.as<float>(),
+    factor = context.scratch().make(Shape{1}, DType::f32).as<float>();
+    launch("clip_factor", {1, elementwise_threads, context.stream()}, clip_factor_kernel, op.squares.as<float>(),
            op.squares.shape.elements(), op.clip_norm, factor);
   }
   const AdamOperands operands{.master = op.master.as<float>(),
@@ -235,36 +235,36 @@ void run(const AdamUpdate& op, CudaContext& workspace) {
                          .pieces = op.rows.pieces.as<RowPiece>(),
                          .counts = op.rows.counts.as<RowCount>(),
                          .parts = op.rows.parts.as<RowPart>()};
-  with_pieces<float>(
-      {}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute}, [&](auto n) {
-        if (op.rows) {
-          return launch("counted_adam", block_place(count, workspace), counted_adam_kernel<n>, operands, rows,
-                        folded(op));
-        }
-        launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, workspace.stream()},
-               adam_kernel<n>, operands, count, folded(op));
-      });
+  with_pieces<float>({}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute},
+                     [&](auto n) {
+                       if (op.rows) {
+                         return launch("counted_adam", block_place(count, context), counted_adam_kernel<n>, operands,
+                                       rows, folded(op));
+                       }
+                       launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, context.stream()},
+                              adam_kernel<n>, operands, count, folded(op));
+                     });
 }
 
 template <>
-void run(const SquaredNorm& op, CudaContext& workspace) {
+void run(const SquaredNorm& op, CudaContext& context) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
-  launch("squared_norm", block_place(count, workspace), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
+  launch("squared_norm", block_place(count, context), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
          op.sums.as<float>());
 }
 
 template <>
-void run(const SumWithNorm& op, CudaContext& workspace) {
+void run(const SumWithNorm& op, CudaContext& context) {
   const std::int64_t count = op.sum.shape.elements();
   if (count == 0) return;
   std::vector<const float*> parts;
   for (const ConstTensor& part : op.parts) parts.push_back(part.as<float>());
   std::vector<std::int32_t> words(parts.size() * sizeof(parts[0]) / sizeof(std::int32_t));
   std::memcpy(words.data(), parts.data(), parts.size() * sizeof(parts[0]));
-  const auto* on_device = reinterpret_cast<const float* const*>(workspace.lists().on_device(words));
-  launch("sum_with_norm", block_place(count, workspace), norm_kernel, on_device, static_cast<int>(parts.size()),
-         nullptr, op.sum.as<float>(), count, op.norms.as<float>());
+  const auto* on_device = reinterpret_cast<const float* const*>(context.lists().on_device(words));
+  launch("sum_with_norm", block_place(count, context), norm_kernel, on_device, static_cast<int>(parts.size()), nullptr,
+         op.sum.as<float>(), count, op.norms.as<float>());
 }
 
 }  // namespace babelring::cuda

@@ -9,9 +9,9 @@
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/short_attention.h"
 
-/// Decides who computes attention, and computes it by batched products. For these the sentences of a group are copied
+/// Decides who computes attention, and computes it by batched matmuls. For these the sentences of a group are copied
 /// to arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at
-/// once; one kernel between the products scales, masks, takes the softmax and drops. It needs room for the scores,
+/// once; one kernel between the matmuls scales, masks, takes the softmax and drops. It needs room for the scores,
 /// which AttentionPlan bounds.
 namespace babelring::cuda {
 
@@ -109,16 +109,16 @@ __global__ void softmax_kernel(GroupView group, const float* scores, T* probabil
   }
 }
 
-/// From scores and the gradients of dropped probabilities, `products`: the probabilities after dropout, and the
+/// From scores and the gradients of dropped probabilities, `matmuls`: the probabilities after dropout, and the
 /// gradients of what q k^T gives.
 template <class T>
-__global__ void softmax_backward_kernel(GroupView group, const float* scores, const float* products,
+__global__ void softmax_backward_kernel(GroupView group, const float* scores, const float* matmuls,
                                         const float* log_sum_exp, T* probabilities, T* gradients, float scale,
                                         bool causal, DropoutKey key) {
   const ScoreRow at(group);
   if (at.row >= group.queries) return;
   const int lane = threadIdx.x % warp_lanes;
-  const float *s = scores + at.at, *d = products + at.at;
+  const float *s = scores + at.at, *d = matmuls + at.at;
   T *p = probabilities + at.at, *g = gradients + at.at;
   const int visible = !at.inside ? 0 : causal ? min(at.keys, at.row + 1) : at.keys;
   const float log_sum = at.inside ? log_sum_exp[static_cast<std::int64_t>(at.token) * group.heads + at.head] : 0.0f;
@@ -138,12 +138,12 @@ __global__ void softmax_backward_kernel(GroupView group, const float* scores, co
 class GroupPass {
  public:
   template <class Op>
-  GroupPass(const Op& op, const AttentionPlan& plan, const AttentionGroup& group, CudaContext& workspace)
-      : workspace_(workspace), type_(op.q.dtype) {
+  GroupPass(const Op& op, const AttentionPlan& plan, const AttentionGroup& group, CudaContext& context)
+      : context_(context), type_(op.q.dtype) {
     const std::int64_t head_width = op.q.shape[1] / op.heads;
-    view = {.order = workspace.lists().on_device(plan.order) + group.first,
-            .q_offsets = workspace.lists().on_device(host_list(op.q_offsets)),
-            .k_offsets = workspace.lists().on_device(host_list(op.k_offsets)),
+    view = {.order = context.lists().on_device(plan.order) + group.first,
+            .q_offsets = context.lists().on_device(host_list(op.q_offsets)),
+            .k_offsets = context.lists().on_device(host_list(op.k_offsets)),
             .count = static_cast<int>(group.count),
             .heads = op.heads,
             .queries = static_cast<int>(group.queries),
@@ -167,30 +167,30 @@ class GroupPass {
   }
 
   /// c = a b, a^T b or a b^T, matrix by matrix of padded arrays [count * heads, rows, columns].
-  void product(const Tensor& a, bool turn_a, const Tensor& b, bool turn_b, const Tensor& c) const {
+  void matmul(const Tensor& a, bool turn_a, const Tensor& b, bool turn_b, const Tensor& c) const {
     const auto alignment = [](const Tensor& t) {
       const auto size = static_cast<std::int64_t>(size_of(t.dtype));
       return static_cast<std::uint8_t>(alignment_of(t.data, t.shape[2] * size, t.shape[1] * t.shape[2] * size));
     };
-    workspace_.products().run({.m = c.shape[1],
-                               .n = c.shape[2],
-                               .k = turn_a ? a.shape[1] : a.shape[2],
-                               .a_row = turn_a ? 1 : a.shape[2],
-                               .a_column = turn_a ? a.shape[2] : 1,
-                               .b_row = turn_b ? 1 : b.shape[2],
-                               .b_column = turn_b ? b.shape[2] : 1,
-                               .c_row = c.shape[2],
-                               .batch = c.shape[0],
-                               .a_batch = a.shape[1] * a.shape[2],
-                               .b_batch = b.shape[1] * b.shape[2],
-                               .c_batch = c.shape[1] * c.shape[2],
-                               .type = a.dtype,
-                               .c_type = c.dtype,
-                               .varying = Varying::batch,
-                               .a_alignment = alignment(a),
-                               .b_alignment = alignment(b),
-                               .c_alignment = alignment(c)},
-                              {.a = a.data, .b = b.data, .c = c.data});
+    context_.matmul().run({.m = c.shape[1],
+                           .n = c.shape[2],
+                           .k = turn_a ? a.shape[1] : a.shape[2],
+                           .a_row = turn_a ? 1 : a.shape[2],
+                           .a_column = turn_a ? a.shape[2] : 1,
+                           .b_row = turn_b ? 1 : b.shape[2],
+                           .b_column = turn_b ? b.shape[2] : 1,
+                           .c_row = c.shape[2],
+                           .batch = c.shape[0],
+                           .a_batch = a.shape[1] * a.shape[2],
+                           .b_batch = b.shape[1] * b.shape[2],
+                           .c_batch = c.shape[1] * c.shape[2],
+                           .type = a.dtype,
+                           .c_type = c.dtype,
+                           .varying = Varying::batch,
+                           .a_alignment = alignment(a),
+                           .b_alignment = alignment(b),
+                           .c_alignment = alignment(c)},
+                          {.a = a.data, .b = b.data, .c = c.data});
   }
 
   dim3 score_grid() const {
@@ -202,7 +202,7 @@ class GroupPass {
 
  private:
   Tensor make(std::int64_t rows, std::int64_t columns, DType type) const {
-    return workspace_.scratch().make(Shape{static_cast<std::int64_t>(view.count) * view.heads, rows, columns}, type);
+    return context_.scratch().make(Shape{static_cast<std::int64_t>(view.count) * view.heads, rows, columns}, type);
   }
 
   template <bool back>
@@ -215,89 +215,89 @@ class GroupPass {
       using T = decltype(tag);
       const PackedRows<T> rows{static_cast<T*>(data), stride, of_keys ? view.k_offsets : view.q_offsets,
                                of_keys ? view.keys : view.queries};
-      launch("attention", {grid, elementwise_threads, workspace_.stream()}, copy_rows_kernel<T, back>, view, rows,
+      launch("attention", {grid, elementwise_threads, context_.stream()}, copy_rows_kernel<T, back>, view, rows,
              array.as<T>());
     });
   }
 
-  CudaContext& workspace_;
+  CudaContext& context_;
   DType type_;
 };
 
 /// Computes what the kernels for short sentences take and returns the other sentences.
 template <class Op>
-std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, CudaContext& workspace) {
-  const AttentionRoute route = workspace.attention_route();
+std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, CudaContext& context) {
+  const AttentionRoute route = context.attention_route();
   const bool wanted = route == AttentionRoute::automatic || route == AttentionRoute::short_sentences;
   const int max_rows = wanted && fits_short_attention(op) ? max_short_rows(op.q.shape[1] / op.heads) : -1;
   const AttentionSplit split = split_attention(host_list(offsets), max_rows);
-  if (!split.launches.empty()) run_short(op, split.launches, workspace);
+  if (!split.launches.empty()) run_short(op, split.launches, context);
   return split.rest;
 }
 
-bool wants_cudnn(const CudaContext& workspace) {
-  const AttentionRoute route = workspace.attention_route();
+bool wants_cudnn(const CudaContext& context) {
+  const AttentionRoute route = context.attention_route();
   return route == AttentionRoute::automatic || route == AttentionRoute::cudnn;
 }
 
-void forward_group(const AttentionForward& op, const GroupPass& pass, CudaContext& workspace) {
+void forward_group(const AttentionForward& op, const GroupPass& pass, CudaContext& context) {
   const Tensor q = pass.padded(op.q, false), k = pass.padded(op.k, true), v = pass.padded(op.v, true);
   const Tensor scores = pass.scores(DType::f32), probabilities = pass.scores(op.q.dtype), out = pass.rows(false);
-  pass.product(q, false, k, true, scores);
+  pass.matmul(q, false, k, true, scores);
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {pass.score_grid(), score_threads, workspace.stream()}, softmax_kernel<T>, pass.view,
+    launch(op.name, {pass.score_grid(), score_threads, context.stream()}, softmax_kernel<T>, pass.view,
            scores.as<float>(), probabilities.as<T>(), op.log_sum_exp.as<float>(), op.scale, op.causal, op.key);
   });
-  pass.product(probabilities, false, v, false, out);
+  pass.matmul(probabilities, false, v, false, out);
   pass.unpad(out, false, op.out);
 }
 
-void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaContext& workspace) {
+void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaContext& context) {
   const Tensor q = pass.padded(op.q, false), dout = pass.padded(op.dout, false);
   const Tensor k = pass.padded(op.k, true), v = pass.padded(op.v, true);
-  const Tensor scores = pass.scores(DType::f32), products = pass.scores(DType::f32);
+  const Tensor scores = pass.scores(DType::f32), matmuls = pass.scores(DType::f32);
   const Tensor probabilities = pass.scores(op.q.dtype), gradients = pass.scores(op.q.dtype);
-  pass.product(q, false, k, true, scores);
-  pass.product(dout, false, v, true, products);
+  pass.matmul(q, false, k, true, scores);
+  pass.matmul(dout, false, v, true, matmuls);
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {pass.score_grid(), score_threads, workspace.stream()}, softmax_backward_kernel<T>, pass.view,
-           scores.as<float>(), products.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
+    launch(op.name, {pass.score_grid(), score_threads, context.stream()}, softmax_backward_kernel<T>, pass.view,
+           scores.as<float>(), matmuls.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
            gradients.as<T>(), op.scale, op.causal, op.key);
   });
   const Tensor of_queries = pass.rows(false), of_keys = pass.rows(true);
-  pass.product(probabilities, true, dout, false, of_keys);
+  pass.matmul(probabilities, true, dout, false, of_keys);
   pass.unpad(of_keys, true, op.dv);
-  pass.product(gradients, true, q, false, of_keys);
+  pass.matmul(gradients, true, q, false, of_keys);
   pass.unpad(of_keys, true, op.dk);
-  pass.product(gradients, false, k, false, of_queries);
+  pass.matmul(gradients, false, k, false, of_queries);
   pass.unpad(of_queries, false, op.dq);
 }
 
 }  // namespace
 
 template <>
-void run(const AttentionForward& op, CudaContext& workspace) {
+void run(const AttentionForward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
-  const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
-  if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
+  const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, context);
+  if (wants_cudnn(context) && run_by_cudnn(op, rest, context)) return;
   const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
-    const Arena::Scope scope(workspace.scratch());
-    forward_group(op, GroupPass(op, plan, group, workspace), workspace);
+    const Arena::Scope scope(context.scratch());
+    forward_group(op, GroupPass(op, plan, group, context), context);
   }
 }
 
 template <>
-void run(const AttentionBackward& op, CudaContext& workspace) {
+void run(const AttentionBackward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
-  const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);
-  if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
+  const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, context);
+  if (wants_cudnn(context) && run_by_cudnn(op, rest, context)) return;
   const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
-    const Arena::Scope scope(workspace.scratch());
-    backward_group(op, GroupPass(op, plan, group, workspace), workspace);
+    const Arena::Scope scope(context.scratch());
+    backward_group(op, GroupPass(op, plan, group, context), context);
   }
 }
 

@@ -15,7 +15,7 @@ constexpr std::array<std::pair<std::string_view, AttentionRoute>, 4> attention_r
     {{"auto", AttentionRoute::automatic},
      {"short", AttentionRoute::short_sentences},
      {"cudnn", AttentionRoute::cudnn},
-     {"products", AttentionRoute::products}}};
+     {"matmuls", AttentionRoute::matmuls}}};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ AttentionRoute attention_route(const char* value) {
   const auto* found = std::find_if(attention_routes.begin(), attention_routes.end(),
                                    [&](const auto& route) { return route.first == wanted; });
   if (found != attention_routes.end()) return found->second;
-  fail("BABELRING_CUDA_ATTENTION is {}, auto, short, cudnn or products is needed", wanted);
+  fail("BABELRING_CUDA_ATTENTION is {}, auto, short, cudnn or matmuls is needed", wanted);
 }
 
 std::string_view name_of(AttentionRoute route) {

@@ -163,7 +163,7 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
   }
 }
 
-/// The rows that a product wrote last, which are still in the cache, come first.
+/// The rows that a matmul wrote last, which are still in the cache, come first.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
     cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
@@ -230,12 +230,12 @@ __global__ void __launch_bounds__(row_threads)
 }  // namespace
 
 template <>
-void run(const CrossEntropy& op, CudaContext& workspace) {
+void run(const CrossEntropy& op, CudaContext& context) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
     using T = decltype(tag);
-    RepeatValues& values = workspace.values();
+    RepeatValues& values = context.values();
     const LossOperands<T> operands{.logits = op.logits.as<T>(),
                                    .stride = op.logits.row_stride,
                                    .targets = op.targets.as<int>(),
@@ -250,21 +250,21 @@ void run(const CrossEntropy& op, CudaContext& workspace) {
                                    .scale_place = values.active() ? values.number(op.gradient_scale) : nullptr};
     with_pieces<T>({op.logits.shape[1], op.logits.row_stride, op.dlogits ? op.dlogits.row_stride : 0},
                    {op.logits.data, op.dlogits.data}, [&](auto n) {
-                     launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()},
+                     launch(op.name, {static_cast<unsigned>(rows), row_threads, context.stream()},
                             cross_entropy_kernel<n, T>, operands, static_cast<int>(op.logits.shape[1]),
-                            workspace.index_error());
+                            context.index_error());
                    });
   });
 }
 
 template <>
-void run(const LogSoftmaxTopK& op, CudaContext& workspace) {
+void run(const LogSoftmaxTopK& op, CudaContext& context) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({op.logits.shape[1]}, {op.logits.data}, [&](auto n) {
-      launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, top_k_kernel<n, T>,
+      launch(op.name, {static_cast<unsigned>(rows), row_threads, context.stream()}, top_k_kernel<n, T>,
              op.logits.as<T>(), static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
              static_cast<int>(op.scores.shape[1]));
     });

@@ -19,9 +19,9 @@ void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words
 
 /// Throws Failure if the op has passed check() but is beyond the limits of its kernel.
 template <class Op>
-void check_limits(const Op& op, CudaContext& workspace) {
+void check_limits(const Op& op, CudaContext& context) {
   if constexpr (std::is_same_v<Op, LinearForward>) {
-    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, epilogue_aux_words(op, workspace));
+    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, epilogue_aux_words(op, context));
   } else if constexpr (std::is_same_v<Op, LinearBackwardData>) {
     if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, relu_mask_words(op.dx.columns()));
   } else if constexpr (std::is_same_v<Op, DecodeAttention>) {
@@ -33,20 +33,20 @@ void check_limits(const Op& op, CudaContext& workspace) {
 
 /// While it lives, ops put what differs between repeats where recorded kernels find it.
 struct ActiveValues {
-  explicit ActiveValues(CudaContext& place) : workspace(place) { workspace.values().begin(); }
-  ~ActiveValues() { workspace.values().end(); }
+  explicit ActiveValues(CudaContext& place) : context(place) { context.values().begin(); }
+  ~ActiveValues() { context.values().end(); }
   ActiveValues(const ActiveValues&) = delete;
   ActiveValues& operator=(const ActiveValues&) = delete;
-  CudaContext& workspace;
+  CudaContext& context;
 };
 
 /// While it lives, nothing is given to the device.
 struct ActiveLog {
-  explicit ActiveLog(CudaContext& place) : workspace(place) { workspace.log().begin(); }
-  ~ActiveLog() { workspace.log().end(); }
+  explicit ActiveLog(CudaContext& place) : context(place) { context.log().begin(); }
+  ~ActiveLog() { context.log().end(); }
   ActiveLog(const ActiveLog&) = delete;
   ActiveLog& operator=(const ActiveLog&) = delete;
-  CudaContext& workspace;
+  CudaContext& context;
 };
 
 }  // namespace
@@ -59,7 +59,7 @@ CudaBackend::CudaBackend(int device) : device_(device), loss_chunks_(LossChunks:
 
 CudaContext& CudaBackend::on_device() {
   require(cudaSetDevice(device_.number), "taking the device");
-  return workspace_;
+  return context_;
 }
 
 Buffer CudaBackend::allocate(std::size_t bytes) {
@@ -73,7 +73,7 @@ void CudaBackend::upload(const void* host, Tensor to) {
   if (to.bytes() == 0 || on_device().staging().upload(to.data, host, to.bytes())) return;
   // From memory that is not pinned: the driver has taken its copy when the call returns, and in the stream it comes
   // after what still reads the tensor.
-  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, workspace_.stream().handle()), "upload");
+  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, context_.stream().handle()), "upload");
 }
 
 std::shared_ptr<const std::vector<float>> CudaBackend::fetch(ConstTensor from) {
@@ -89,7 +89,7 @@ void CudaBackend::download(ConstTensor from, void* host) {
   if (from.bytes() == 0) return;
   require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream().handle()),
           "download");
-  workspace_.synchronize();
+  context_.synchronize();
 }
 
 void CudaBackend::await_fetched() {
@@ -109,12 +109,12 @@ MemoryInfo CudaBackend::memory() const {
 
 std::unique_ptr<DeviceEvent> CudaBackend::mark() {
   on_device();
-  return record_event(device_.number, workspace_.stream().handle(), events_);
+  return record_event(device_.number, context_.stream().handle(), events_);
 }
 
 std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
   on_device();
-  return std::make_unique<SideStream>(device_.number, workspace_.stream().handle());
+  return std::make_unique<SideStream>(device_.number, context_.stream().handle());
 }
 
 std::int64_t CudaBackend::epilogue_aux_words(const LinearForward& op) {
@@ -127,27 +127,27 @@ ConstTensor CudaBackend::repeat(const std::function<ConstTensor()>& work) {
   const double flops_before = flops();
   ConstTensor result;
   const WorkLog::Words words = words_of([&] { result = work(); });
-  const bool fits = workspace_.values().fit();
-  recorded_.enter(allocations_ + workspace_.scratch_moves() + workspace_.values().moves());
+  const bool fits = context_.values().fit();
+  recorded_.enter(allocations_ + context_.scratch_moves() + context_.values().moves());
   const GraphExec* known = fits ? recorded_.find(words) : nullptr;
   if (known == nullptr) {
     add_flops(flops_before - flops());  // they are counted again
     if (!fits || !recorded_.seen_before(words)) return work();
-    const ActiveValues values(workspace_);
-    Capture capture(workspace_.stream().handle());
+    const ActiveValues values(context_);
+    Capture capture(context_.stream().handle());
     result = work();
     known = &recorded_.keep(words, capture.finish());
   }
-  workspace_.values().upload(workspace_.stream().handle());
-  require(cudaGraphLaunch(known->get(), workspace_.stream().handle()), "repeating a graph");
+  context_.values().upload(context_.stream().handle());
+  require(cudaGraphLaunch(known->get(), context_.stream().handle()), "repeating a graph");
   return result;
 }
 
 WorkLog::Words CudaBackend::words_of(const std::function<void()>& work) {
-  const ActiveValues values(workspace_);
-  const ActiveLog log(workspace_);
+  const ActiveValues values(context_);
+  const ActiveLog log(context_);
   work();
-  return workspace_.log().end();
+  return context_.log().end();
 }
 
 std::string CudaBackend::description() const {
@@ -156,22 +156,22 @@ std::string CudaBackend::description() const {
   require(cudaGetDeviceProperties(&properties, device_.number), "asking for the device's properties");
   require(cudaDriverGetVersion(&driver), "asking for the driver's version");
   const std::size_t blas = cublasLtGetVersion();
-  const AttentionRoute route = workspace_.attention_route();
+  const AttentionRoute route = context_.attention_route();
   const std::string forced = route == AttentionRoute::automatic ? "" : fmt::format("; attention {}", name_of(route));
   return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{}, {}{})",
                      device_.number, properties.name, properties.major, properties.minor,
                      static_cast<double>(properties.totalGlobalMem) / (1 << 30), driver / 1000, driver % 1000 / 10,
-                     blas / 10000, blas % 10000 / 100, workspace_.cudnn().description(), forced);
+                     blas / 10000, blas % 10000 / 100, context_.cudnn().description(), forced);
 }
 
 template <class Op>
 void CudaBackend::launch(Op op) {
   check_limits(op, on_device());
   if constexpr (requires { op.key; }) {
-    RepeatValues& values = workspace_.values();
+    RepeatValues& values = context_.values();
     if (values.active()) op.key = values.key(op.key);
   }
-  cuda::run(op, workspace_);
+  cuda::run(op, context_);
 }
 
 }  // namespace babelring::cuda

@@ -35,8 +35,8 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   /// Records work as a CUDA graph at its second occurrence and replays the graph from the third on, with the current
   /// lists, dropout keys and scales. To recognize the work, calls it once with a WorkLog instead of the device.
   ConstTensor repeat(const std::function<ConstTensor()>& work) override;
-  std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().products().tune(file); }
-  std::vector<MatmulReport> matmul_reports() const override { return workspace_.products().reports(); }
+  std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().matmul().tune(file); }
+  std::vector<MatmulReport> matmul_reports() const override { return context_.matmul().reports(); }
   template <class Op>
   void launch(Op op);
 
@@ -51,14 +51,14 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   /// The context, after making the device the calling thread's current one, which another backend may have changed.
   CudaContext& on_device();
 
-  /// Makes a device the thread's current one before the workspace takes memory there.
+  /// Makes a device the thread's current one before the context takes memory there.
   struct Device {
     explicit Device(int number);
     int number;
   };
   Device device_;
   LossChunks loss_chunks_;
-  CudaContext workspace_;
+  CudaContext context_;
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
   RepeatCache<GraphExec> recorded_;
   std::int64_t allocations_ = 0;  // part of the generation of recordings: after an allocation, tensors may have moved

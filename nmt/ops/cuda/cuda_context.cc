@@ -32,7 +32,7 @@ CudaContext::CudaContext()
     : stream_(make_stream()),
       staging_(stream_),
       values_(staging_),
-      products_(stream()),
+      matmul_(stream()),
       lists_(stream_, staging_, values_),
       cudnn_(current_cudnn_device()),
       scratch_([this](std::size_t bytes) {
@@ -43,7 +43,7 @@ CudaContext::CudaContext()
       fetched_error_(allocate_pinned(sizeof(IndexError))),
       fetched_(make_event()),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {
-  require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream_.get()), "a workspace");
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream_.get()), "a context");
   *static_cast<IndexError*>(fetched_error_.data()) = {};
 }
 

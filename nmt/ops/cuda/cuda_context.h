@@ -38,13 +38,13 @@ class CudaContext {
   WorkStream stream() const { return {stream_.get(), log_.get()}; }
   WorkLog& log() { return *log_; }
   RepeatValues& values() { return values_; }
-  Products& products() { return products_; }
-  const Products& products() const { return products_; }
+  Matmul& matmul() { return matmul_; }
+  const Matmul& matmul() const { return matmul_; }
   DeviceLists& lists() { return lists_; }
   CudnnPlans& cudnn() { return cudnn_; }
   const CudnnPlans& cudnn() const { return cudnn_; }
   PinnedStaging& staging() { return staging_; }
-  /// As the environment had it when the workspace was made.
+  /// As the environment had it when the context was made.
   AttentionRoute attention_route() const { return attention_route_; }
   /// Memory for intermediate results. Each op opens an Arena::Scope. The next op reuses the memory; its kernels run
   /// later on the same stream.
@@ -71,7 +71,7 @@ class CudaContext {
   std::unique_ptr<WorkLog> log_ = std::make_unique<WorkLog>();
   PinnedStaging staging_;
   RepeatValues values_;
-  Products products_;
+  Matmul matmul_;
   DeviceLists lists_;
   CudnnPlans cudnn_;
   int scratch_blocks_ = 0;

@@ -49,8 +49,8 @@ bool places_fit(const CudnnShape& shape, std::int64_t tokens) {
 }
 
 void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::vector<std::int32_t>& lists,
-                  CudaContext& workspace) {
-  const std::int32_t* list = workspace.lists().on_device(lists);
+                  CudaContext& context) {
+  const std::int32_t* list = context.lists().on_device(lists);
   const std::int64_t pitch = cudnn_list_length(shape.sentences);
   for (const std::int32_t*& starts : operands.starts) {
     starts = list;
@@ -58,20 +58,20 @@ void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::ve
   }
   operands.query_lengths = list;
   operands.key_lengths = list + pitch;
-  const Arena::Scope scope(workspace.scratch());
-  const std::int64_t bytes = workspace.cudnn().find(shape).workspace_bytes;
-  operands.workspace = workspace.scratch().make({bytes / 4 + 1}, DType::f32).data;
-  const WorkStream stream = workspace.stream();
+  const Arena::Scope scope(context.scratch());
+  const std::int64_t bytes = context.cudnn().find(shape).workspace_bytes;
+  operands.workspace = context.scratch().make({bytes / 4 + 1}, DType::f32).data;
+  const WorkStream stream = context.stream();
   if (WorkLog* log = stream.log()) {
     log->add(shape);
     log->add(operands);
     return;
   }
-  workspace.cudnn().run(shape, operands, stream.handle());
+  context.cudnn().run(shape, operands, stream.handle());
 }
 
 template <class Op>
-bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> sentences, CudaContext& workspace) {
+bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> sentences, CudaContext& context) {
   const auto q_offsets = host_list(op.q_offsets), k_offsets = host_list(op.k_offsets);
   if (op.q.dtype != DType::bf16 || op.key.threshold() > 0 || !call.aligned() ||
       !places_fit(call.shape, std::max(op.q.shape[0], op.k.shape[0])) ||
@@ -86,29 +86,29 @@ bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> senten
     return shape;
   };
   for (const CudnnBatch& batch : batches) {
-    if (!workspace.cudnn().find(shape_of(batch)).why_not.empty()) return false;
+    if (!context.cudnn().find(shape_of(batch)).why_not.empty()) return false;
   }
   for (const CudnnBatch& batch : batches) {
     const CudnnShape shape = shape_of(batch);
-    launch_batch(shape, call.operands, cudnn_lists(shape, batch.members, q_offsets, k_offsets), workspace);
+    launch_batch(shape, call.operands, cudnn_lists(shape, batch.members, q_offsets, k_offsets), context);
   }
   return true;
 }
 
 }  // namespace
 
-bool run_by_cudnn(const AttentionForward& op, std::span<const std::int32_t> sentences, CudaContext& workspace) {
-  return run_call(op, bind_inputs(op), sentences, workspace);
+bool run_by_cudnn(const AttentionForward& op, std::span<const std::int32_t> sentences, CudaContext& context) {
+  return run_call(op, bind_inputs(op), sentences, context);
 }
 
-bool run_by_cudnn(const AttentionBackward& op, std::span<const std::int32_t> sentences, CudaContext& workspace) {
+bool run_by_cudnn(const AttentionBackward& op, std::span<const std::int32_t> sentences, CudaContext& context) {
   CudnnCall call = bind_inputs(op);
   call.shape.backward = true;
   call.bind(Packed::dout, op.dout);
   call.bind(Packed::dq, op.dq);
   call.bind(Packed::dk, op.dk);
   call.bind(Packed::dv, op.dv);
-  return run_call(op, call, sentences, workspace);
+  return run_call(op, call, sentences, context);
 }
 
 CudnnDevice current_cudnn_device() {

@@ -39,7 +39,7 @@ class AttentionGraph {
   }
   /// scale * q k^T.
   CudnnTensor scaled_scores(CudnnTensor q, CudnnTensor turned_k) {
-    const CudnnTensor s = graph.product(q, turned_k, {.m = query_lengths, .n = key_lengths}, graph.inside(scores));
+    const CudnnTensor s = graph.matmul(q, turned_k, {.m = query_lengths, .n = key_lengths}, graph.inside(scores));
     return score(CUDNN_POINTWISE_MUL, s, scale);
   }
   /// Minus infinity beyond the sentences' lengths and, if the attention is causal, for keys behind the query.
@@ -50,7 +50,7 @@ class AttentionGraph {
     if (!shape_.causal) return s;
     return keep(compare(CUDNN_POINTWISE_CMP_GE, graph.index(2, s), graph.index(3, s)), s);
   }
-  /// The transpose of probabilities or their gradients, rounded for the product with rows.
+  /// The transpose of probabilities or their gradients, rounded for the matmul with rows.
   CudnnTensor turned_scores(CudnnTensor s) {
     CudnnForm form = turned(scores);
     form.type = rows_type;
@@ -118,8 +118,8 @@ CudnnTensor row_sums(AttentionGraph& of, const CudnnShape& shape, CudnnTensor ou
 CudnnGraph attention_forward_graph(const CudnnLibrary& library, const CudnnShape& shape) {
   AttentionGraph of(library, shape);
   const CudnnTensor s = of.masked(of.scaled_scores(of.rows(Packed::q), of.columns(Packed::k)));
-  of.graph.product(softmax(of, s), of.rows(Packed::v), {.m = of.query_lengths, .k = of.key_lengths},
-                   of.rows(Packed::out));
+  of.graph.matmul(softmax(of, s), of.rows(Packed::v), {.m = of.query_lengths, .k = of.key_lengths},
+                  of.rows(Packed::out));
   return std::move(of.graph);
 }
 
@@ -131,17 +131,17 @@ CudnnGraph attention_backward_graph(const CudnnLibrary& library, const CudnnShap
   const CudnnTensor shifted = of.score(CUDNN_POINTWISE_SUB, of.scaled_scores(q, k), of.log_sum_exp());
   const CudnnTensor p = of.score(CUDNN_POINTWISE_EXP, of.masked(shifted));
   const CudnnLengths of_keys{.m = of.key_lengths, .k = of.query_lengths};
-  graph.product(of.turned_scores(p), dout, of_keys, of.rows(Packed::dv));
+  graph.matmul(of.turned_scores(p), dout, of_keys, of.rows(Packed::dv));
 
   CudnnTensor ds =
-      graph.product(dout, of.columns(Packed::v), {.m = of.query_lengths, .n = of.key_lengths}, graph.inside(of.scores));
+      graph.matmul(dout, of.columns(Packed::v), {.m = of.query_lengths, .n = of.key_lengths}, graph.inside(of.scores));
   ds = of.score(CUDNN_POINTWISE_MUL, of.score(CUDNN_POINTWISE_SUB, ds, sums), p);
   ds = of.score(CUDNN_POINTWISE_MUL, ds, of.scale);
-  graph.product(of.turned_scores(ds), q, of_keys, of.rows(Packed::dk));
+  graph.matmul(of.turned_scores(ds), q, of_keys, of.rows(Packed::dk));
   CudnnForm k_rows = turned(k->form);
   k_rows.type = CUDNN_DATA_FLOAT;
-  graph.product(ds, graph.reshape(k, graph.inside(k_rows, k->starts)), {.m = of.query_lengths, .k = of.key_lengths},
-                of.rows(Packed::dq));
+  graph.matmul(ds, graph.reshape(k, graph.inside(k_rows, k->starts)), {.m = of.query_lengths, .k = of.key_lengths},
+               of.rows(Packed::dq));
   return std::move(of.graph);
 }
 

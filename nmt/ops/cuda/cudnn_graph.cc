@@ -55,14 +55,14 @@ CudnnTensor CudnnGraph::inside(const CudnnForm& form, CudnnTensor starts) {
   return add(number, form, CUDNN_ATTR_TENSOR_IS_VIRTUAL, starts);
 }
 
-CudnnTensor CudnnGraph::product(CudnnTensor a, CudnnTensor b, const CudnnLengths& lengths, CudnnTensor result) {
-  CudnnDescriptor& product = arithmetics_.emplace_back(library_, CUDNN_BACKEND_MATMUL_DESCRIPTOR, "a product");
-  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-  product.set(CUDNN_ATTR_MATMUL_PADDING_VALUE, 0.0);
-  product.finalize();
+CudnnTensor CudnnGraph::matmul(CudnnTensor a, CudnnTensor b, const CudnnLengths& lengths, CudnnTensor result) {
+  CudnnDescriptor& matmul = arithmetics_.emplace_back(library_, CUDNN_BACKEND_MATMUL_DESCRIPTOR, "a matmul");
+  matmul.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
+  matmul.set(CUDNN_ATTR_MATMUL_PADDING_VALUE, 0.0);
+  matmul.finalize();
   CudnnDescriptor& operation =
-      operations_.emplace_back(library_, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, "the operation of a product");
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product);
+      operations_.emplace_back(library_, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, "the operation of a matmul");
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, matmul);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a->descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b->descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, result->descriptor);

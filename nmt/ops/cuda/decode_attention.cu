@@ -69,11 +69,11 @@ __global__ void decode_attention_kernel(DecodeOperands<T> of) {
 }  // namespace
 
 template <>
-void run(const DecodeAttention& op, CudaContext& workspace) {
+void run(const DecodeAttention& op, CudaContext& context) {
   const std::int64_t rows = op.q.shape[0], head_width = op.q.shape[1] / op.heads;
   if (op.q.shape.elements() == 0) return;
   const auto list = [&](const ConstTensor& host) -> const int* {
-    return host ? workspace.lists().on_device(host_list(host)) : nullptr;
+    return host ? context.lists().on_device(host_list(host)) : nullptr;
   };
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -91,7 +91,7 @@ void run(const DecodeAttention& op, CudaContext& workspace) {
                                      .head_width = static_cast<int>(head_width),
                                      .scale = op.scale};
     const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(op.heads));
-    launch(op.name, {grid, decode_threads, workspace.stream(), static_cast<std::size_t>(head_width) * sizeof(float)},
+    launch(op.name, {grid, decode_threads, context.stream(), static_cast<std::size_t>(head_width) * sizeof(float)},
            decode_attention_kernel<T>, operands);
   });
 }

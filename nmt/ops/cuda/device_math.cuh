@@ -129,7 +129,7 @@ __device__ inline T* dynamic_shared() {
   return reinterpret_cast<T*>(dynamic_shared_bytes);
 }
 
-/// Whether an index is in [0, bound); tells the workspace of the first that is not.
+/// Whether an index is in [0, bound); tells the context of the first that is not.
 __device__ inline bool index_in_range(int value, int bound, std::int64_t row, BadIndex place, IndexError* error) {
   if (value >= 0 && value < bound) return true;
   if (atomicCAS(&error->place, 0, static_cast<int>(place)) == 0) {

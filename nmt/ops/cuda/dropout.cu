@@ -50,28 +50,28 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
 }  // namespace
 
 template <>
-void run(const Dropout& op, CudaContext& workspace) {
+void run(const Dropout& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.x.shape[1]);
     with_pieces<T>({width, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, workspace.stream()}, dropout_kernel<n, T>,
+      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()}, dropout_kernel<n, T>,
              op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, rows, width, op.key);
     });
   });
 }
 
 template <>
-void run(const ResidualDropout& op, CudaContext& workspace) {
+void run(const ResidualDropout& op, CudaContext& context) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.y.shape[1]);
     with_pieces<T>({width}, {op.residual.data, op.branch.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, workspace.stream()},
+      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, context.stream()},
              residual_dropout_kernel<n, T>, op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), rows, width, op.key);
     });
   });

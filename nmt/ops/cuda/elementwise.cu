@@ -49,36 +49,36 @@ void cast(ConstTensor x, Tensor y, WorkStream stream) {
 }
 
 template <>
-void run(const Cast& op, CudaContext& workspace) {
-  cast(op.x, op.y, workspace.stream());
+void run(const Cast& op, CudaContext& context) {
+  cast(op.x, op.y, context.stream());
 }
 
 template <>
-void run(const Fill& op, CudaContext& workspace) {
+void run(const Fill& op, CudaContext& context) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
   if (std::bit_cast<unsigned>(op.value) == 0) {
-    if (WorkLog* log = workspace.stream().log()) {
+    if (WorkLog* log = context.stream().log()) {
       log->add(op.y.data);
       return log->add(op.y.bytes());
     }
-    return require(cudaMemsetAsync(op.y.data, 0, op.y.bytes(), workspace.stream().handle()), op.name);
+    return require(cudaMemsetAsync(op.y.data, 0, op.y.bytes(), context.stream().handle()), op.name);
   }
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, fill_kernel<T>, op.y.as<T>(),
+    launch(op.name, {elementwise_blocks(count), elementwise_threads, context.stream()}, fill_kernel<T>, op.y.as<T>(),
            op.value, count);
   });
 }
 
 template <>
-void run(const Add& op, CudaContext& workspace) {
+void run(const Add& op, CudaContext& context) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({count}, {op.x.data, op.y.data}, [&](auto n) {
-      launch(op.name, {elementwise_blocks(count / n), elementwise_threads, workspace.stream()}, add_kernel<n, T>,
+      launch(op.name, {elementwise_blocks(count / n), elementwise_threads, context.stream()}, add_kernel<n, T>,
              op.x.as<T>(), op.y.as<T>(), count / n);
     });
   });

@@ -217,22 +217,22 @@ struct SortedRows {
   const int* rows;
 };
 
-SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, CudaContext& workspace) {
+SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, CudaContext& context) {
   const auto count = static_cast<int>(ids.shape[0]);
-  const auto list = [&] { return workspace.scratch().make(ids.shape, DType::i32).as<int>(); };
+  const auto list = [&] { return context.scratch().make(ids.shape, DType::i32).as<int>(); };
   int *numbers = list(), *rows = list(), *sorted = list();
-  launch("embedding_backward", {elementwise_blocks(count), elementwise_threads, workspace.stream()}, number_rows_kernel,
+  launch("embedding_backward", {elementwise_blocks(count), elementwise_threads, context.stream()}, number_rows_kernel,
          numbers, count);
   // An id that is out of range has bits above these: it ends up among others, and is found there.
   const int bits = std::bit_width(static_cast<std::uint64_t>(vocabulary));
   const auto* keys = ids.as<unsigned>();
   auto* sorted_keys = reinterpret_cast<unsigned*>(sorted);
-  const WorkStream stream = workspace.stream();
+  const WorkStream stream = context.stream();
   std::size_t bytes = 0;
   require(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted_keys, numbers, rows, count, 0, bits,
                                           stream.handle()),
           "embedding_backward");
-  void* room = workspace.scratch().make(Shape{static_cast<std::int64_t>(bytes / 4 + 1)}, DType::i32).data;
+  void* room = context.scratch().make(Shape{static_cast<std::int64_t>(bytes / 4 + 1)}, DType::i32).data;
   if (WorkLog* log = stream.log()) {
     log->add(std::array<const void*, 5>{room, keys, sorted_keys, numbers, rows});
     log->add(std::array<int, 2>{count, bits});
@@ -244,13 +244,13 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, CudaContex
   return {sorted_keys, rows};
 }
 
-/// The workspace's table, made when the width is new.
-const float* sinusoids_of(int width, CudaContext& workspace) {
-  Buffer& table = workspace.sinusoids(width);
+/// The context's table, made when the width is new.
+const float* sinusoids_of(int width, CudaContext& context) {
+  Buffer& table = context.sinusoids(width);
   if (table.data() == nullptr) {
     const std::int64_t elements = static_cast<std::int64_t>(table_positions) * width;
     table = allocate_device(static_cast<std::size_t>(elements) * sizeof(float));
-    const WorkStream now(workspace.stream().handle());  // not only for the log: it is there from now on
+    const WorkStream now(context.stream().handle());  // not only for the log: it is there from now on
     launch(EmbeddingForward::name, {elementwise_blocks(elements), elementwise_threads, now}, sinusoids_kernel,
            static_cast<float*>(table.data()), width);
   }
@@ -260,30 +260,30 @@ const float* sinusoids_of(int width, CudaContext& workspace) {
 }  // namespace
 
 template <>
-void run(const EmbeddingForward& op, CudaContext& workspace) {
+void run(const EmbeddingForward& op, CudaContext& context) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
   const auto width = static_cast<int>(op.y.shape[1]);
-  const float* sinusoids = sinusoids_of(width, workspace);
+  const float* sinusoids = sinusoids_of(width, context);
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({width}, {op.table.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, workspace.stream()},
+      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, context.stream()},
              embedding_forward_kernel<n, T>, op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(),
              static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, sinusoids, op.scale, op.key,
-             workspace.index_error());
+             context.index_error());
     });
   });
 }
 
 template <>
-void run(const EmbeddingBackward& op, CudaContext& workspace) {
+void run(const EmbeddingBackward& op, CudaContext& context) {
   if (op.dy.shape.elements() == 0) return;
-  const Arena::Scope scope(workspace.scratch());
-  const SortedRows sorted = sort_rows(op.ids, op.dtable.shape[0], workspace);
+  const Arena::Scope scope(context.scratch());
+  const SortedRows sorted = sort_rows(op.ids, op.dtable.shape[0], context);
   const auto count = static_cast<int>(op.dy.shape[0]), width = static_cast<int>(op.dy.shape[1]);
   const int segments = (count + segment - 1) / segment, blocks = (count + row_lanes - 1) / row_lanes;
-  const Tensor pieces = workspace.scratch().make({2 * segments, width}, DType::f32);
+  const Tensor pieces = context.scratch().make({2 * segments, width}, DType::f32);
   const EmbeddingSums sums{.ids = sorted.ids,
                            .rows = sorted.rows,
                            .count = count,
@@ -293,15 +293,15 @@ void run(const EmbeddingBackward& op, CudaContext& workspace) {
                            .key = op.key,
                            .table = op.dtable.as<float>(),
                            .pieces = pieces.as<float>(),
-                           .error = workspace.index_error()};
+                           .error = context.index_error()};
   with_device_type(op.dy.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({width}, {op.dy.data, op.dtable.data, pieces.data}, [&](auto elements) {
-      launch(op.name, {static_cast<unsigned>(blocks), row_lanes * lane_threads, workspace.stream()},
+      launch(op.name, {static_cast<unsigned>(blocks), row_lanes * lane_threads, context.stream()},
              embedding_backward_kernel<T, elements()>, sums, op.dy.as<T>());
     });
   });
-  launch(op.name, {static_cast<unsigned>(segments), elementwise_threads, workspace.stream()}, embedding_pieces_kernel,
+  launch(op.name, {static_cast<unsigned>(segments), elementwise_threads, context.stream()}, embedding_pieces_kernel,
          sums);
 }
 

@@ -5,14 +5,14 @@
 
 namespace babelring::cuda {
 
-/// Launches an op on the workspace's stream. Each op has a specialization in the source of its family; the linker
+/// Launches an op on the context's stream. Each op has a specialization in the source of its family; the linker
 /// reports a missing one. Ops have passed check(). Results are reproducible bit by bit: no sum depends on the order in
 /// which threads run.
 template <class Op>
-void run(const Op& op, CudaContext& workspace);
+void run(const Op& op, CudaContext& context);
 
 /// See Backend::epilogue_aux_words().
-std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& workspace);
+std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context);
 /// Max head width of DecodeAttention: a block's shared memory holds one row of a head.
 constexpr std::int64_t widest_decoding_head = 8192;
 /// Cast on any stream. Contiguous.

@@ -11,12 +11,12 @@
 /// Kernels that several ops share.
 namespace babelring::cuda {
 
-/// Any product, slowly; its epilogue is left out.
-void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
-/// C = the bias, in every row, to which the product is then added.
-void launch_bias(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
-/// C = max(C, 0).
-void launch_relu(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
+/// Any matmul, slowly; its epilogue is left out.
+void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
+/// C = the bias, in every row, to which the matmul is then added.
+void launch_bias(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
+/// Cuts C at zero.
+void launch_relu(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
 
 /// Sums over rows are computed in two steps, first over each block of this number of rows, then over the blocks, both
 /// in a fixed order, so that results repeat bit for bit.

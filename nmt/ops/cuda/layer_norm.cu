@@ -96,21 +96,20 @@ NormOperands norm_operands(const Op& op) {
 }  // namespace
 
 template <>
-void run(const LayerNormForward& op, CudaContext& workspace) {
+void run(const LayerNormForward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_row_pieces<T>(op.x.shape[1], {op.x.data, op.y.data, op.gain.data, op.bias.data}, [&](auto n, auto pieces) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, workspace.stream()},
-             layer_norm_kernel<n, pieces, T>, op.x.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]),
-             norm_operands(op));
+      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()}, layer_norm_kernel<n, pieces, T>,
+             op.x.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
     });
   });
 }
 
 template <>
-void run(const ResidualNormForward& op, CudaContext& workspace) {
+void run(const ResidualNormForward& op, CudaContext& context) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
@@ -119,7 +118,7 @@ void run(const ResidualNormForward& op, CudaContext& workspace) {
         op.residual.data, op.branch.data, static_cast<const void*>(op.sum.data), static_cast<const void*>(op.y.data),
         op.gain.data,     op.bias.data};
     with_row_pieces<T>(op.y.shape[1], places, [&](auto n, auto pieces) {
-      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, workspace.stream()},
+      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, context.stream()},
              residual_norm_kernel<n, pieces, T>, op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(),
              rows, static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
     });

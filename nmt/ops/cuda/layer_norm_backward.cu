@@ -238,16 +238,16 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
 }  // namespace
 
 template <>
-void run(const LayerNormBackward& op, CudaContext& workspace) {
+void run(const LayerNormBackward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   const RowShares shares = share_rows(rows, width);
-  const Arena::Scope scope(workspace.scratch());
-  auto* partial = workspace.scratch().make(Shape{shares.blocks, 2 * width}, DType::f32).as<float>();
+  const Arena::Scope scope(context.scratch());
+  auto* partial = context.scratch().make(Shape{shares.blocks, 2 * width}, DType::f32).as<float>();
   if (rows > 0) {
     with_device_type(op.x.dtype,
-                     [&](auto tag) { launch_backward<decltype(tag)>(op, shares, partial, workspace.stream()); });
+                     [&](auto tag) { launch_backward<decltype(tag)>(op, shares, partial, context.stream()); });
   }
-  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias}, op.accumulate_parameters, workspace.stream());
+  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias}, op.accumulate_parameters, context.stream());
 }
 
 }  // namespace babelring::cuda

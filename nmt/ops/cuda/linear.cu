@@ -17,7 +17,7 @@ constexpr int tile = 16;
 
 /// One element of C a thread, operands by tiles of 16 x 16. For shapes that the library has nothing for.
 template <class T, class C>
-__global__ void plain_product_kernel(ProductShape shape, const T* a, const T* b, C* c, float alpha) {
+__global__ void plain_matmul_kernel(MatmulShape shape, const T* a, const T* b, C* c, float alpha) {
   __shared__ float a_tile[tile][tile + 1], b_tile[tile][tile + 1];
   const std::int64_t batch = blockIdx.z;
   a += batch * shape.a_batch, b += batch * shape.b_batch, c += batch * shape.c_batch;
@@ -115,23 +115,23 @@ __global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, Sum
   sum[i] = total;
 }
 
-void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, CudaContext& workspace) {
+void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, CudaContext& context) {
   const std::int64_t rows = dy.shape[0], width = dy.shape[1], blocks = sum_blocks(rows);
   if (width == 0) return;
-  const Arena::Scope scope(workspace.scratch());
-  auto* partial = workspace.scratch().make(Shape{blocks, width}, DType::f32).as<float>();
+  const Arena::Scope scope(context.scratch());
+  auto* partial = context.scratch().make(Shape{blocks, width}, DType::f32).as<float>();
   if (blocks > 0) {
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
       with_pieces<T>({width, dy.row_stride}, {dy.data}, [&](auto n) {
         constexpr int threads = 64, columns = threads * n;
         const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((width + columns - 1) / columns));
-        launch("column sums", {grid, threads, workspace.stream()}, column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride,
+        launch("column sums", {grid, threads, context.stream()}, column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride,
                rows, static_cast<int>(width), partial);
       });
     });
   }
-  launch_add_blocks(partial, blocks, {sums}, accumulate, workspace.stream());
+  launch_add_blocks(partial, blocks, {sums}, accumulate, context.stream());
 }
 
 /// The bias in the result's type; null: there is none.
@@ -139,23 +139,23 @@ const void* bias_copy(const LinearForward& op) {
   return op.bias_copy.dtype == op.y.dtype ? op.bias_copy.data : nullptr;
 }
 
-/// The product with the bias gradient on its way, if the library has that.
-bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, CudaContext& workspace) {
+/// The matmul with the bias gradient on its way, if the library has that.
+bool multiply_and_sum(const LinearBackwardWeight& op, MatmulShape shape, CudaContext& context) {
   shape.epilogue = Epilogue::bias_gradient;
-  const Arena::Scope scope(workspace.scratch());
+  const Arena::Scope scope(context.scratch());
   const bool in_place = !op.accumulate && alignment_of(op.dbias.data, 0, 0) == 16;
-  const Tensor sums = in_place ? op.dbias : workspace.scratch().make(op.dbias.shape, DType::f32);
-  const ProductOperands operands{
+  const Tensor sums = in_place ? op.dbias : context.scratch().make(op.dbias.shape, DType::f32);
+  const MatmulOperands operands{
       .a = op.dy.data, .b = op.x.data, .c = op.dweight.data, .bias_gradient = sums.as<float>()};
-  const auto sum_apart = [&] { add_column_sums(op.dy, sums, false, workspace); };
-  if (!workspace.products().run_fused(shape, operands, sum_apart)) return false;
-  if (!in_place) launch_add_blocks(sums.as<float>(), 1, {op.dbias}, op.accumulate, workspace.stream());
+  const auto sum_apart = [&] { add_column_sums(op.dy, sums, false, context); };
+  if (!context.matmul().run_fused(shape, operands, sum_apart)) return false;
+  if (!in_place) launch_add_blocks(sums.as<float>(), 1, {op.dbias}, op.accumulate, context.stream());
   return true;
 }
 
 }  // namespace
 
-void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
+void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream) {
   const dim3 grid(static_cast<unsigned>((shape.m + tile - 1) / tile),
                   static_cast<unsigned>((shape.n + tile - 1) / tile));
   constexpr std::int64_t max_at_once = 65535;
@@ -166,7 +166,7 @@ void launch_plain_product(const ProductShape& shape, const ProductOperands& oper
       for (std::int64_t first = 0; first < shape.batch; first += max_at_once) {
         const std::int64_t batches = shape.batch - first < max_at_once ? shape.batch - first : max_at_once;
         const LaunchPlace place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
-        launch("a plain product", place, plain_product_kernel<T, C>, shape,
+        launch("a plain matmul", place, plain_matmul_kernel<T, C>, shape,
                static_cast<const T*>(operands.a) + first * shape.a_batch,
                static_cast<const T*>(operands.b) + first * shape.b_batch,
                static_cast<C*>(operands.c) + first * shape.c_batch, operands.alpha);
@@ -175,18 +175,18 @@ void launch_plain_product(const ProductShape& shape, const ProductOperands& oper
   });
 }
 
-void launch_bias(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
+void launch_bias(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream) {
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
-    launch("a product's bias", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, bias_kernel<T>,
+    launch("a matmul's bias", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, bias_kernel<T>,
            static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), operands.bias);
   });
 }
 
-void launch_relu(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
+void launch_relu(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream) {
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
-    launch("a product's relu", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, relu_kernel<T>,
+    launch("a matmul's relu", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, relu_kernel<T>,
            static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n));
   });
 }
@@ -201,65 +201,65 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializ
          static_cast<int>(count), accumulate);
 }
 
-std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& workspace) {
+std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context) {
   if (op.activation != Activation::relu || !op.bias) return 0;
-  ProductShape shape = forward_product(op.x, op.weight, op.y);
+  MatmulShape shape = forward_matmul(op.x, op.weight, op.y);
   shape.epilogue = Epilogue::bias_relu_mask;
-  const ProductOperands operands{.bias = op.bias.as<float>(), .bias_copy = bias_copy(op)};
-  return workspace.products().has(shape, operands) ? relu_mask_words(shape.n) : 0;
+  const MatmulOperands operands{.bias = op.bias.as<float>(), .bias_copy = bias_copy(op)};
+  return context.matmul().has(shape, operands) ? relu_mask_words(shape.n) : 0;
 }
 
 template <>
-void run(const LinearForward& op, CudaContext& workspace) {
-  ProductShape shape = forward_product(op.x, op.weight, op.y);
+void run(const LinearForward& op, CudaContext& context) {
+  MatmulShape shape = forward_matmul(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
   shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
   if (op.epilogue_aux) shape.epilogue = Epilogue::bias_relu_mask;
-  const ProductOperands operands{.a = op.x.data,
-                                 .b = op.weight.data,
-                                 .bias = op.bias ? op.bias.as<float>() : nullptr,
-                                 .bias_copy = bias_copy(op),
-                                 .c = op.y.data,
-                                 .relu_mask = op.epilogue_aux.data};
-  workspace.products().run(shape, operands);
+  const MatmulOperands operands{.a = op.x.data,
+                                .b = op.weight.data,
+                                .bias = op.bias ? op.bias.as<float>() : nullptr,
+                                .bias_copy = bias_copy(op),
+                                .c = op.y.data,
+                                .relu_mask = op.epilogue_aux.data};
+  context.matmul().run(shape, operands);
 }
 
 template <>
-void run(const LinearBackwardData& op, CudaContext& workspace) {
-  ProductShape shape = data_product(op.dy, op.weight, op.dx);
+void run(const LinearBackwardData& op, CudaContext& context) {
+  MatmulShape shape = data_gradient_matmul(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
-  const ProductOperands operands{.a = op.dy.data,
-                                 .b = op.weight.data,
-                                 .c = op.dx.data,
-                                 .alpha = op.gate ? op.gate_scale : 1.0f,
-                                 .relu_mask = const_cast<void*>(op.epilogue_aux.data)};
+  const MatmulOperands operands{.a = op.dy.data,
+                                .b = op.weight.data,
+                                .c = op.dx.data,
+                                .alpha = op.gate ? op.gate_scale : 1.0f,
+                                .relu_mask = const_cast<void*>(op.epilogue_aux.data)};
   if (op.epilogue_aux) {
-    ProductShape gated = shape;
+    MatmulShape gated = shape;
     gated.epilogue = Epilogue::relu_gradient;
-    if (workspace.products().run_fused(gated, operands)) return;
+    if (context.matmul().run_fused(gated, operands)) return;
   }
-  workspace.products().run(shape, operands);
+  context.matmul().run(shape, operands);
   if (!op.gate || op.dx.shape.elements() == 0) return;
   with_device_type(op.dx.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({shape.n, op.dx.row_stride, op.gate.row_stride}, {op.dx.data, op.gate.data}, [&](auto n) {
-      launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, workspace.stream()}, gate_kernel<n, T>,
+      launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, context.stream()}, gate_kernel<n, T>,
              op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
     });
   });
 }
 
 template <>
-void run(const LinearBackwardWeight& op, CudaContext& workspace) {
-  ProductShape shape = weight_product(op.dy, op.x, op.dweight);
+void run(const LinearBackwardWeight& op, CudaContext& context) {
+  MatmulShape shape = weight_gradient_matmul(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;
-  if (op.dbias && multiply_and_sum(op, shape, workspace)) return;
+  if (op.dbias && multiply_and_sum(op, shape, context)) return;
   if (shape.k > 0) {
-    workspace.products().run(shape, {.a = op.dy.data, .b = op.x.data, .c = op.dweight.data});
+    context.matmul().run(shape, {.a = op.dy.data, .b = op.x.data, .c = op.dweight.data});
   } else if (!op.accumulate) {
-    run(Fill{.y = op.dweight, .value = 0}, workspace);
+    run(Fill{.y = op.dweight, .value = 0}, context);
   }
-  if (op.dbias) add_column_sums(op.dy, op.dbias, op.accumulate, workspace);
+  if (op.dbias) add_column_sums(op.dy, op.dbias, op.accumulate, context);
 }
 
 }  // namespace babelring::cuda

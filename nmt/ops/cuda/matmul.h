@@ -18,32 +18,31 @@
 
 namespace babelring::cuda {
 
-/// Matrix products through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a choice_shape()
+/// Matrix matmuls through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a choice_shape()
 /// and kept: the library's first proposal, or after tune() the fastest of its proposals. A bias is rounded to the
 /// result's type, in which the library takes it. Where the library has no algorithm with the epilogue, it multiplies
 /// without and kernels of ours do the rest; where it has none at all, a plain kernel of ours multiplies. With
 /// BABELRING_CUDA_EPILOGUES=forward in the environment the three epilogues that only training uses are not asked of it,
 /// for comparison.
-class Products {
+class Matmul {
  public:
   /// The stream and its log must outlive the object. Throws Failure if the environment names epilogues that are not
   /// known.
-  explicit Products(WorkStream stream);
+  explicit Matmul(WorkStream stream);
 
   /// See Backend::tune_matmuls(). Plans that were made before are forgotten.
   std::string tune(const std::filesystem::path& file);
   bool tuned() const { return choices_.has_value(); }
 
   /// Any shape; epilogues up to bias_relu.
-  void run(const ProductShape& shape, const ProductOperands& operands);
+  void run(const MatmulShape& shape, const MatmulOperands& operands);
   /// Any epilogue. False, and nothing is done, unless the library has it and it is worth it. `otherwise` does what is
-  /// to be done besides the bare product where it is not: after tune() bias_gradient is taken if it is faster than
+  /// to be done besides the bare matmul where it is not: after tune() bias_gradient is taken if it is faster than
   /// both.
-  bool run_fused(const ProductShape& shape, const ProductOperands& operands,
-                 const std::function<void()>& otherwise = {});
+  bool run_fused(const MatmulShape& shape, const MatmulOperands& operands, const std::function<void()>& otherwise = {});
   /// Whether the library has an algorithm that is worth it, as far as can be known before operands have come, there is
   /// something to compute, and the epilogue's vector and mask are aligned, to 16 and 256 bytes.
-  bool has(const ProductShape& shape, const ProductOperands& operands);
+  bool has(const MatmulShape& shape, const MatmulOperands& operands);
 
   /// Every plan made so far, in the order of their making.
   std::vector<MatmulReport> reports() const;
@@ -51,38 +50,38 @@ class Products {
  private:
   struct Entry {
     std::int64_t number;
-    ProductPlan plan;
-    std::vector<ProductAlgorithm> proposed;  // of which `chosen` is used
+    MatmulPlan plan;
+    std::vector<MatmulAlgorithm> proposed;  // of which `chosen` is used
     std::size_t chosen = 0;
     bool decided = false;
     bool worth_it = true;
     float first_ms = 0, chosen_ms = 0;
 
     bool found() const { return worth_it && !proposed.empty(); }
-    const ProductAlgorithm& algorithm() const { return proposed[chosen]; }
+    const MatmulAlgorithm& algorithm() const { return proposed[chosen]; }
   };
 
-  Entry& entry_for(const ProductShape& shape);
+  Entry& entry_for(const MatmulShape& shape);
   void take_stored(Entry& entry) const;
-  void decide(Entry& entry, const ProductShape& actual, const ProductOperands& operands,
+  void decide(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
               const std::function<void()>& otherwise);
-  void time_proposals(Entry& entry, const ProductShape& actual, const ProductOperands& operands);
+  void time_proposals(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands);
   bool fills_the_device(const Entry& entry);
-  bool beats_the_bare_product(const Entry& entry, const ProductShape& actual, const ProductOperands& operands,
-                              const std::function<void()>& otherwise);
+  bool beats_the_bare_matmul(const Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
+                             const std::function<void()>& otherwise);
   /// The shape with the alignment of its vector.
-  static ProductShape aligned_shape(const ProductShape& shape, const void* vector);
+  static MatmulShape aligned_shape(const MatmulShape& shape, const void* vector);
   /// Where the library finds the bias, or puts its gradient; null where that is not aligned.
-  const void* vector_for_library(const ProductShape& shape, const ProductOperands& operands) const;
-  void round_bias(const ProductShape& shape, const ProductOperands& operands, const void* vector) const;
+  const void* vector_for_library(const MatmulShape& shape, const MatmulOperands& operands) const;
+  void round_bias(const MatmulShape& shape, const MatmulOperands& operands, const void* vector) const;
   bool recording() const;
 
   WorkStream stream_;
   bool for_training_;
   BlasHandle handle_;
   Buffer memory_;  // for the library's own use, and behind it for a bias in bf16
-  std::optional<ProductChoices> choices_;
-  std::unordered_map<ProductShape, Entry, ProductShapeHash> entries_;  // by choice_shape()
+  std::optional<MatmulChoices> choices_;
+  std::unordered_map<MatmulShape, Entry, MatmulShapeHash> entries_;  // by choice_shape()
   std::int64_t made_ = 0;
 };
 

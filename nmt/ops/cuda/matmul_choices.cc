@@ -41,7 +41,7 @@ bool read_ms(const json::object& line, std::string_view name, float& ms) {
   return true;
 }
 
-bool read_key(const json::object& line, ProductKey& key) {
+bool read_key(const json::object& line, MatmulKey& key) {
   const json::value* value = line.if_contains("shape");
   const json::array* numbers = value == nullptr ? nullptr : value->if_array();
   if (numbers == nullptr || numbers->size() != key.size()) return false;
@@ -53,7 +53,7 @@ bool read_key(const json::object& line, ProductKey& key) {
 }
 
 /// A line after the first; false if it is not what add() writes.
-bool read_choice(const std::string& text, ProductKey& key, ProductChoice& choice) {
+bool read_choice(const std::string& text, MatmulKey& key, MatmulChoice& choice) {
   const Result<json::value> parsed = parse_json(text);
   const json::object* line = parsed.ok() ? parsed->if_object() : nullptr;
   const json::value* algorithm = line == nullptr ? nullptr : line->if_contains("algorithm");
@@ -76,7 +76,7 @@ std::string text_in(const json::object* line, std::string_view name) {
 
 }  // namespace
 
-ProductChoices::ProductChoices(std::filesystem::path file, std::string gpu, std::string cublaslt)
+MatmulChoices::MatmulChoices(std::filesystem::path file, std::string gpu, std::string cublaslt)
     : file_(std::move(file)), gpu_(std::move(gpu)), cublaslt_(std::move(cublaslt)) {
   if (file_.empty()) return;
   std::error_code error;
@@ -86,10 +86,10 @@ ProductChoices::ProductChoices(std::filesystem::path file, std::string gpu, std:
   const std::string kept = is_new ? first_line(gpu_, cublaslt_) : take(text);
   if (kept != text) write_file_atomically(file_, kept);
   out_.open(file_, std::ios::app);
-  if (!out_) fail("chosen products: {} cannot be written", file_.string());
+  if (!out_) fail("chosen matmuls: {} cannot be written", file_.string());
 }
 
-std::string ProductChoices::take(const std::string& text) {
+std::string MatmulChoices::take(const std::string& text) {
   std::string kept;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size(); ++number) {
@@ -101,23 +101,23 @@ std::string ProductChoices::take(const std::string& text) {
       const std::string gpu = text_in(object, "gpu"), cublaslt = text_in(object, "cublaslt");
       if (end == std::string::npos || text_in(object, "format") != format_name) {
         message_ = fmt::format(
-            "chosen products: {}: found another first line than this version writes; products are "
+            "chosen matmuls: {}: found another first line than this version writes; matmuls are "
             "timed anew",
             file_.string());
         return first_line(gpu_, cublaslt_);
       }
       if (gpu != gpu_ || cublaslt != cublaslt_) {
         message_ = fmt::format(
-            "chosen products: {} was made on {} with cuBLASLt {}, this is {} with {}; products are "
+            "chosen matmuls: {} was made on {} with cuBLASLt {}, this is {} with {}; matmuls are "
             "timed anew",
             file_.string(), gpu, cublaslt, gpu_, cublaslt_);
         return first_line(gpu_, cublaslt_);
       }
     } else {
-      ProductKey key{};
-      ProductChoice choice;
+      MatmulKey key{};
+      MatmulChoice choice;
       if (end == std::string::npos || !read_choice(line, key, choice)) {
-        message_ = fmt::format("chosen products: {}:{}: found a damaged line; products from there on are timed anew",
+        message_ = fmt::format("chosen matmuls: {}:{}: found a damaged line; matmuls from there on are timed anew",
                                file_.string(), number + 1);
         return kept;
       }
@@ -129,13 +129,13 @@ std::string ProductChoices::take(const std::string& text) {
   return kept.empty() ? first_line(gpu_, cublaslt_) : kept;
 }
 
-const ProductChoice* ProductChoices::find(const ProductShape& shape) const {
+const MatmulChoice* MatmulChoices::find(const MatmulShape& shape) const {
   const auto found = choices_.find(key_of(shape));
   return found == choices_.end() ? nullptr : &found->second;
 }
 
-void ProductChoices::add(const ProductShape& shape, const ProductChoice& choice) {
-  const ProductKey key = key_of(shape);
+void MatmulChoices::add(const MatmulShape& shape, const MatmulChoice& choice) {
+  const MatmulKey key = key_of(shape);
   choices_[key] = choice;
   if (file_.empty()) return;
   const std::string epilogue = text_of(shape.epilogue);
@@ -146,7 +146,7 @@ void ProductChoices::add(const ProductShape& shape, const ProductChoice& choice)
                           {"first_ms", choice.first_ms},
                           {"chosen_ms", choice.chosen_ms}};
   out_ << to_text(line) << std::endl;
-  if (!out_) fail("chosen products: {} cannot be written", file_.string());
+  if (!out_) fail("chosen matmuls: {} cannot be written", file_.string());
 }
 
 }  // namespace babelring::cuda

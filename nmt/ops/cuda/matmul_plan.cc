@@ -14,7 +14,7 @@ cudaDataType_t cuda_type(DType type) {
 
 template <class Value>
 void set(const MatmulDescription& description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  require(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value), "describing a product");
+  require(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value), "describing a matmul");
 }
 
 template <class Value>
@@ -92,9 +92,9 @@ std::string text_of(const cublasLtMatmulAlgo_t& settings) {
 }
 
 /// Row-major C = A B is the library's C^T = B^T A^T: its first operand is our B, its second our A.
-ProductPlan::ProductPlan(const ProductLibrary& library, const ProductShape& shape) : library_(library), shape_(shape) {
+MatmulPlan::MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape) : library_(library), shape_(shape) {
   cublasLtMatmulDesc_t description = nullptr;
-  require(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  require(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a matmul");
   description_ = MatmulDescription(description);
   const bool turn_b = shape.b_column != 1, turn_a = shape.a_column != 1;
   set(description_, CUBLASLT_MATMUL_DESC_TRANSA, turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -107,7 +107,7 @@ ProductPlan::ProductPlan(const ProductLibrary& library, const ProductShape& shap
   describe_epilogue();
 }
 
-void ProductPlan::describe_epilogue() const {
+void MatmulPlan::describe_epilogue() const {
   set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape_.epilogue));
   // Of vectors and masks the library asks now only how they will be aligned.
   const auto* memory = static_cast<const std::byte*>(library_.memory);
@@ -122,7 +122,7 @@ void ProductPlan::describe_epilogue() const {
   }
 }
 
-std::vector<ProductAlgorithm> ProductPlan::propose(int count) const {
+std::vector<MatmulAlgorithm> MatmulPlan::propose(int count) const {
   cublasLtMatmulPreference_t created = nullptr;
   require(cublasLtMatmulPreferenceCreate(&created), "asking for an algorithm");
   const MatmulPreference preference(created);
@@ -141,7 +141,7 @@ std::vector<ProductAlgorithm> ProductPlan::propose(int count) const {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(library_.handle, description_.get(), b_.get(), a_.get(), c_.get(), c_.get(),
                                      preference.get(), count, results.data(), &found);
-  std::vector<ProductAlgorithm> proposed;
+  std::vector<MatmulAlgorithm> proposed;
   if (status != CUBLAS_STATUS_SUCCESS) return proposed;
   results.resize(static_cast<std::size_t>(found));
   for (const cublasLtMatmulHeuristicResult_t& result : results) {
@@ -150,7 +150,7 @@ std::vector<ProductAlgorithm> ProductPlan::propose(int count) const {
   return proposed;
 }
 
-bool ProductPlan::accepts(ProductAlgorithm& algorithm) const {
+bool MatmulPlan::accepts(MatmulAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(library_.handle, description_.get(), b_.get(), a_.get(),
                                                         c_.get(), c_.get(), &algorithm.settings, &result);
@@ -159,7 +159,7 @@ bool ProductPlan::accepts(ProductAlgorithm& algorithm) const {
 }
 
 /// Rows of a row-major matrix are the library's columns, but those of a transposed vector, which is one column.
-void ProductPlan::set_varying_extent(const ProductShape& actual) {
+void MatmulPlan::set_varying_extent(const MatmulShape& actual) {
   const bool batches = shape_.varying == Varying::batch, of_k = shape_.varying == Varying::k;
   const std::int64_t extent = batches ? actual.batch : of_k ? actual.k : actual.m;
   if (shape_.varying == Varying::none || extent == described_ || (batches && shape_.batch == 1)) return;
@@ -175,8 +175,8 @@ void ProductPlan::set_varying_extent(const ProductShape& actual) {
   described_ = extent;
 }
 
-cublasStatus_t ProductPlan::multiply(const ProductAlgorithm& algorithm, const ProductShape& actual,
-                                     const ProductOperands& operands, const void* vector, void* c) {
+cublasStatus_t MatmulPlan::multiply(const MatmulAlgorithm& algorithm, const MatmulShape& actual,
+                                    const MatmulOperands& operands, const void* vector, void* c) {
   set_varying_extent(actual);
   if (has_vector(shape_.epilogue)) set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   if (has_mask(shape_.epilogue)) {

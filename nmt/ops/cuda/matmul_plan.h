@@ -10,8 +10,8 @@
 
 namespace babelring::cuda {
 
-/// Operands of a product, on the device.
-struct ProductOperands {
+/// Operands of a matmul, on the device.
+struct MatmulOperands {
   const void *a = nullptr, *b = nullptr;
   const float* bias = nullptr;      // [n], for the epilogues that have one
   const void* bias_copy = nullptr;  // [n], the same in the result's type; null: there is none
@@ -22,7 +22,7 @@ struct ProductOperands {
 };
 
 /// What the library's calls take.
-struct ProductLibrary {
+struct MatmulLibrary {
   cublasLtHandle_t handle;
   void* memory;  // 256-byte aligned, for the library's own use
   std::size_t memory_bytes;
@@ -30,7 +30,7 @@ struct ProductLibrary {
 };
 
 /// An algorithm that the library proposes.
-struct ProductAlgorithm {
+struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t settings{};
   float waves = 0;  // how much of the device it fills; 1: all of it, once
 };
@@ -38,28 +38,28 @@ struct ProductAlgorithm {
 /// The settings in the library's numbers: "algorithm 66, tile 21, stages 36, splits 1, cluster 3".
 std::string text_of(const cublasLtMatmulAlgo_t& settings);
 
-/// The description of a product for cuBLASLt. Of its varying extent another number may come with each call.
-class ProductPlan {
+/// The description of a matmul for cuBLASLt. Of its varying extent another number may come with each call.
+class MatmulPlan {
  public:
-  ProductPlan(const ProductLibrary& library, const ProductShape& shape);
+  MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape);
 
   /// The algorithms that the library proposes, the one first that it expects to be fastest; at most `count`.
-  std::vector<ProductAlgorithm> propose(int count) const;
+  std::vector<MatmulAlgorithm> propose(int count) const;
   /// Whether an algorithm from elsewhere, of the same version of the library, can compute this; sets its waves.
-  bool accepts(ProductAlgorithm& algorithm) const;
-  /// Gives the product to the stream. `actual` differs from the plan's shape in the varying extent at most. `vector`:
+  bool accepts(MatmulAlgorithm& algorithm) const;
+  /// Gives the matmul to the stream. `actual` differs from the plan's shape in the varying extent at most. `vector`:
   /// the bias, or the place of its gradient. Returns what the library says.
-  cublasStatus_t multiply(const ProductAlgorithm& algorithm, const ProductShape& actual,
-                          const ProductOperands& operands, const void* vector, void* c);
+  cublasStatus_t multiply(const MatmulAlgorithm& algorithm, const MatmulShape& actual, const MatmulOperands& operands,
+                          const void* vector, void* c);
 
-  const ProductShape& shape() const { return shape_; }
+  const MatmulShape& shape() const { return shape_; }
 
  private:
   void describe_epilogue() const;
-  void set_varying_extent(const ProductShape& actual);
+  void set_varying_extent(const MatmulShape& actual);
 
-  ProductLibrary library_;
-  ProductShape shape_;
+  MatmulLibrary library_;
+  MatmulShape shape_;
   std::int64_t described_ = -1;  // the varying extent that the layouts have now
   MatmulDescription description_;
   MatrixLayout a_, b_, c_;

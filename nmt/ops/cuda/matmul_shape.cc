@@ -16,7 +16,7 @@ std::uint8_t tensor_alignment(const ConstTensor& tensor) {
       alignment_of(tensor.data, tensor.row_stride * static_cast<std::int64_t>(size_of(tensor.dtype)), 0));
 }
 
-ProductShape with_operands(ProductShape shape, const ConstTensor& a, const ConstTensor& b, const ConstTensor& c) {
+MatmulShape with_operands(MatmulShape shape, const ConstTensor& a, const ConstTensor& b, const ConstTensor& c) {
   shape.c_row = c.row_stride;
   shape.type = a.dtype;
   shape.c_type = c.dtype;
@@ -28,7 +28,7 @@ ProductShape with_operands(ProductShape shape, const ConstTensor& a, const Const
 
 }  // namespace
 
-ProductKey key_of(const ProductShape& s) {
+MatmulKey key_of(const MatmulShape& s) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
   return {s.m,
           s.n,
@@ -53,7 +53,7 @@ ProductKey key_of(const ProductShape& s) {
           number(s.vector_alignment)};
 }
 
-std::size_t ProductShapeHash::operator()(const ProductShape& shape) const {
+std::size_t MatmulShapeHash::operator()(const MatmulShape& shape) const {
   std::uint64_t hash = 0;
   for (const std::int64_t value : key_of(shape)) {
     hash = mix64(hash + 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(value));
@@ -61,7 +61,7 @@ std::size_t ProductShapeHash::operator()(const ProductShape& shape) const {
   return hash;
 }
 
-std::string text_of(const ProductShape& shape) {
+std::string text_of(const MatmulShape& shape) {
   const char* what = shape.varying == Varying::k   ? "dy^T x"
                      : shape.varying != Varying::m ? "a b"
                      : shape.b_row == 1            ? "x W^T"
@@ -97,7 +97,7 @@ std::int64_t bucketed_rows(std::int64_t rows) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(rows, fewest))));
 }
 
-ProductShape choice_shape(ProductShape shape) {
+MatmulShape choice_shape(MatmulShape shape) {
   constexpr std::int64_t fine_up_to = 8192;
   const auto rounded = [](std::int64_t rows) {
     if (rows <= fine_up_to) return bucketed_rows(rows);
@@ -118,7 +118,7 @@ std::uint16_t alignment_of(const void* data, std::int64_t row_bytes, std::int64_
   return static_cast<std::uint16_t>(places & (~places + 1));
 }
 
-ProductShape forward_product(const ConstTensor& x, const ConstTensor& weight, const ConstTensor& y) {
+MatmulShape forward_matmul(const ConstTensor& x, const ConstTensor& weight, const ConstTensor& y) {
   return with_operands({.m = x.shape[0],
                         .n = weight.shape[0],
                         .k = x.shape[1],
@@ -130,7 +130,7 @@ ProductShape forward_product(const ConstTensor& x, const ConstTensor& weight, co
                        x, weight, y);
 }
 
-ProductShape data_product(const ConstTensor& dy, const ConstTensor& weight, const ConstTensor& dx) {
+MatmulShape data_gradient_matmul(const ConstTensor& dy, const ConstTensor& weight, const ConstTensor& dx) {
   return with_operands({.m = dy.shape[0],
                         .n = weight.shape[1],
                         .k = dy.shape[1],
@@ -142,7 +142,7 @@ ProductShape data_product(const ConstTensor& dy, const ConstTensor& weight, cons
                        dy, weight, dx);
 }
 
-ProductShape weight_product(const ConstTensor& dy, const ConstTensor& x, const ConstTensor& dweight) {
+MatmulShape weight_gradient_matmul(const ConstTensor& dy, const ConstTensor& x, const ConstTensor& dweight) {
   return with_operands({.m = dy.shape[1],
                         .n = x.shape[1],
                         .k = dy.shape[0],

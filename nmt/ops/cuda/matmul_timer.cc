@@ -15,8 +15,8 @@ constexpr float infinite = std::numeric_limits<float>::infinity();
 /// Memory whose overwriting leaves nothing else in the cache.
 std::size_t cache_bytes() {
   int device = 0, bytes = 0;
-  require(cudaGetDevice(&device), "timing products");
-  require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "timing products");
+  require(cudaGetDevice(&device), "timing matmuls");
+  require(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "timing matmuls");
   return 2 * static_cast<std::size_t>(bytes);
 }
 
@@ -47,15 +47,15 @@ std::vector<float> time_with_cold_cache(int count, const std::function<bool(int)
   }
   for (int round = 0; round < rounds; ++round) {
     for (const TimedPiece& piece : pieces) {
-      require(cudaMemsetAsync(cache.data(), round + 1, cache.bytes(), stream), "timing products");
-      require(cudaEventRecord(piece.begin.get(), stream), "timing products");
+      require(cudaMemsetAsync(cache.data(), round + 1, cache.bytes(), stream), "timing matmuls");
+      require(cudaEventRecord(piece.begin.get(), stream), "timing matmuls");
       run(piece.number);
-      require(cudaEventRecord(piece.end.get(), stream), "timing products");
+      require(cudaEventRecord(piece.end.get(), stream), "timing matmuls");
     }
-    require(cudaStreamSynchronize(stream), "timing products");
+    require(cudaStreamSynchronize(stream), "timing matmuls");
     for (const TimedPiece& piece : pieces) {
       float elapsed = 0;
-      require(cudaEventElapsedTime(&elapsed, piece.begin.get(), piece.end.get()), "timing products");
+      require(cudaEventElapsedTime(&elapsed, piece.begin.get(), piece.end.get()), "timing matmuls");
       float& least = ms[static_cast<std::size_t>(piece.number)];
       least = std::min(least, elapsed);
     }

@@ -17,7 +17,7 @@ int loaded_keys(int rows) {
 }
 
 /// 16 queries of a head, those of one warp, with key_step keys between two looks at the largest score: 32, or 16 in the
-/// smallest room, which has no more. A lane has rows r = lane / 4 and r + 8 of what products give.
+/// smallest room, which has no more. A lane has rows r = lane / 4 and r + 8 of what matmuls give.
 template <int width, int key_step>
 class QueryGroup {
  public:
@@ -89,7 +89,7 @@ class QueryGroup {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Products to scores in units of log 2, -infinity where a query does not see a key.
+  /// Matmuls to scores in units of log 2, -infinity where a query does not see a key.
   __device__ void mask(float (&scores)[key_step / 8][4], int first_column) const {
 #pragma unroll
     for (int n = 0; n < key_step / 8; ++n) {
@@ -203,7 +203,7 @@ bool fits_short_attention(const AttentionBackward& op) {
   return fits(op, {op.q, op.k, op.v, op.out, op.dout, op.dq, op.dk, op.dv});
 }
 
-void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, CudaContext& workspace) {
+void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches, CudaContext& context) {
   const auto blocks = static_cast<unsigned>((op.q_offsets.shape[0] - 1) * op.heads);
   for (const ShortLaunch& each : launches) {
     const int groups = round_up(each.most, group_rows) / group_rows, rows = groups * group_rows;
@@ -212,10 +212,10 @@ void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches
       const LaunchPlace place{
           .grid = dim3(blocks),
           .block = dim3(static_cast<unsigned>(groups * warp_lanes)),
-          .stream = workspace.stream(),
+          .stream = context.stream(),
           .shared_bytes = static_cast<std::size_t>(tile_rows * tile_stride(width)) * sizeof(bfloat)};
       const auto kernel = rows < 32 ? short_forward_kernel<width, 16> : short_forward_kernel<width, 32>;
-      launch(op.name, place, kernel, short_shape(op, each, workspace), packed(op.q), packed(op.k), packed(op.v),
+      launch(op.name, place, kernel, short_shape(op, each, context), packed(op.q), packed(op.k), packed(op.v),
              packed(op.out), op.log_sum_exp.as<float>());
     });
   }

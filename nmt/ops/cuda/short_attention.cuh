@@ -100,12 +100,12 @@ __device__ void store_tile(const bfloat* tile, bfloat* rows, std::int64_t stride
 }
 
 /// What a lane names to load_matrix_x4 for the 16 x 16 block at (row, column): of its four matrices the second is the
-/// lower one. Plain, it gives a product's left factor; transposed, the right factor from rows that are summed over.
+/// lower one. Plain, it gives a matmul's left factor; transposed, the right factor from rows that are summed over.
 __device__ inline const bfloat* block_down(const bfloat* tile, int stride, int row, int column) {
   const int lane = threadIdx.x % warp_lanes;
   return tile + (row + lane % 16) * stride + column + lane / 16 * 8;
 }
-/// The second is the right one. Plain, it gives the right factor from rows that are columns of the product; transposed,
+/// The second is the right one. Plain, it gives the right factor from rows that are columns of the matmul; transposed,
 /// the left factor from rows that are summed over.
 __device__ inline const bfloat* block_across(const bfloat* tile, int stride, int row, int column) {
   const int lane = threadIdx.x % warp_lanes;
@@ -119,7 +119,7 @@ __device__ inline void multiply_block(float (&left)[4], float (&right)[4], const
   mma_m16n8k16(right, a, {b[2], b[3]});
 }
 
-/// Two neighbouring blocks of sums as the left factor of the next product.
+/// Two neighbouring blocks of sums as the left factor of the next matmul.
 __device__ inline void pack_block(unsigned (&a)[4], const float (&left)[4], const float (&right)[4]) {
   a[0] = pack_bf16(left[0], left[1]), a[1] = pack_bf16(left[2], left[3]);
   a[2] = pack_bf16(right[0], right[1]), a[3] = pack_bf16(right[2], right[3]);
@@ -151,9 +151,9 @@ void with_tile_width(std::int64_t head_width, Body&& body) {
 }
 
 template <class Op>
-ShortShape short_shape(const Op& op, const ShortLaunch& launch, CudaContext& workspace) {
-  return {.q_offsets = workspace.lists().on_device(host_list(op.q_offsets)),
-          .k_offsets = workspace.lists().on_device(host_list(op.k_offsets)),
+ShortShape short_shape(const Op& op, const ShortLaunch& launch, CudaContext& context) {
+  return {.q_offsets = context.lists().on_device(host_list(op.q_offsets)),
+          .k_offsets = context.lists().on_device(host_list(op.k_offsets)),
           .heads = op.heads,
           .head_width = static_cast<int>(op.q.shape[1] / op.heads),
           .above = launch.above,

@@ -35,7 +35,7 @@ struct BackwardTiles {
 };
 
 /// 16 keys of a head, those of one warp. A lane has keys r = lane / 4 and r + 8, and queries c = lane % 4 * 2 and c +
-/// 1, of what products give.
+/// 1, of what matmuls give.
 template <int width>
 class KeyGroup {
  public:
@@ -90,7 +90,7 @@ class KeyGroup {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Of two keys and two queries: products to probabilities after dropout, the gradients of these to those of scores.
+  /// Of two keys and two queries: matmuls to probabilities after dropout, the gradients of these to those of scores.
   __device__ void soften(float (&scores)[4], float (&gradients)[4], int row, int query) const {
     const int lane = threadIdx.x % warp_lanes, column = lane % 4 * 2, key = first_ + lane / 4;
     unsigned kept[4] = {1, 1, 1, 1};
@@ -264,7 +264,7 @@ int max_short_rows(std::int64_t head_width) {
   return rows;
 }
 
-void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, CudaContext& workspace) {
+void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launches, CudaContext& context) {
   const auto blocks = static_cast<unsigned>((op.q_offsets.shape[0] - 1) * op.heads);
   const BackwardTensors tensors{.q = packed(op.q),
                                 .k = packed(op.k),
@@ -281,9 +281,9 @@ void run_short(const AttentionBackward& op, std::span<const ShortLaunch> launche
       launch(op.name,
              {.grid = dim3(blocks),
               .block = dim3(static_cast<unsigned>(groups * warp_lanes)),
-              .stream = workspace.stream(),
+              .stream = context.stream(),
               .shared_bytes = BackwardTiles<width>::bytes(groups * group_rows)},
-             short_backward_kernel<width>, short_shape(op, each, workspace), tensors);
+             short_backward_kernel<width>, short_shape(op, each, context), tensors);
     });
   }
 }

@@ -12,7 +12,7 @@
 namespace babelring::cuda {
 
 /// While it is active, work is written here as words instead of being given to the device: kernels with their grids and
-/// arguments, products, sorts. Passes with the same words do the same to the same memory, but for what they find in
+/// arguments, matmuls, sorts. Passes with the same words do the same to the same memory, but for what they find in
 /// RepeatValues.
 class WorkLog {
  public:

@@ -159,29 +159,29 @@ TEST_P(TransformerCase, EvaluatesWithoutDropoutOrGradients) {
 }
 
 /// Counts the matmuls of a pass by op.
-class ProductCount final : public OpObserver {
+class MatmulCount final : public OpObserver {
  public:
   Watch watch() const override { return Watch::order; }
   void ran(const OpRun& run) override {
-    if (run.cost.flops > 0) ++products[std::string(run.op)];
+    if (run.cost.flops > 0) ++matmuls[std::string(run.op)];
   }
-  std::map<std::string, int> products;
+  std::map<std::string, int> matmuls;
 };
 
 /// A device projects the encoder output once for all decoder layers, in forward and backward. The CPU does so once per
 /// layer. Both compute weight gradients per layer.
 TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
-  const auto products_on = [](const std::string& backend) {
+  const auto matmuls_on = [](const std::string& backend) {
     ModelConfig config = small_config(NormPlace::pre, TiedEmbeddings::all, 0);
     config.decoder_layers = 5;
     ModelRun run(backend, config, vocabulary);
-    ProductCount count;
+    MatmulCount count;
     run.backend().observe(&count);
     run.accumulate(pack(test_pairs()), 1);
     run.backend().observe(nullptr);
-    return count.products;
+    return count.matmuls;
   };
-  const auto processor = products_on("cpu"), device = products_on("emulated");
+  const auto processor = matmuls_on("cpu"), device = matmuls_on("emulated");
   EXPECT_EQ(device.at("linear_forward"), processor.at("linear_forward") - 4);
   EXPECT_EQ(device.at("linear_backward_data"), processor.at("linear_backward_data") - 4);
   EXPECT_EQ(device.at("linear_backward_weight"), processor.at("linear_backward_weight"));

@@ -220,7 +220,7 @@ TEST_P(AttentionTest, DecodeAgreesWithCausalForward) {
   EXPECT_LE(relative_error(out, op.out), GetParam().tolerance);
 }
 
-TEST(AttentionFlops, CountProductsOfScores) {
+TEST(AttentionFlops, CountMatmulsOfScores) {
   Tensors tensors;
   AttentionForward op;
   op.q = tensors.zeros({7, 8}, DType::f32);

@@ -1,4 +1,4 @@
-// What ops say they have to do at least: products and bytes.
+// What ops say they have to do at least: matmuls and bytes.
 #include <map>
 #include <string>
 
@@ -13,7 +13,7 @@ struct CostLog : OpObserver {
   void ran(const OpRun& run) override { seen[std::string(run.op)] = run.cost; }
 };
 
-TEST(OpCostTest, ObserverSeesProductsAndBytes) {
+TEST(OpCostTest, ObserverSeesMatmulsAndBytes) {
   Tensors tensors;
   CostLog log;
   const auto backend = make_reference_backend();

@@ -7,9 +7,9 @@ namespace {
 
 class DeterminismTest : public OpTest {
  protected:
-  /// Runs with 1, 2, 3 and again 3 threads; `products`: only runs with equal threads need to agree.
+  /// Runs with 1, 2, 3 and again 3 threads; `matmuls`: only runs with equal threads need to agree.
   template <class Op>
-  void expect_same_bits(const Op& op, std::initializer_list<Tensor Op::*> results, bool products = false) {
+  void expect_same_bits(const Op& op, std::initializer_list<Tensor Op::*> results, bool matmuls = false) {
     std::vector<Op> runs;
     for (const int threads : {1, 2, 3, 3}) {
       Op again = op;
@@ -19,7 +19,7 @@ class DeterminismTest : public OpTest {
     }
     for (Tensor Op::*result : results) {
       EXPECT_TRUE(same_bits(runs[2].*result, runs[3].*result)) << Op::name << " again";
-      if (products) continue;
+      if (matmuls) continue;
       EXPECT_TRUE(same_bits(runs[0].*result, runs[1].*result)) << Op::name << " with 2 threads";
       EXPECT_TRUE(same_bits(runs[0].*result, runs[2].*result)) << Op::name << " with 3 threads";
     }
@@ -82,47 +82,47 @@ TEST_P(DeterminismTest, AttentionAndNorm) {
                    {&SquaredNorm::sums});
 }
 
-cpu::ProductShape example_shape(std::int64_t rows) {
+cpu::MatmulShape example_shape(std::int64_t rows) {
   return {.m = rows, .n = 4, .k = 8, .a_row = 8, .a_column = 1, .b_row = 1, .b_column = 8, .c_row = 4};
 }
 
 /// Rows differ from update to update; the primitives need not.
-TEST(Products, OnePrimitiveServesAVaryingDimension) {
-  cpu::Products products;
+TEST(Matmul, OnePrimitiveServesAVaryingDimension) {
+  cpu::Matmul matmuls;
   const std::vector<float> a(64, 1), b(64, 1);
   std::vector<float> c(64);
-  cpu::ProductShape shape = example_shape(0);
-  shape.varying = cpu::ProductShape::Varying::m;
+  cpu::MatmulShape shape = example_shape(0);
+  shape.varying = cpu::MatmulShape::Varying::m;
   for (const std::int64_t rows : {1, 7, 3, 8}) {
     shape.m = rows;
     std::fill(c.begin(), c.end(), -1.0f);
-    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    matmuls.run(shape, a.data(), b.data(), nullptr, c.data());
     EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
     EXPECT_EQ(c[static_cast<std::size_t>(rows * 4)], -1) << "beyond the rows";
   }
-  EXPECT_EQ(products.created(), 1);
+  EXPECT_EQ(matmuls.created(), 1);
   shape = example_shape(8);
-  shape.varying = cpu::ProductShape::Varying::k;
+  shape.varying = cpu::MatmulShape::Varying::k;
   for (const std::int64_t depth : {1, 5, 8}) {
     shape.k = depth;
-    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    matmuls.run(shape, a.data(), b.data(), nullptr, c.data());
     EXPECT_EQ(c[0], static_cast<float>(depth));
   }
-  EXPECT_EQ(products.created(), 2);
+  EXPECT_EQ(matmuls.created(), 2);
 }
 
-TEST(Products, KeepTheMostRecentPrimitives) {
-  cpu::Products products(3);
+TEST(Matmul, KeepTheMostRecentPrimitives) {
+  cpu::Matmul matmuls(3);
   const std::vector<float> a(64, 1), b(64, 1);
   std::vector<float> c(64);
   const auto run = [&](std::int64_t rows) {
-    products.run(example_shape(rows), a.data(), b.data(), nullptr, c.data());
+    matmuls.run(example_shape(rows), a.data(), b.data(), nullptr, c.data());
     EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
   };
   for (const std::int64_t rows : {1, 2, 3, 1, 2, 3}) run(rows);
-  EXPECT_EQ(products.created(), 3);
+  EXPECT_EQ(matmuls.created(), 3);
   for (const std::int64_t rows : {4, 1}) run(rows);  // 4 drives out 1, the least recently used
-  EXPECT_EQ(products.created(), 5);
+  EXPECT_EQ(matmuls.created(), 5);
 }
 
 }  // namespace

@@ -380,12 +380,12 @@ TEST_P(Repeated, CountsItsOperations) {
   buffers_.push_back(backend_->allocate(64 * 64 * sizeof(float)));
   const Tensor square = buffers_.back().view(Shape{64, 64}, DType::f32);
   buffers_.push_back(backend_->allocate(64 * 64 * sizeof(float)));
-  const Tensor product = buffers_.back().view(Shape{64, 64}, DType::f32);
+  const Tensor matmul = buffers_.back().view(Shape{64, 64}, DType::f32);
   double last = backend_->flops();
   for (int times = 0; times < 4; ++times) {
     backend_->repeat([&] {
-      backend_->run(LinearForward{.x = square, .weight = square, .y = product});
-      return ConstTensor(product);
+      backend_->run(LinearForward{.x = square, .weight = square, .y = matmul});
+      return ConstTensor(matmul);
     });
     EXPECT_EQ(backend_->flops() - last, 2.0 * 64 * 64 * 64) << times;
     last = backend_->flops();

@@ -6,15 +6,15 @@ namespace {
 struct Extents {
   std::int64_t rows, in, out;
 };
-const Extents products[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
-                            {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
+const Extents matmuls[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
+                           {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
 
 class LinearTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, LinearTest, gpu_precisions, precision_name);
 
 TEST_P(LinearTest, ForwardEqualsReference) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     LinearForward op{.x = tensors.normal({rows, in}, type()),
                      .weight = tensors.normal({out, in}, type()),
                      .bias = {},
@@ -50,7 +50,7 @@ TEST_P(LinearTest, ForwardLeavesTheNeighboursOfAStridedResultAlone) {
 }
 
 TEST_P(LinearTest, BackwardDataEqualsReference) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     for (const bool accumulate : {false, true}) {
       const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
                                   .weight = tensors.normal({out, in}, type()),
@@ -62,7 +62,7 @@ TEST_P(LinearTest, BackwardDataEqualsReference) {
 }
 
 TEST_P(LinearTest, BackwardDataThroughAGateEqualsReference) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
                                 .weight = tensors.normal({out, in}, type()),
                                 .dx = tensors.normal({rows, in}, type()),
@@ -83,7 +83,7 @@ TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
 
 /// What a forward keeps of its ReLU for the backward, where the backend keeps something.
 TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     LinearForward forward{.x = tensors.normal({rows, in}, type()),
                           .weight = tensors.normal({out, in}, type()),
                           .bias = tensors.normal({out}, DType::f32),
@@ -102,7 +102,7 @@ TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
 }
 
 TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
                                   .x = tensors.normal({rows, in}, type()),
                                   .dweight = tensors.normal({out, in}, DType::f32, 100),
@@ -113,7 +113,7 @@ TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
 }
 
 TEST_P(LinearTest, BackwardWeightAddsInF32) {
-  for (const auto& [rows, in, out] : products) {
+  for (const auto& [rows, in, out] : matmuls) {
     LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
                             .x = tensors.normal({rows, in}, type()),
                             .dweight = tensors.normal({out, in}, DType::f32),
@@ -139,8 +139,8 @@ TEST_P(LinearTest, BackwardTakesStridedViews) {
 }
 
 /// More than one pass over k, more rows than one thread's caches hold, and edges in every direction.
-TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
-  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
+TEST_P(LinearTest, DeepAndTallMatmulsEqualReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its matmuls are plain loops, and slow";
   const std::int64_t rows = 2085, in = 70, out = 4099;
   const Tensor dy = tensors.normal({rows, out}, type());
   for (const bool accumulate : {false, true}) {
@@ -158,9 +158,9 @@ TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
   }
 }
 
-/// Over the size from which a product is made for its exact rows.
-TEST_P(LinearTest, LargeProductEqualsReference) {
-  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
+/// Over the size from which a matmul is made for its exact rows.
+TEST_P(LinearTest, LargeMatmulEqualsReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its matmuls are plain loops, and slow";
   const LinearForward op{.x = tensors.normal({1031, 512}, type()),
                          .weight = tensors.normal({1024, 512}, type()),
                          .bias = tensors.normal({1024}, DType::f32),

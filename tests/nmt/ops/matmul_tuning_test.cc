@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "tests/nmt/ops/op_fixture.h"
 
-/// Algorithms of the GPU's products chosen by time, seen on the stand-in: its proposal N sums the depth in N + 1 parts,
+/// Algorithms of the GPU's matmuls chosen by time, seen on the stand-in: its proposal N sums the depth in N + 1 parts,
 /// which tells by the bits which one ran, and the environment says which one seems fastest.
 namespace babelring {
 namespace {
@@ -17,10 +17,10 @@ using testing::HasSubstr;
 
 constexpr std::int64_t in_width = 24, out_width = 40;
 
-class ProductTuningTest : public testing::Test {
+class MatmulTuningTest : public testing::Test {
  protected:
-  ProductTuningTest() { std::filesystem::remove(file_); }
-  ~ProductTuningTest() override {
+  MatmulTuningTest() { std::filesystem::remove(file_); }
+  ~MatmulTuningTest() override {
     ::unsetenv("BABELRING_EMULATED_FASTEST");
     ::unsetenv("BABELRING_EMULATED_SLOW_SUMS");
     std::filesystem::remove(file_);
@@ -31,7 +31,7 @@ class ProductTuningTest : public testing::Test {
     ::setenv("BABELRING_EMULATED_FASTEST", std::to_string(number).c_str(), 1);
     return make_emulated_cuda_backend();
   }
-  /// In f32, whose products are exact: only the order of their sum decides how it is rounded.
+  /// In f32, whose matmuls are exact: only the order of their sum decides how it is rounded.
   Tensor bf16_values(Shape shape) {
     const Tensor tensor = tensors_.zeros(shape, DType::f32);
     reference::store(reference::load(tensors_.normal(shape, DType::bf16)), tensor);
@@ -50,7 +50,7 @@ class ProductTuningTest : public testing::Test {
     return values;
   }
   /// Of x W^T, with the first rows of x.
-  Tensor product(Backend& backend, std::int64_t rows) {
+  Tensor matmul(Backend& backend, std::int64_t rows) {
     const Tensor y = on(backend, tensors_.zeros({rows, out_width}, DType::f32));
     backend.run(LinearForward{.x = on(backend, x_.row_slice(0, rows)), .weight = on(backend, weight_), .y = y});
     return downloaded(backend, y);
@@ -91,21 +91,21 @@ class ProductTuningTest : public testing::Test {
   std::vector<Buffer> buffers_;
 };
 
-TEST_F(ProductTuningTest, WithoutItTheFirstProposalIsTaken) {
+TEST_F(MatmulTuningTest, WithoutItTheFirstProposalIsTaken) {
   const auto backend = make_backend(1);
-  EXPECT_TRUE(same_bits(product(*backend, 20), expected(0, 20)));
+  EXPECT_TRUE(same_bits(matmul(*backend, 20), expected(0, 20)));
   ASSERT_EQ(backend->matmul_reports().size(), 1U);
   EXPECT_EQ(backend->matmul_reports()[0].candidates, 1);
   EXPECT_EQ(backend->matmul_reports()[0].chosen_ms, 0);
 }
 
-TEST_F(ProductTuningTest, TheFastestProposalIsTaken) {
+TEST_F(MatmulTuningTest, TheFastestProposalIsTaken) {
   for (const int fastest : {0, 1, 2}) {
     const auto backend = make_backend(fastest);
     EXPECT_EQ(backend->tune_matmuls({}), "");
-    EXPECT_TRUE(same_bits(product(*backend, 20), expected(fastest, 20))) << fastest;
+    EXPECT_TRUE(same_bits(matmul(*backend, 20), expected(fastest, 20))) << fastest;
     const MatmulReport report = backend->matmul_reports().at(0);
-    EXPECT_EQ(report.product, "x W^T 32x40x24 f32");
+    EXPECT_EQ(report.matmul, "x W^T 32x40x24 f32");
     EXPECT_TRUE(report.found);
     EXPECT_EQ(report.candidates, 3);
     EXPECT_EQ(report.first_ms > 1e6, fastest != 0) << "an hour";
@@ -114,68 +114,68 @@ TEST_F(ProductTuningTest, TheFastestProposalIsTaken) {
   }
 }
 
-TEST_F(ProductTuningTest, AStoredChoiceStays) {
+TEST_F(MatmulTuningTest, AStoredChoiceStays) {
   const auto first = make_backend(1);
   EXPECT_EQ(first->tune_matmuls(file_), "");
-  const Tensor before = product(*first, 20);
+  const Tensor before = matmul(*first, 20);
   const auto again = make_backend(2);
   EXPECT_EQ(again->tune_matmuls(file_), "");
-  EXPECT_TRUE(same_bits(product(*again, 20), before));
-  EXPECT_TRUE(same_bits(product(*again, 300), expected(2, 300))) << "another bucket";
+  EXPECT_TRUE(same_bits(matmul(*again, 20), before));
+  EXPECT_TRUE(same_bits(matmul(*again, 300), expected(2, 300))) << "another bucket";
 }
 
-TEST_F(ProductTuningTest, AChoiceOfAnotherGpuIsMadeAnew) {
+TEST_F(MatmulTuningTest, AChoiceOfAnotherGpuIsMadeAnew) {
   const auto first = make_backend(1);
   first->tune_matmuls(file_);
-  product(*first, 20);
+  matmul(*first, 20);
   std::string text = read_file(file_);
   text.replace(text.find("emulated threads"), 8, "imagined");
   write_file_atomically(file_, text);
   const auto again = make_backend(2);
   EXPECT_THAT(again->tune_matmuls(file_), HasSubstr("was made on imagined threads, sm_90, 2 multiprocessors with "
                                                     "cuBLASLt 13.1.0, this is emulated threads, sm_90"));
-  EXPECT_TRUE(same_bits(product(*again, 20), expected(2, 20)));
+  EXPECT_TRUE(same_bits(matmul(*again, 20), expected(2, 20)));
 }
 
 /// A damaged file may name settings that the library never gave.
-TEST_F(ProductTuningTest, AStoredChoiceThatTheLibraryRefusesIsMadeAnew) {
+TEST_F(MatmulTuningTest, AStoredChoiceThatTheLibraryRefusesIsMadeAnew) {
   const auto first = make_backend(1);
   first->tune_matmuls(file_);
-  product(*first, 20);
+  matmul(*first, 20);
   std::string text = read_file(file_);
   text.replace(text.find("\"algorithm\":\"") + 13, 128, std::string(128, '0'));
   write_file_atomically(file_, text);
   const auto again = make_backend(2);
   EXPECT_EQ(again->tune_matmuls(file_), "");
-  EXPECT_TRUE(same_bits(product(*again, 20), expected(2, 20)));
+  EXPECT_TRUE(same_bits(matmul(*again, 20), expected(2, 20)));
 }
 
 /// A steady update asks the library for nothing: every new question makes a new report.
-TEST_F(ProductTuningTest, RowsOfABucketShareAChoice) {
+TEST_F(MatmulTuningTest, RowsOfABucketShareAChoice) {
   for (const bool tuned : {false, true}) {
     const auto backend = make_backend(1);
     if (tuned) backend->tune_matmuls({});
     for (const std::int64_t rows : {512, 300, 257, 300, 401, 512}) {
-      EXPECT_TRUE(same_bits(product(*backend, rows), expected(tuned ? 1 : 0, rows))) << rows;
+      EXPECT_TRUE(same_bits(matmul(*backend, rows), expected(tuned ? 1 : 0, rows))) << rows;
     }
     EXPECT_EQ(backend->matmul_reports().size(), 1U);
-    product(*backend, 513);
+    matmul(*backend, 513);
     EXPECT_EQ(backend->matmul_reports().size(), 2U);
   }
 }
 
 /// The stand-in refuses 131 rows with what was chosen for more.
-TEST_F(ProductTuningTest, RowsThatTheChoiceDoesNotTakeHaveOneOfTheirOwn) {
+TEST_F(MatmulTuningTest, RowsThatTheChoiceDoesNotTakeHaveOneOfTheirOwn) {
   for (const bool tuned : {false, true}) {
     const auto backend = make_backend(1);
     if (tuned) backend->tune_matmuls({});
-    EXPECT_TRUE(same_bits(product(*backend, 200), expected(tuned ? 1 : 0, 200)));
-    EXPECT_TRUE(same_bits(product(*backend, 131), expected(tuned ? 1 : 0, 131)));
+    EXPECT_TRUE(same_bits(matmul(*backend, 200), expected(tuned ? 1 : 0, 200)));
+    EXPECT_TRUE(same_bits(matmul(*backend, 131), expected(tuned ? 1 : 0, 131)));
     EXPECT_EQ(backend->matmul_reports().size(), 2U);
   }
 }
 
-TEST_F(ProductTuningTest, WhatIsAddedToIsAddedToOnce) {
+TEST_F(MatmulTuningTest, WhatIsAddedToIsAddedToOnce) {
   const auto backend = make_backend(1);
   backend->tune_matmuls({});
   const std::vector<float> ones(20 * 24, 1), before(24 * 24, 5);
@@ -190,7 +190,7 @@ TEST_F(ProductTuningTest, WhatIsAddedToIsAddedToOnce) {
 }
 
 /// One after another, as the library sums, the rows below are 0; by blocks of 64, as our kernel does, ones are left.
-TEST_F(ProductTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
+TEST_F(MatmulTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
   const Tensor dy = tensors_.zeros({256, 16}, DType::f32), x = tensors_.zeros({256, 24}, DType::f32);
   std::fill_n(dy.as<float>(), 256 * 16, 1.0f);
   std::fill_n(dy.as<float>(), 16, 1e8f);
@@ -208,7 +208,7 @@ TEST_F(ProductTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
   EXPECT_THAT(read_file(file_), HasSubstr(R"("algorithm":null)"));
 }
 
-TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
+TEST_F(MatmulTuningTest, AMatmulThatFirstComesInARecordingIsNotTimed) {
   const auto backend = make_backend(1);
   backend->tune_matmuls({});
   const Tensor x = on(*backend, x_.row_slice(0, 20)), weight = on(*backend, weight_);
@@ -220,11 +220,11 @@ TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
   };
   for (int i = 0; i < 3; ++i) backend->repeat(work);
   EXPECT_TRUE(same_bits(downloaded(*backend, y), expected(0, 20)));
-  EXPECT_TRUE(same_bits(product(*backend, 20), expected(0, 20))) << "and that choice stays";
+  EXPECT_TRUE(same_bits(matmul(*backend, 20), expected(0, 20))) << "and that choice stays";
 }
 
 /// The copy here has other values than the bias, so that it shows which is read.
-TEST_F(ProductTuningTest, ABiasInTheResultsTypeIsTakenAsItIs) {
+TEST_F(MatmulTuningTest, ABiasInTheResultsTypeIsTakenAsItIs) {
   const auto backend = make_backend(0);
   const Tensor bias = tensors_.zeros({out_width}, DType::f32), copy = tensors_.zeros({out_width}, DType::bf16);
   std::fill_n(bias.as<float>(), out_width, 1.0f);

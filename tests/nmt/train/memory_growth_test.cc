@@ -49,7 +49,7 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   const auto backend = make_cpu_backend(1);
   if (config.training.precision == DType::bf16) {
     try {
-      require_products(*backend, DType::bf16, "f32");
+      require_matmul(*backend, DType::bf16, "f32");
     } catch (const Failure& failure) {
       GTEST_SKIP() << failure.what();
     }

@@ -16,9 +16,9 @@ constexpr std::int64_t block = SquaredNorm::block;  // elements that a thread ta
 
 /// Calls body(first, count) for the blocks of `count` elements.
 template <class Body>
-void for_blocks(std::int64_t count, CpuContext& workspace, Body&& body) {
+void for_blocks(std::int64_t count, CpuContext& context, Body&& body) {
   const std::int64_t blocks = SquaredNorm::blocks(count);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(count))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(count))
   for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
 }
 
@@ -133,9 +133,9 @@ class AdamPass {
 
 /// Sums of squares of the blocks of `count` values that value(i, mask) gives, each asked for once.
 template <class Value>
-void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, Value&& value) {
+void find_norms(std::int64_t count, CpuContext& context, const Tensor& norms, Value&& value) {
   constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
-  for_blocks(count, workspace, [&](std::int64_t begin, std::int64_t elements) {
+  for_blocks(count, context, [&](std::int64_t begin, std::int64_t elements) {
     double sum = 0;
     for (std::int64_t first = 0; first < elements; first += run_elements) {
       Vec16f squares = broadcast(0);
@@ -151,11 +151,11 @@ void find_norms(std::int64_t count, CpuContext& workspace, const Tensor& norms, 
 
 }  // namespace
 
-void run(const AdamUpdate& op, CpuContext& workspace) {
+void run(const AdamUpdate& op, CpuContext& context) {
   const float factor = clip_factor(op);
   if (std::isnan(factor)) return;
   const AdamPass pass(op, factor);
-  for_blocks(op.master.shape.elements(), workspace, [&](std::int64_t begin, std::int64_t count) {
+  for_blocks(op.master.shape.elements(), context, [&](std::int64_t begin, std::int64_t count) {
     if (!op.rows) {
       NoCounter none;
       return pass.update(begin, count, none);
@@ -171,17 +171,17 @@ void run(const AdamUpdate& op, CpuContext& workspace) {
   });
 }
 
-void run(const SquaredNorm& op, CpuContext& workspace) {
+void run(const SquaredNorm& op, CpuContext& context) {
   const auto* x = op.x.as<float>();
-  find_norms(op.x.shape.elements(), workspace, op.sums,
+  find_norms(op.x.shape.elements(), context, op.sums,
              [x](std::int64_t i, auto mask) { return load_lanes(x + i, mask); });
 }
 
-void run(const SumWithNorm& op, CpuContext& workspace) {
+void run(const SumWithNorm& op, CpuContext& context) {
   std::vector<const float*> parts;
   for (const ConstTensor& part : op.parts) parts.push_back(part.as<float>());
   auto* sums = op.sum.as<float>();
-  find_norms(op.sum.shape.elements(), workspace, op.norms, [&parts, sums](std::int64_t i, auto mask) {
+  find_norms(op.sum.shape.elements(), context, op.norms, [&parts, sums](std::int64_t i, auto mask) {
     Vec16f sum = load_lanes(parts[0] + i, mask);
     for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + load_lanes(parts[part] + i, mask);
     store_lanes(sums + i, sum, mask);

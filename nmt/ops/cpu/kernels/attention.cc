@@ -30,7 +30,7 @@ float softmax_row(float* __restrict scores, std::int64_t visible, std::int64_t k
 #pragma omp simd reduction(max : largest)
   for (std::int64_t j = 0; j < visible; ++j) largest = scores[j] > largest ? scores[j] : largest;
   float sum = 0;
-  if (scale < 0) {  // the largest product is then the smallest score
+  if (scale < 0) {  // the largest matmul is then the smallest score
     for (std::int64_t j = 0; j < visible; ++j) largest = std::min(largest, scores[j]);
   }
 #pragma omp simd reduction(+ : sum)
@@ -64,34 +64,33 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
     const std::int64_t visible_end =
         op.causal ? std::min(keys, first + count) : keys;  // keys any query of the block sees
     load_tile<T>({op.q, row, count, head, width}, query_tile);
-    small_product(count, visible_end, width, {query_tile, stride, 1}, transposed, key_stride, scores, key_stride,
-                  false);
+    small_matmul(count, visible_end, width, {query_tile, stride, 1}, transposed, key_stride, scores, key_stride, false);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t visible = op.causal ? std::min(keys, first + i + 1) : keys;
       op.log_sum_exp.as<float>()[(row + i) * op.heads + head] =
           visible == 0 ? -INFINITY : softmax_row(scores + i * key_stride, visible, visible_end, op.scale, key, row + i);
     }
-    small_product(count, width, visible_end, {scores, key_stride, 1}, values, stride, out, stride, false);
+    small_matmul(count, width, visible_end, {scores, key_stride, 1}, values, stride, out, stride, false);
     store_tile<T>(out, 1, {op.out, row, count, head, width});
   }
 }
 
 }  // namespace
 
-void run(const AttentionForward& op, CpuContext& workspace) {
+void run(const AttentionForward& op, CpuContext& context) {
 #if defined(__AVX512BF16__)
-  if (fits_tiles(op, workspace)) return run_tiles(op, workspace);
+  if (fits_tiles(op, context)) return run_tiles(op, context);
 #endif
-  run_vectors(op, workspace);
+  run_vectors(op, context);
 }
 
-void run_vectors(const AttentionForward& op, CpuContext& workspace) {
+void run_vectors(const AttentionForward& op, CpuContext& context) {
   const std::int64_t sentences = op.q_offsets.shape[0] - 1, tasks = sentences * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
-  const auto scratch = workspace.per_thread(at.total);
-  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
+  const auto scratch = context.per_thread(at.total);
+  const std::int64_t run = run_of_tasks(tasks, op.heads, context.threads());
   with_float_type(op.q.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(dynamic, run) num_threads(workspace.threads_for(2 * op.q.shape.elements()))
+#pragma omp parallel for schedule(dynamic, run) num_threads(context.threads_for(2 * op.q.shape.elements()))
     for (std::int64_t task = 0; task < tasks; ++task) {
       attend<decltype(tag)>(op, task / op.heads, task % op.heads, scratch.of_this_thread(), at);
     }

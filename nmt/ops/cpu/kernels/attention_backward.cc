@@ -87,16 +87,16 @@ void query_block_backward(const AttentionBackward& op, const Task& task, std::in
   load_tile<T>({op.q, row, count, task.head, width}, queries);
   load_tile<T>({op.dout, row, count, task.head, width}, dout);
   load_tile<T>({op.out, row, count, task.head, width}, memory + at.out);
-  small_product(count, visible_end, width, {queries, stride, 1}, memory + at.keys_transposed, key_stride, scores,
-                key_stride, false);
-  small_product(count, visible_end, width, {dout, stride, 1}, memory + at.values_transposed, key_stride, dscores,
-                key_stride, false);
+  small_matmul(count, visible_end, width, {queries, stride, 1}, memory + at.keys_transposed, key_stride, scores,
+               key_stride, false);
+  small_matmul(count, visible_end, width, {dout, stride, 1}, memory + at.values_transposed, key_stride, dscores,
+               key_stride, false);
   for (std::int64_t i = 0; i < count; ++i) {
     differentiate_row(op, task, i, row + i, op.causal ? std::min(task.keys, first + i + 1) : task.keys, visible_end);
   }
-  small_product(visible_end, width, count, {dropped, 1, key_stride}, dout, stride, memory + at.dv, stride, true);
-  small_product(visible_end, width, count, {dscores, 1, key_stride}, queries, stride, memory + at.dk, stride, true);
-  small_product(count, width, visible_end, {dscores, key_stride, 1}, memory + at.keys, stride, dq, stride, false);
+  small_matmul(visible_end, width, count, {dropped, 1, key_stride}, dout, stride, memory + at.dv, stride, true);
+  small_matmul(visible_end, width, count, {dscores, 1, key_stride}, queries, stride, memory + at.dk, stride, true);
+  small_matmul(count, width, visible_end, {dscores, key_stride, 1}, memory + at.keys, stride, dq, stride, false);
   store_tile<T>(dq, op.scale, {op.dq, row, count, task.head, width});
 }
 
@@ -117,20 +117,20 @@ void backward(const AttentionBackward& op, const Task& task) {
 
 }  // namespace
 
-void run(const AttentionBackward& op, CpuContext& workspace) {
+void run(const AttentionBackward& op, CpuContext& context) {
 #if defined(__AVX512BF16__)
-  if (fits_tiles(op, workspace)) return run_tiles(op, workspace);
+  if (fits_tiles(op, context)) return run_tiles(op, context);
 #endif
-  run_vectors(op, workspace);
+  run_vectors(op, context);
 }
 
-void run_vectors(const AttentionBackward& op, CpuContext& workspace) {
+void run_vectors(const AttentionBackward& op, CpuContext& context) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
-  const auto scratch = workspace.per_thread(at.total);
-  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
+  const auto scratch = context.per_thread(at.total);
+  const std::int64_t run = run_of_tasks(tasks, op.heads, context.threads());
   with_float_type(op.q.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(dynamic, run) num_threads(workspace.threads_for(2 * op.q.shape.elements()))
+#pragma omp parallel for schedule(dynamic, run) num_threads(context.threads_for(2 * op.q.shape.elements()))
     for (std::int64_t index = 0; index < tasks; ++index) {
       backward<decltype(tag)>(op, Task(op, index, scratch.of_this_thread(), at));
     }

@@ -172,19 +172,19 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
 
 }  // namespace
 
-void run(const CrossEntropy& op, CpuContext& workspace) {
+void run(const CrossEntropy& op, CpuContext& context) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
   check_indices(op.name, "targets", op.targets, width, CrossEntropy::no_target);
   with_float_type(op.logits.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) row_loss<decltype(tag)>(op, row);
   });
 }
 
-void run(const LogSoftmaxTopK& op, CpuContext& workspace) {
+void run(const LogSoftmaxTopK& op, CpuContext& context) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
   with_float_type(op.logits.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) row_top_k<decltype(tag)>(op, row);
   });
 }

@@ -159,10 +159,10 @@ void attend(const DecodeAttention& op, std::int64_t row, std::int64_t next, Plac
 }
 
 template <class T, class Places>
-void attend_all(const DecodeAttention& op, Places places, CpuContext& workspace) {
+void attend_all(const DecodeAttention& op, Places places, CpuContext& context) {
   const std::int64_t rows = op.q.shape[0], longest = largest_count(op);
-  const auto scratch = workspace.per_thread(longest);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* op.q.shape[1] * longest))
+  const auto scratch = context.per_thread(longest);
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* op.q.shape[1] * longest))
   for (std::int64_t row = 0; row < rows; ++row) {
     attend<T>(op, row, std::min(row + 1, rows - 1), places, scratch.of_this_thread());
   }
@@ -170,13 +170,13 @@ void attend_all(const DecodeAttention& op, Places places, CpuContext& workspace)
 
 }  // namespace
 
-void run(const DecodeAttention& op, CpuContext& workspace) {
+void run(const DecodeAttention& op, CpuContext& context) {
   with_float_type(op.q.dtype, [&](auto tag) {
     if (op.key_rows) {
       const KeyLists lists{op.key_rows.as<std::int32_t>(), op.key_rows.columns()};
-      attend_all<decltype(tag)>(op, lists, workspace);
+      attend_all<decltype(tag)>(op, lists, context);
     } else {
-      attend_all<decltype(tag)>(op, KeyRanges{op.key_begin.as<std::int32_t>()}, workspace);
+      attend_all<decltype(tag)>(op, KeyRanges{op.key_begin.as<std::int32_t>()}, context);
     }
   });
 }

@@ -6,11 +6,11 @@
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-void run(const Dropout& op, CpuContext& workspace) {
+void run(const Dropout& op, CpuContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* x = op.x.as<T>() + row * op.x.row_stride;
       T* y = op.y.as<T>() + row * op.y.row_stride;
@@ -23,11 +23,11 @@ void run(const Dropout& op, CpuContext& workspace) {
   });
 }
 
-void run(const ResidualDropout& op, CpuContext& workspace) {
+void run(const ResidualDropout& op, CpuContext& context) {
   const std::int64_t rows = op.y.shape[0], width = op.y.shape[1];
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* residual = op.residual.as<T>() + row * width;
       const T* branch = op.branch.as<T>() + row * width;

@@ -7,14 +7,14 @@
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-void run(const EmbeddingForward& op, CpuContext& workspace) {
+void run(const EmbeddingForward& op, CpuContext& context) {
   check_indices(op.name, "ids", op.ids, op.table.shape[0]);
   const std::int64_t rows = op.ids.shape[0], width = op.table.shape[1];
-  const float* sinusoids = workspace.sinusoids(max_index(op.name, "positions", op.positions) + 1, width);
+  const float* sinusoids = context.sinusoids(max_index(op.name, "positions", op.positions) + 1, width);
   const auto *ids = op.ids.as<std::int32_t>(), *positions = op.positions.as<std::int32_t>();
   with_float_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* entry = op.table.as<T>() + ids[row] * width;
       const float* sinusoid = sinusoids + positions[row] * width;
@@ -29,14 +29,14 @@ void run(const EmbeddingForward& op, CpuContext& workspace) {
   });
 }
 
-void run(const EmbeddingBackward& op, CpuContext& workspace) {
+void run(const EmbeddingBackward& op, CpuContext& context) {
   check_indices(op.name, "ids", op.ids, op.dtable.shape[0]);
   const std::int64_t rows = op.dy.shape[0], width = op.dy.shape[1];
   const auto* ids = op.ids.as<std::int32_t>();
   // Each entry of the table belongs to one thread, which goes through the rows in their order.
   with_float_type(op.dy.dtype, [&](auto tag) {
     using T = decltype(tag);
-#pragma omp parallel num_threads(workspace.threads_for(rows* width))
+#pragma omp parallel num_threads(context.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
       if (ids[row] % omp_get_num_threads() != omp_get_thread_num()) continue;
       const T* dy = op.dy.as<T>() + row * width;

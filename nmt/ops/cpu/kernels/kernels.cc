@@ -5,28 +5,28 @@
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 // Defined in the other sources of this folder.
-void run(const LinearForward& op, CpuContext& workspace);
-void run(const LinearBackwardData& op, CpuContext& workspace);
-void run(const LinearBackwardWeight& op, CpuContext& workspace);
-void run(const LayerNormForward& op, CpuContext& workspace);
-void run(const ResidualNormForward& op, CpuContext& workspace);
-void run(const LayerNormBackward& op, CpuContext& workspace);
-void run(const Dropout& op, CpuContext& workspace);
-void run(const ResidualDropout& op, CpuContext& workspace);
-void run(const EmbeddingForward& op, CpuContext& workspace);
-void run(const EmbeddingBackward& op, CpuContext& workspace);
-void run(const AttentionForward& op, CpuContext& workspace);
-void run(const AttentionBackward& op, CpuContext& workspace);
-void run(const DecodeAttention& op, CpuContext& workspace);
-void run(const CrossEntropy& op, CpuContext& workspace);
-void run(const LogSoftmaxTopK& op, CpuContext& workspace);
-void run(const AdamUpdate& op, CpuContext& workspace);
-void run(const SquaredNorm& op, CpuContext& workspace);
-void run(const SumWithNorm& op, CpuContext& workspace);
-void run(const Cast& op, CpuContext& workspace);
-void run(const Fill& op, CpuContext& workspace);
-void run(const Add& op, CpuContext& workspace);
-Buffer pack(const ConstTensor& weight, const CpuContext& workspace);
+void run(const LinearForward& op, CpuContext& context);
+void run(const LinearBackwardData& op, CpuContext& context);
+void run(const LinearBackwardWeight& op, CpuContext& context);
+void run(const LayerNormForward& op, CpuContext& context);
+void run(const ResidualNormForward& op, CpuContext& context);
+void run(const LayerNormBackward& op, CpuContext& context);
+void run(const Dropout& op, CpuContext& context);
+void run(const ResidualDropout& op, CpuContext& context);
+void run(const EmbeddingForward& op, CpuContext& context);
+void run(const EmbeddingBackward& op, CpuContext& context);
+void run(const AttentionForward& op, CpuContext& context);
+void run(const AttentionBackward& op, CpuContext& context);
+void run(const DecodeAttention& op, CpuContext& context);
+void run(const CrossEntropy& op, CpuContext& context);
+void run(const LogSoftmaxTopK& op, CpuContext& context);
+void run(const AdamUpdate& op, CpuContext& context);
+void run(const SquaredNorm& op, CpuContext& context);
+void run(const SumWithNorm& op, CpuContext& context);
+void run(const Cast& op, CpuContext& context);
+void run(const Fill& op, CpuContext& context);
+void run(const Add& op, CpuContext& context);
+Buffer pack(const ConstTensor& weight, const CpuContext& context);
 
 template <class... Ops>
 constexpr std::tuple<Kernel<Ops>...> kernels_for(OpList<Ops...>) {

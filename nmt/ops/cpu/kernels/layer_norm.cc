@@ -62,10 +62,10 @@ void normalize(const Op& op, const Group& group) {
 
 /// Normalises all rows; fetch(row, to) writes the inputs of one to `to` and returns their sum.
 template <class T, class Op, class Fetch>
-void normalize_rows(const Op& op, CpuContext& workspace, Fetch&& fetch) {
+void normalize_rows(const Op& op, CpuContext& context, Fetch&& fetch) {
   const std::int64_t rows = op.y.shape[0], width = op.y.shape[1], groups = (rows + group_rows - 1) / group_rows;
-  const auto scratch = workspace.per_thread(group_rows * width);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+  const auto scratch = context.per_thread(group_rows * width);
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(rows* width))
   for (std::int64_t index = 0; index < groups; ++index) {
     const std::int64_t row = index * group_rows;
     Group group{row, std::min(group_rows, rows - row), scratch.of_this_thread(), {}};
@@ -167,11 +167,11 @@ void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, 
 
 }  // namespace
 
-void run(const LayerNormForward& op, CpuContext& workspace) {
+void run(const LayerNormForward& op, CpuContext& context) {
   const std::int64_t width = op.x.shape[1];
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
+    normalize_rows<T>(op, context, [&](std::int64_t row, float* to) {
       const T* x = op.x.as<T>() + row * width;
       Vec16f total = broadcast(0);
       for_lanes(width, [&](std::int64_t i, auto mask) {
@@ -185,11 +185,11 @@ void run(const LayerNormForward& op, CpuContext& workspace) {
   });
 }
 
-void run(const ResidualNormForward& op, CpuContext& workspace) {
+void run(const ResidualNormForward& op, CpuContext& context) {
   const std::int64_t width = op.y.shape[1];
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
+    normalize_rows<T>(op, context, [&](std::int64_t row, float* to) {
       const T *residual = op.residual.as<T>() + row * width, *branch = op.branch.as<T>() + row * width;
       T* sum = op.sum.as<T>() + row * width;
       const DropoutRow dropout(op.key, row);
@@ -210,12 +210,12 @@ void run(const ResidualNormForward& op, CpuContext& workspace) {
   });
 }
 
-void run(const LayerNormBackward& op, CpuContext& workspace) {
+void run(const LayerNormBackward& op, CpuContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], blocks = (rows + block_rows - 1) / block_rows;
-  float* partial = workspace.shared(blocks * 2 * width);
+  float* partial = context.shared(blocks * 2 * width);
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(op.x.shape.elements()))
+#pragma omp parallel for schedule(static) num_threads(context.threads_for(op.x.shape.elements()))
     for (std::int64_t b = 0; b < blocks; ++b) {
       float *dgain = partial + b * 2 * width, *dbias = dgain + width;
       std::fill(dgain, dbias + width, 0.0f);

@@ -20,14 +20,14 @@ void* row_of(const Tensor& view, std::int64_t row) {
   return view.as<char>() + row * view.row_stride * static_cast<std::int64_t>(size_of(view.dtype));
 }
 
-/// Cuts a product of `rows` rows as linear.h says. `run(first)` runs the shape.m rows from `first` on.
+/// Cuts a matmul of `rows` rows as linear.h says. `run(first)` runs the shape.m rows from `first` on.
 template <class Run>
-void for_row_ranges(std::int64_t rows, ProductShape& shape, Run&& run) {
+void for_row_ranges(std::int64_t rows, MatmulShape& shape, Run&& run) {
   constexpr std::int64_t step = 256;
   const std::int64_t whole = shape.operands == DType::bf16 ? rows / step * step : 0;
   shape.m = whole;
   if (whole > 0) run(0);
-  shape.m = rows - whole, shape.varying = ProductShape::Varying::m;
+  shape.m = rows - whole, shape.varying = MatmulShape::Varying::m;
   if (rows > whole) run(whole);
 }
 
@@ -52,43 +52,43 @@ void add_column_sums(const ConstTensor& dy, float* dbias, int threads) {
   }
 }
 
-/// The product of LinearBackwardWeight by oneDNN.
-void multiply_weight(const LinearBackwardWeight& op, CpuContext& workspace) {
-  ProductShape shape;
+/// The matmul of LinearBackwardWeight by oneDNN.
+void multiply_weight(const LinearBackwardWeight& op, CpuContext& context) {
+  MatmulShape shape;
   shape.m = op.dweight.shape[0], shape.n = op.dweight.shape[1];
   shape.a_row = 1, shape.a_column = op.dy.row_stride;
   shape.b_row = op.x.row_stride, shape.b_column = 1;
   shape.c_row = shape.n;
   shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = op.accumulate;
-  shape.k = op.dy.shape[0], shape.varying = ProductShape::Varying::k;
-  workspace.products().run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
+  shape.k = op.dy.shape[0], shape.varying = MatmulShape::Varying::k;
+  context.matmul().run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
 }
 
 constexpr std::int64_t streamed_bytes = 16 << 20;  // results that no cache would keep until they are read
 
 #if defined(__AVX512BF16__)
-constexpr bool has_packed_products = true;
+constexpr bool has_packed_matmul = true;
 #else
-constexpr bool has_packed_products = false;
+constexpr bool has_packed_matmul = false;
 #endif
 
 bool on_tiles(DType operands, const CpuContext& context) {
   return operands == DType::bf16 && context.tiles();
 }
 
-AmxProduct product_to(const Tensor& result, std::int64_t k) {
-  AmxProduct product;
-  product.m = result.shape[0], product.n = result.shape[1], product.k = k;
-  product.c = result.data, product.c_stride = result.row_stride, product.c_type = result.dtype;
-  return product;
+AmxMatmul matmul_to(const Tensor& result, std::int64_t k) {
+  AmxMatmul matmul;
+  matmul.m = result.shape[0], matmul.n = result.shape[1], matmul.k = k;
+  matmul.c = result.data, matmul.c_stride = result.row_stride, matmul.c_type = result.dtype;
+  return matmul;
 }
 
-void set_a(AmxProduct& product, const ConstTensor& a) {
-  product.a = a.as<BFloat16>(), product.a_stride = a.row_stride;
+void set_a(AmxMatmul& matmul, const ConstTensor& a) {
+  matmul.a = a.as<BFloat16>(), matmul.a_stride = a.row_stride;
 }
 
-void set_b(AmxProduct& product, const ConstTensor& b, bool transposed) {
-  product.b = b.as<BFloat16>(), product.b_stride = b.row_stride, product.b_transposed = transposed;
+void set_b(AmxMatmul& matmul, const ConstTensor& b, bool transposed) {
+  matmul.b = b.as<BFloat16>(), matmul.b_stride = b.row_stride, matmul.b_transposed = transposed;
 }
 
 template <class T>
@@ -106,25 +106,25 @@ void apply_gate(const LinearBackwardData& op, int threads) {
 }  // namespace
 
 Buffer pack(const ConstTensor& weight, const CpuContext& context) {
-  if constexpr (has_packed_products) {
+  if constexpr (has_packed_matmul) {
     return on_tiles(weight.dtype, context) ? pack_transposed_b(weight, context.threads())
                                            : pack_panels(weight, context.threads());
   }
   return {};
 }
 
-void run(const LinearForward& op, CpuContext& workspace) {
-  if (has_packed_products && on_tiles(op.x.dtype, workspace)) {
-    AmxProduct product = product_to(op.y, op.x.shape[1]);
-    set_a(product, op.x);
-    set_b(product, op.weight, true);
-    if (op.packed != nullptr) product.packed_b = static_cast<const char*>(op.packed->elements.data());
-    product.bias = op.bias.as<float>(), product.relu = op.activation == Activation::relu;
-    product.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
-    return multiply(product, workspace);
+void run(const LinearForward& op, CpuContext& context) {
+  if (has_packed_matmul && on_tiles(op.x.dtype, context)) {
+    AmxMatmul matmul = matmul_to(op.y, op.x.shape[1]);
+    set_a(matmul, op.x);
+    set_b(matmul, op.weight, true);
+    if (op.packed != nullptr) matmul.packed_b = static_cast<const char*>(op.packed->elements.data());
+    matmul.bias = op.bias.as<float>(), matmul.relu = op.activation == Activation::relu;
+    matmul.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
+    return multiply(matmul, context);
   }
-  if (has_packed_products && op.packed != nullptr) return multiply_by_panels(op, workspace);
-  ProductShape shape;
+  if (has_packed_matmul && op.packed != nullptr) return multiply_by_panels(op, context);
+  MatmulShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
   shape.a_row = op.x.row_stride, shape.a_column = 1;
   shape.b_row = 1, shape.b_column = shape.k;
@@ -132,47 +132,47 @@ void run(const LinearForward& op, CpuContext& workspace) {
   shape.operands = op.x.dtype, shape.result = op.y.dtype;
   shape.bias = static_cast<bool>(op.bias), shape.relu = op.activation == Activation::relu;
   for_row_ranges(op.x.shape[0], shape, [&](std::int64_t first) {
-    workspace.products().run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
+    context.matmul().run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
   });
 }
 
-void run(const LinearBackwardData& op, CpuContext& workspace) {
-  if (has_packed_products && on_tiles(op.dy.dtype, workspace) && (!op.gate || op.gate.dtype == DType::bf16)) {
-    AmxProduct product = product_to(op.dx, op.weight.shape[0]);
-    set_a(product, op.dy);
-    set_b(product, op.weight, false);
-    product.accumulate = op.accumulate;
-    product.gate = op.gate.as<BFloat16>(), product.gate_stride = op.gate.row_stride, product.factor = op.gate_scale;
-    return multiply(product, workspace);
+void run(const LinearBackwardData& op, CpuContext& context) {
+  if (has_packed_matmul && on_tiles(op.dy.dtype, context) && (!op.gate || op.gate.dtype == DType::bf16)) {
+    AmxMatmul matmul = matmul_to(op.dx, op.weight.shape[0]);
+    set_a(matmul, op.dy);
+    set_b(matmul, op.weight, false);
+    matmul.accumulate = op.accumulate;
+    matmul.gate = op.gate.as<BFloat16>(), matmul.gate_stride = op.gate.row_stride, matmul.factor = op.gate_scale;
+    return multiply(matmul, context);
   }
-  ProductShape shape;
+  MatmulShape shape;
   shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
   shape.a_row = op.dy.row_stride, shape.a_column = 1;
   shape.b_row = shape.n, shape.b_column = 1;
   shape.c_row = op.dx.row_stride;
   shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
   for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
-    workspace.products().run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
+    context.matmul().run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
   });
   if (!op.gate) return;
-  const int threads = workspace.threads_for(op.dx.shape.elements());
+  const int threads = context.threads_for(op.dx.shape.elements());
   with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
 }
 
-void run(const LinearBackwardWeight& op, CpuContext& workspace) {
+void run(const LinearBackwardWeight& op, CpuContext& context) {
   if (!op.accumulate && op.dy.shape[0] == 0) std::fill_n(op.dweight.as<float>(), op.dweight.shape.elements(), 0.0f);
   if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
-  if (has_packed_products && on_tiles(op.dy.dtype, workspace)) {
-    AmxProduct product = product_to(op.dweight, op.dy.shape[0]);
-    set_a(product, op.dy);
-    set_b(product, op.x, false);
-    product.accumulate = op.accumulate, product.stream = !op.accumulate;
-    multiply_transposed(product, workspace);
+  if (has_packed_matmul && on_tiles(op.dy.dtype, context)) {
+    AmxMatmul matmul = matmul_to(op.dweight, op.dy.shape[0]);
+    set_a(matmul, op.dy);
+    set_b(matmul, op.x, false);
+    matmul.accumulate = op.accumulate, matmul.stream = !op.accumulate;
+    multiply_transposed(matmul, context);
   } else {
-    multiply_weight(op, workspace);
+    multiply_weight(op, context);
   }
   if (!op.dbias) return;
-  const int threads = workspace.threads_for(op.dy.shape.elements());
+  const int threads = context.threads_for(op.dy.shape.elements());
   with_float_type(op.dy.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(op.dy, op.dbias.as<float>(), threads); });
 }
 

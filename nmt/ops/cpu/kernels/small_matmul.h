@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-/// Products of tiles that fit the caches: C = A B or C += A B in f32, with B's and C's rows padded to whole vectors.
+/// Matmuls of tiles that fit the caches: C = A B or C += A B in f32, with B's and C's rows padded to whole vectors.
 /// Written with gcc's vector extension: one AVX-512 register, or as many narrower ones as the processor needs.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
@@ -63,8 +63,8 @@ struct Factor {
 
 /// `rows` x `vectors` accumulators in registers over the whole of k.
 template <int rows, int vectors>
-inline void product_block(std::int64_t depth, const Factor& a, const float* b, std::int64_t ldb, float* c,
-                          std::int64_t ldc, bool accumulate) {
+inline void matmul_block(std::int64_t depth, const Factor& a, const float* b, std::int64_t ldb, float* c,
+                         std::int64_t ldc, bool accumulate) {
   Vector sum[rows][vectors];
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < vectors; ++j) {
@@ -87,23 +87,23 @@ inline void product_block(std::int64_t depth, const Factor& a, const float* b, s
 
 /// One stripe of `vectors` vectors of columns, all rows.
 template <int vectors>
-inline void product_stripe(std::int64_t rows, std::int64_t depth, Factor a, const float* b, std::int64_t ldb, float* c,
-                           std::int64_t ldc, bool accumulate) {
+inline void matmul_stripe(std::int64_t rows, std::int64_t depth, Factor a, const float* b, std::int64_t ldb, float* c,
+                          std::int64_t ldc, bool accumulate) {
   std::int64_t i = 0;
   for (; i + 6 <= rows; i += 6, a.data += 6 * a.row_stride, c += 6 * ldc) {
-    product_block<6, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    matmul_block<6, vectors>(depth, a, b, ldb, c, ldc, accumulate);
   }
   switch (rows - i) {
     case 5:
-      return product_block<5, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<5, vectors>(depth, a, b, ldb, c, ldc, accumulate);
     case 4:
-      return product_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
     case 3:
-      return product_block<3, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<3, vectors>(depth, a, b, ldb, c, ldc, accumulate);
     case 2:
-      return product_block<2, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<2, vectors>(depth, a, b, ldb, c, ldc, accumulate);
     case 1:
-      return product_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
     default:
       return;
   }
@@ -111,14 +111,14 @@ inline void product_stripe(std::int64_t rows, std::int64_t depth, Factor a, cons
 
 /// C[rows, columns] = (or +=) A[rows, depth] B[depth, columns]; columns up to padded(columns) are computed, so B's
 /// padding must hold finite numbers and C's is overwritten.
-inline void small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, const Factor& a, const float* b,
-                          std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
+inline void small_matmul(std::int64_t rows, std::int64_t columns, std::int64_t depth, const Factor& a, const float* b,
+                         std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
   const std::int64_t width = padded(columns);
   std::int64_t j = 0;
   for (; j + 2 * lanes <= width; j += 2 * lanes) {
-    product_stripe<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+    matmul_stripe<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
   }
-  if (j < width) product_stripe<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+  if (j < width) matmul_stripe<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -156,13 +156,13 @@ TEST(SplitAttention, TakesEverySentenceOnce) {
 
 TEST(AttentionRoute, IsWhatTheEnvironmentSays) {
   EXPECT_EQ(attention_route(nullptr), AttentionRoute::automatic);
-  for (const char* word : {"auto", "short", "cudnn", "products"}) EXPECT_EQ(name_of(attention_route(word)), word);
-  EXPECT_EQ(attention_route("products"), AttentionRoute::products);
+  for (const char* word : {"auto", "short", "cudnn", "matmuls"}) EXPECT_EQ(name_of(attention_route(word)), word);
+  EXPECT_EQ(attention_route("matmuls"), AttentionRoute::matmuls);
   try {
     attention_route("fast");
     FAIL();
   } catch (const Failure& failure) {
-    EXPECT_STREQ(failure.what(), "BABELRING_CUDA_ATTENTION is fast, auto, short, cudnn or products is needed");
+    EXPECT_STREQ(failure.what(), "BABELRING_CUDA_ATTENTION is fast, auto, short, cudnn or matmuls is needed");
   }
 }
 

@@ -41,7 +41,7 @@ const RaggedCase ragged_cases[] = {
 class CudnnAttention : public testing::Test {
  protected:
   void SetUp() override {
-    if (by_cudnn == nullptr || by_products == nullptr) GTEST_SKIP() << why;
+    if (by_cudnn == nullptr || by_matmuls == nullptr) GTEST_SKIP() << why;
   }
 
   static AttentionForward forward_of(Tensors& tensors, const RaggedCase& of) {
@@ -58,7 +58,7 @@ class CudnnAttention : public testing::Test {
             .log_sum_exp = tensors.zeros({queries, of.heads}, DType::f32)};
   }
 
-  /// Runs the op by cuDNN, twice, by products and by the reference, and compares its results.
+  /// Runs the op by cuDNN, twice, by matmuls and by the reference, and compares its results.
   template <class Op>
   void expect_agreement(const Op& op, std::initializer_list<Tensor Op::*> results) {
     const auto with_own_results = [&] {
@@ -66,30 +66,30 @@ class CudnnAttention : public testing::Test {
       for (Tensor Op::*result : results) own.*result = tensors.copy(op.*result);
       return own;
     };
-    Op again = with_own_results(), products = with_own_results(), truth = with_own_results();
+    Op again = with_own_results(), matmuls = with_own_results(), truth = with_own_results();
     by_cudnn->run(op);
     by_cudnn->run(again);
-    by_products->run(products);
+    by_matmuls->run(matmuls);
     reference->run(truth);
-    bool differs_from_products = false;
+    bool differs_from_matmuls = false;
     for (Tensor Op::*result : results) {
       const Tensor found = tensors.copy(op.*result);
       const double tolerance = found.dtype == DType::bf16 ? 1e-2 : 3e-5;
       EXPECT_LE(relative_error(found, truth.*result), tolerance) << Op::name << " " << found.shape.text();
-      EXPECT_LE(relative_error(products.*result, truth.*result), tolerance) << Op::name << " " << found.shape.text();
+      EXPECT_LE(relative_error(matmuls.*result, truth.*result), tolerance) << Op::name << " " << found.shape.text();
       EXPECT_TRUE(same_bits(found, again.*result)) << Op::name << " does not repeat " << found.shape.text();
-      differs_from_products = differs_from_products || !same_bits(found, products.*result);
+      differs_from_matmuls = differs_from_matmuls || !same_bits(found, matmuls.*result);
     }
-    EXPECT_TRUE(differs_from_products) << Op::name << ": cuDNN was asked for and products ran";
+    EXPECT_TRUE(differs_from_matmuls) << Op::name << ": cuDNN was asked for and products ran";
   }
 
   std::string why;
-  std::unique_ptr<Backend> by_cudnn = backend_by_route("cudnn", why), by_products = backend_by_route("products", why);
+  std::unique_ptr<Backend> by_cudnn = backend_by_route("cudnn", why), by_matmuls = backend_by_route("products", why);
   std::unique_ptr<Backend> reference = make_reference_backend();
   Tensors tensors;
 };
 
-TEST_F(CudnnAttention, AgreesWithProductsAndReferenceOnRaggedBatches) {
+TEST_F(CudnnAttention, AgreesWithMatmulsAndReferenceOnRaggedBatches) {
   for (const RaggedCase& ragged : ragged_cases) {
     const AttentionForward op = forward_of(tensors, ragged);
     expect_agreement(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
@@ -98,16 +98,16 @@ TEST_F(CudnnAttention, AgreesWithProductsAndReferenceOnRaggedBatches) {
   }
 }
 
-/// What cuDNN does not take goes on by products: dropout, f32, heads that are no multiple of 8 wide, missing keys.
-TEST_F(CudnnAttention, LeavesTheRestToProducts) {
+/// What cuDNN does not take goes on by matmuls: dropout, f32, heads that are no multiple of 8 wide, missing keys.
+TEST_F(CudnnAttention, LeavesTheRestToMatmuls) {
   const RaggedCase ragged{{0, 300, 310}, {0, 300, 310}, 2, 64, true};
   AttentionForward op = forward_of(tensors, ragged);
   op.key = {.key = 7, .probability = 0.1f};
-  AttentionForward products = op;
-  products.out = tensors.copy(op.out), products.log_sum_exp = tensors.copy(op.log_sum_exp);
+  AttentionForward matmuls = op;
+  matmuls.out = tensors.copy(op.out), matmuls.log_sum_exp = tensors.copy(op.log_sum_exp);
   by_cudnn->run(op);
-  by_products->run(products);
-  EXPECT_TRUE(same_bits(op.out, products.out));
+  by_matmuls->run(matmuls);
+  EXPECT_TRUE(same_bits(op.out, matmuls.out));
   const AttentionForward without_keys = forward_of(tensors, {{0, 3, 8}, {0, 0, 7}, 2, 32, false});
   const AttentionForward narrow = forward_of(tensors, {{0, 300}, {0, 300}, 2, 60, true});
   for (const AttentionForward& left : {without_keys, narrow}) {

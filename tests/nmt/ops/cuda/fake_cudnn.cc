@@ -134,7 +134,7 @@ class Run {
   }
 
  private:
-  /// The sentences' lengths of a tensor with starts are those that bound a product along its rows.
+  /// The sentences' lengths of a tensor with starts are those that bound a matmul along its rows.
   void find_lengths(const Node& operation) {
     if (operation.type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) return;
     const auto m = operation.node(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC);

@@ -11,17 +11,17 @@ namespace {
 
 using testing::HasSubstr;
 
-class ProductChoicesTest : public testing::Test {
+class MatmulChoicesTest : public testing::Test {
  protected:
-  ProductChoicesTest() { std::filesystem::remove_all(folder_); }
-  ~ProductChoicesTest() override { std::filesystem::remove_all(folder_); }
+  MatmulChoicesTest() { std::filesystem::remove_all(folder_); }
+  ~MatmulChoicesTest() override { std::filesystem::remove_all(folder_); }
 
-  ProductChoices open(const char* gpu = "GPU A", const char* cublaslt = "13.1.0") const {
-    return ProductChoices(file_, gpu, cublaslt);
+  MatmulChoices open(const char* gpu = "GPU A", const char* cublaslt = "13.1.0") const {
+    return MatmulChoices(file_, gpu, cublaslt);
   }
   /// Makes the file with two choices.
   void make_file() const {
-    ProductChoices choices = open();
+    MatmulChoices choices = open();
     choices.add(shape_, fast_);
     choices.add(other_, {});
   }
@@ -30,34 +30,34 @@ class ProductChoicesTest : public testing::Test {
 
   std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("products-{}", ::getpid());
   std::filesystem::path file_ = folder_ / "run" / "products.jsonl";
-  ProductShape shape_{.m = 256, .n = 64, .k = 32, .b_row = 1, .b_column = 32, .varying = Varying::m};
-  ProductShape other_{.m = 64, .n = 32, .k = 256, .epilogue = Epilogue::bias_gradient, .varying = Varying::k};
-  ProductChoice fast_{.algorithm = {{1, 2, 3, 4, 5, 6, 7, 0xfedcba9876543210U}}, .first_ms = 0.5f, .chosen_ms = 0.25f};
+  MatmulShape shape_{.m = 256, .n = 64, .k = 32, .b_row = 1, .b_column = 32, .varying = Varying::m};
+  MatmulShape other_{.m = 64, .n = 32, .k = 256, .epilogue = Epilogue::bias_gradient, .varying = Varying::k};
+  MatmulChoice fast_{.algorithm = {{1, 2, 3, 4, 5, 6, 7, 0xfedcba9876543210U}}, .first_ms = 0.5f, .chosen_ms = 0.25f};
 };
 
-TEST_F(ProductChoicesTest, AreFoundAgain) {
+TEST_F(MatmulChoicesTest, AreFoundAgain) {
   make_file();
-  const ProductChoices again = open();
+  const MatmulChoices again = open();
   EXPECT_EQ(again.message(), "");
   ASSERT_NE(again.find(shape_), nullptr);
   EXPECT_EQ(*again.find(shape_), fast_);
   ASSERT_NE(again.find(other_), nullptr);
   EXPECT_FALSE(again.find(other_)->algorithm) << "not worth it, for good";
-  ProductShape unknown = shape_;
+  MatmulShape unknown = shape_;
   unknown.vector_alignment = 16;
   EXPECT_EQ(again.find(unknown), nullptr);
   EXPECT_THAT(text(), HasSubstr(R"("product":"x W^T 256x64x32 f32")"));
   EXPECT_THAT(text(), HasSubstr(R"("product":"dy^T x 64x32x256 f32, bias gradient")"));
 }
 
-TEST_F(ProductChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
+TEST_F(MatmulChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
   for (const auto& [gpu, cublaslt] : {std::pair{"GPU B", "13.1.0"}, {"GPU A", "13.2.0"}}) {
     std::filesystem::remove_all(folder_);
     make_file();
     {
-      const ProductChoices other = open(gpu, cublaslt);
-      EXPECT_EQ(other.message(), fmt::format("chosen products: {} was made on GPU A with cuBLASLt 13.1.0, this is {} "
-                                             "with {}; products are timed anew",
+      const MatmulChoices other = open(gpu, cublaslt);
+      EXPECT_EQ(other.message(), fmt::format("chosen matmuls: {} was made on GPU A with cuBLASLt 13.1.0, this is {} "
+                                             "with {}; matmuls are timed anew",
                                              file_.string(), gpu, cublaslt));
       EXPECT_EQ(other.find(shape_), nullptr);
     }
@@ -66,19 +66,18 @@ TEST_F(ProductChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
   }
 }
 
-TEST_F(ProductChoicesTest, ALineThatWasCutOffIsDropped) {
+TEST_F(MatmulChoicesTest, ALineThatWasCutOffIsDropped) {
   make_file();
   const std::string whole = text();
   append(R"({"product":"x W)");
-  EXPECT_EQ(open().message(),
-            fmt::format("chosen products: {}:4: found a damaged line; products from there on are timed "
-                        "anew",
-                        file_.string()));
+  EXPECT_EQ(open().message(), fmt::format("chosen matmuls: {}:4: found a damaged line; matmuls from there on are timed "
+                                          "anew",
+                                          file_.string()));
   EXPECT_EQ(text(), whole);
   EXPECT_EQ(open().message(), "");
 }
 
-TEST_F(ProductChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
+TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
   for (const char* damage : {"{}", "[1]", R"({"shape":[1,2],"algorithm":null,"first_ms":0,"chosen_ms":0})",
                              R"({"shape":[],"algorithm":"xyz","first_ms":0,"chosen_ms":0})", ""}) {
     std::filesystem::remove_all(folder_);
@@ -87,14 +86,14 @@ TEST_F(ProductChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
     make_file();
     const std::string whole = text();
     write_file_atomically(file_, first + damage + "\n" + whole.substr(first.size()));
-    const ProductChoices choices = open();
+    const MatmulChoices choices = open();
     EXPECT_THAT(choices.message(), HasSubstr(":2: found a damaged line")) << damage;
     EXPECT_EQ(choices.find(shape_), nullptr);
     EXPECT_EQ(text(), first);
   }
 }
 
-TEST_F(ProductChoicesTest, AFileOfAnotherKindIsReplaced) {
+TEST_F(MatmulChoicesTest, AFileOfAnotherKindIsReplaced) {
   open();
   for (const char* content :
        {"{\"format\":\"babelring products 9\"}\n", "not JSON\n", "{\"format\":\"babelring prod"}) {
@@ -106,13 +105,13 @@ TEST_F(ProductChoicesTest, AFileOfAnotherKindIsReplaced) {
   EXPECT_EQ(open().message(), "") << "an empty file says nothing";
 }
 
-TEST_F(ProductChoicesTest, WithoutAFileAreKeptInMemory) {
-  ProductChoices choices({}, "GPU A", "13.1.0");
+TEST_F(MatmulChoicesTest, WithoutAFileAreKeptInMemory) {
+  MatmulChoices choices({}, "GPU A", "13.1.0");
   choices.add(shape_, fast_);
   EXPECT_EQ(*choices.find(shape_), fast_);
 }
 
-TEST_F(ProductChoicesTest, AFileThatCannotBeWrittenIsAFailure) {
+TEST_F(MatmulChoicesTest, AFileThatCannotBeWrittenIsAFailure) {
   std::filesystem::create_directories(file_);  // a folder of this name
   EXPECT_THROW(open(), Failure);
 }

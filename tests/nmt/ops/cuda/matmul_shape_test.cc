@@ -18,8 +18,8 @@ std::vector<float> some_values(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-/// What a product of this shape means, in the words of its declaration.
-void multiply(const ProductShape& s, const float* a, const float* b, float* c) {
+/// What a matmul of this shape means, in the words of its declaration.
+void multiply(const MatmulShape& s, const float* a, const float* b, float* c) {
   for (std::int64_t i = 0; i < s.m; ++i) {
     for (std::int64_t j = 0; j < s.n; ++j) {
       double sum = 0;
@@ -32,7 +32,7 @@ void multiply(const ProductShape& s, const float* a, const float* b, float* c) {
   }
 }
 
-class ProductShapes : public testing::Test {
+class MatmulShapes : public testing::Test {
  protected:
   static constexpr std::int64_t rows = 3, in = 4, out = 5;
   std::vector<float> x = some_values(rows * 2 * in, 1), weight = some_values(out * in, 2);
@@ -43,10 +43,10 @@ class ProductShapes : public testing::Test {
   Tensor weight_view() { return Tensor(weight.data(), {out, in}, DType::f32); }
 };
 
-TEST_F(ProductShapes, ForwardIsXTimesTheTransposedWeight) {
+TEST_F(MatmulShapes, ForwardIsXTimesTheTransposedWeight) {
   std::vector<float> y(rows * out);
   const Tensor result(y.data(), {rows, out}, DType::f32);
-  multiply(forward_product(x_view(), weight_view(), result), x_view().as<float>(), weight.data(), y.data());
+  multiply(forward_matmul(x_view(), weight_view(), result), x_view().as<float>(), weight.data(), y.data());
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t o = 0; o < out; ++o) {
       float sum = 0;
@@ -58,10 +58,10 @@ TEST_F(ProductShapes, ForwardIsXTimesTheTransposedWeight) {
   }
 }
 
-TEST_F(ProductShapes, BackwardDataIsDyTimesTheWeight) {
+TEST_F(MatmulShapes, BackwardDataIsDyTimesTheWeight) {
   std::vector<float> dx(rows * in);
   const Tensor result(dx.data(), {rows, in}, DType::f32);
-  multiply(data_product(dy_view(), weight_view(), result), dy.data(), weight.data(), dx.data());
+  multiply(data_gradient_matmul(dy_view(), weight_view(), result), dy.data(), weight.data(), dx.data());
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < in; ++i) {
       float sum = 0;
@@ -73,10 +73,10 @@ TEST_F(ProductShapes, BackwardDataIsDyTimesTheWeight) {
   }
 }
 
-TEST_F(ProductShapes, BackwardWeightIsTheTransposedDyTimesX) {
+TEST_F(MatmulShapes, BackwardWeightIsTheTransposedDyTimesX) {
   std::vector<float> dweight(out * in);
   const Tensor result(dweight.data(), {out, in}, DType::f32);
-  multiply(weight_product(dy_view(), x_view(), result), dy.data(), x_view().as<float>(), dweight.data());
+  multiply(weight_gradient_matmul(dy_view(), x_view(), result), dy.data(), x_view().as<float>(), dweight.data());
   for (std::int64_t o = 0; o < out; ++o) {
     for (std::int64_t i = 0; i < in; ++i) {
       float sum = 0;
@@ -88,9 +88,9 @@ TEST_F(ProductShapes, BackwardWeightIsTheTransposedDyTimesX) {
   }
 }
 
-TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
-  const ProductShape shape = forward_product(x_view(), weight_view(), dy_view());
-  std::vector<ProductShape> others(12, shape);
+TEST_F(MatmulShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
+  const MatmulShape shape = forward_matmul(x_view(), weight_view(), dy_view());
+  std::vector<MatmulShape> others(12, shape);
   others[0].m += 1;
   others[1].a_row += 1;
   others[2].type = DType::bf16;
@@ -103,21 +103,21 @@ TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
   others[9].b_batch = 7;
   others[10].varying = Varying::none;
   others[11].vector_alignment = 16;
-  std::unordered_set<ProductShape, ProductShapeHash> keys = {shape};
-  std::unordered_set<std::size_t> hashes = {ProductShapeHash()(shape)};
-  for (const ProductShape& other : others) {
+  std::unordered_set<MatmulShape, MatmulShapeHash> keys = {shape};
+  std::unordered_set<std::size_t> hashes = {MatmulShapeHash()(shape)};
+  for (const MatmulShape& other : others) {
     EXPECT_TRUE(keys.insert(other).second);
-    EXPECT_TRUE(hashes.insert(ProductShapeHash()(other)).second);
+    EXPECT_TRUE(hashes.insert(MatmulShapeHash()(other)).second);
   }
   EXPECT_FALSE(keys.insert(shape).second);
 }
 
-TEST_F(ProductShapes, SayWhatTheyAre) {
-  const ProductShape forward = forward_product(x_view(), weight_view(), dy_view());
+TEST_F(MatmulShapes, SayWhatTheyAre) {
+  const MatmulShape forward = forward_matmul(x_view(), weight_view(), dy_view());
   EXPECT_EQ(text_of(forward), "x W^T 3x5x4 f32");
-  EXPECT_EQ(text_of(data_product(dy_view(), weight_view(), x_view())), "dy W 3x4x5 f32");
-  EXPECT_EQ(text_of(weight_product(dy_view(), x_view(), weight_view())), "dy^T x 5x4x3 f32");
-  EXPECT_EQ(text_of(ProductShape{.m = 1, .n = 2, .k = 3, .batch = 7, .type = DType::bf16}),
+  EXPECT_EQ(text_of(data_gradient_matmul(dy_view(), weight_view(), x_view())), "dy W 3x4x5 f32");
+  EXPECT_EQ(text_of(weight_gradient_matmul(dy_view(), x_view(), weight_view())), "dy^T x 5x4x3 f32");
+  EXPECT_EQ(text_of(MatmulShape{.m = 1, .n = 2, .k = 3, .batch = 7, .type = DType::bf16}),
             "a b 1x2x3 bf16, batch of 7");
 }
 
@@ -131,7 +131,7 @@ TEST(ChoiceShape, RoundsTheVaryingExtentAlone) {
   const auto rounded = [](Varying varying) {
     return choice_shape({.m = 300, .n = 300, .k = 300, .batch = 300, .varying = varying});
   };
-  const ProductShape none = rounded(Varying::none);
+  const MatmulShape none = rounded(Varying::none);
   EXPECT_EQ(none.m + none.n + none.k + none.batch, 1200);
   EXPECT_EQ(rounded(Varying::m).m, 512);
   EXPECT_EQ(rounded(Varying::m).k, 300);

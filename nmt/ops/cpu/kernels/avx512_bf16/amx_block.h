@@ -38,8 +38,8 @@ class BlockMultiplier {
   static constexpr std::int64_t ring_blocks(std::int64_t panels) { return panels + Finisher::waiting_blocks + 1; }
 
   /// `ring`: memory of that many blocks.
-  BlockMultiplier(const AmxProduct& product, char* ring, std::int64_t blocks)
-      : finisher_(product), ring_(ring), blocks_(blocks) {}
+  BlockMultiplier(const AmxMatmul& matmul, char* ring, std::int64_t blocks)
+      : finisher_(matmul), ring_(ring), blocks_(blocks) {}
 
   /// Packed panels of B, one after another.
   struct PanelsOfB {

@@ -29,7 +29,7 @@ __m512i narrowed(__m512 left, __m512 right) {
 
 /// Half a row on its way to the result.
 struct Half {
-  const AmxProduct& p;
+  const AmxMatmul& p;
   std::int64_t row, column;
   __mmask16 mask;
 
@@ -54,8 +54,8 @@ struct Half {
 
 }  // namespace
 
-Finisher::Finisher(const AmxProduct& product)
-    : p_(product), c_row_bytes_(product.c_stride * (product.c_type == DType::f32 ? 4 : 2)) {
+Finisher::Finisher(const AmxMatmul& matmul)
+    : p_(matmul), c_row_bytes_(matmul.c_stride * (matmul.c_type == DType::f32 ? 4 : 2)) {
   stream_ = p_.stream && (reinterpret_cast<std::uintptr_t>(p_.c) | static_cast<std::uintptr_t>(c_row_bytes_)) % 64 == 0;
 }
 

@@ -7,7 +7,7 @@
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// Takes the sums of blocks of 32 x 32 to a product's result, a few rows at a time, while later blocks are multiplied.
+/// Takes the sums of blocks of 32 x 32 to a matmul's result, a few rows at a time, while later blocks are multiplied.
 /// A block waits for two others first: its sums leave the tiles long after the instructions that store them.
 class Finisher {
  public:
@@ -19,7 +19,7 @@ class Finisher {
     bool accumulate = false;
   };
 
-  explicit Finisher(const AmxProduct& product);
+  explicit Finisher(const AmxMatmul& matmul);
 
   /// Before each multiplication: completes what rows() left, and goes on to the block that has waited longest.
   void turn();
@@ -37,7 +37,7 @@ class Finisher {
   void bf16_rows(std::int64_t count);
   void f32_rows(std::int64_t count);
 
-  const AmxProduct& p_;
+  const AmxMatmul& p_;
   bool stream_;  // past the caches, in whole lines
   std::array<Block, waiting_blocks> waiting_;
   Path path_ = Path::general;

@@ -13,19 +13,19 @@ namespace {
 constexpr std::int64_t k_limit = 2048;           // of one pass over memory
 constexpr std::int64_t b_limit_bytes = 1 << 20;  // of packed panels that a thread goes over again and again: half an L2
 
-/// One product while it runs. B is packed, some panels at a time; A is read where it lies.
+/// One matmul while it runs. B is packed, some panels at a time; A is read where it lies.
 class Run {
  public:
-  Run(const AmxProduct& product, CpuContext& workspace)
-      : p_(product), m_panels_(panels_of(p_.m)), n_panels_(panels_of(p_.n)) {
+  Run(const AmxMatmul& matmul, CpuContext& context)
+      : p_(matmul), m_panels_(panels_of(p_.m)), n_panels_(panels_of(p_.n)) {
     const std::int64_t passes = (p_.k + k_limit - 1) / k_limit;
     k_chunk_ = steps_of((p_.k + passes - 1) / passes) * 32;
     n_chunk_ = std::clamp<std::int64_t>(b_limit_bytes / panel_bytes(), 1, n_panels_);
-    threads_ = p_.m * p_.n * p_.k < 64 * 1024 ? 1 : workspace.threads();
+    threads_ = p_.m * p_.n * p_.k < 64 * 1024 ? 1 : context.threads();
     const std::int64_t b_bytes = p_.packed_b == nullptr ? n_chunk_ * panel_bytes() : 0;
     const std::int64_t sums_bytes = passes > 1 ? m_panels_ * n_panels_ * block_bytes : 0;
     of_thread_ = panel_bytes() + BlockMultiplier::ring_blocks(n_chunk_) * block_bytes;
-    b_ = static_cast<char*>(static_cast<void*>(workspace.shared((b_bytes + sums_bytes + threads_ * of_thread_) / 4)));
+    b_ = static_cast<char*>(static_cast<void*>(context.shared((b_bytes + sums_bytes + threads_ * of_thread_) / 4)));
     kept_sums_ = passes > 1 ? b_ + b_bytes : nullptr;
     thread_memory_ = b_ + b_bytes + sums_bytes;
   }
@@ -106,7 +106,7 @@ class Run {
     return packed_panel(memory);
   }
 
-  const AmxProduct& p_;
+  const AmxMatmul& p_;
   std::int64_t m_panels_, n_panels_, k_chunk_, n_chunk_, of_thread_;
   int threads_;
   char *b_, *kept_sums_, *thread_memory_;  // kept: sums of several passes; null where one is enough
@@ -130,9 +130,9 @@ Buffer pack_transposed_b(const ConstTensor& b, int threads) {
   return packed;
 }
 
-void multiply(const AmxProduct& product, CpuContext& workspace) {
-  if (product.m == 0 || product.n == 0 || product.k == 0) return;
-  Run(product, workspace)();
+void multiply(const AmxMatmul& matmul, CpuContext& context) {
+  if (matmul.m == 0 || matmul.n == 0 || matmul.k == 0) return;
+  Run(matmul, context)();
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

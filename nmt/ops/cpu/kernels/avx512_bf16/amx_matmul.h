@@ -11,7 +11,7 @@ namespace babelring::cpu::BABELRING_KERNEL_SET {
 /// C = A B or C += A B on the matrix tiles: bf16 operands, f32 sums in an order that depends on k alone, f32 or bf16
 /// result. On the way to it: v = sum + bias, relu(v), and with `gate` v times `factor` where gate is positive, else 0.
 /// Owns nothing. Strides in elements; rows of C must not overlap A, B or the gate.
-struct AmxProduct {
+struct AmxMatmul {
   std::int64_t m = 0, n = 0, k = 0;
   const BFloat16* a = nullptr;  // element (i, p) at a[i * a_stride + p]; multiply_transposed(): a[p * a_stride + i]
   std::int64_t a_stride = 0;
@@ -35,10 +35,10 @@ struct AmxProduct {
 Buffer pack_transposed_b(const ConstTensor& b, int threads);
 
 /// Needs context.tiles(). The result does not depend on the number of threads.
-void multiply(const AmxProduct& product, CpuContext& workspace);
+void multiply(const AmxMatmul& matmul, CpuContext& context);
 
 /// The same with A transposed, B not, and an f32 result without bias, ReLU or gate: weight gradients, where k counts
 /// rows of a batch.
-void multiply_transposed(const AmxProduct& product, CpuContext& workspace);
+void multiply_transposed(const AmxMatmul& matmul, CpuContext& context);
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -38,24 +38,24 @@ struct Source {
   }
 };
 
-/// One product while it runs, part by part of the result. The threads share k: each packs the rows of memory that it
+/// One matmul while it runs, part by part of the result. The threads share k: each packs the rows of memory that it
 /// has mostly written itself, into memory that stays in its cache; then the sums of the slices of k are added. k is cut
 /// in the same places however many threads there are; more threads than slices share rows of the result too.
 class Run {
  public:
-  Run(const AmxProduct& product, CpuContext& workspace)
-      : p_(product),
+  Run(const AmxMatmul& matmul, CpuContext& context)
+      : p_(matmul),
         a_{p_.a, p_.a_stride, p_.m},
         b_{p_.b, p_.b_stride, p_.n},
         m_panels_(panels_of(p_.m)),
         n_panels_(panels_of(p_.n)),
         slices_(p_.k >= min_depth_of_slices ? max_slices : 1),
-        threads_(workspace.threads()) {
+        threads_(context.threads()) {
     const std::int64_t m = std::min(m_panels_, part_panels_m), n = std::min(n_panels_, part_panels_n);
     slice_bytes_ = m * n * block_bytes;
     of_thread_ = (std::min(m, a_panels) + n) * panel_bytes;
     sums_ =
-        static_cast<char*>(static_cast<void*>(workspace.shared((slices_ * slice_bytes_ + threads_ * of_thread_) / 4)));
+        static_cast<char*>(static_cast<void*>(context.shared((slices_ * slice_bytes_ + threads_ * of_thread_) / 4)));
     thread_memory_ = sums_ + slices_ * slice_bytes_;
   }
 
@@ -140,7 +140,7 @@ class Run {
     _mm_sfence();
   }
 
-  const AmxProduct& p_;
+  const AmxMatmul& p_;
   Source a_, b_;
   std::int64_t m_panels_, n_panels_, slices_;
   int threads_;
@@ -150,9 +150,9 @@ class Run {
 
 }  // namespace
 
-void multiply_transposed(const AmxProduct& product, CpuContext& workspace) {
-  if (product.m == 0 || product.n == 0 || product.k == 0) return;
-  Run(product, workspace)();
+void multiply_transposed(const AmxMatmul& matmul, CpuContext& context) {
+  if (matmul.m == 0 || matmul.n == 0 || matmul.k == 0) return;
+  Run(matmul, context)();
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -174,9 +174,9 @@ void prefetch(const Task& next) {
 
 }  // namespace
 
-void run_tiles(const AttentionForward& op, CpuContext& workspace) {
+void run_tiles(const AttentionForward& op, CpuContext& context) {
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
-  for_tasks<Task>(op, at, workspace, prefetch, attend);
+  for_tasks<Task>(op, at, context, prefetch, attend);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

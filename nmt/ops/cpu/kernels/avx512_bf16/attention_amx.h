@@ -47,7 +47,7 @@ inline __m512 logarithm(__m512 x) {
 
 /// Queries are worked on in blocks of 32, the keys below one another and the queries beside one another in two vectors
 /// of 16. To make rows of the queries again, words of two keys are interleaved as the processor does it best, within
-/// 128 bits; that leaves query i in row `block_row(i)` of a product.
+/// 128 bits; that leaves query i in row `block_row(i)` of a matmul.
 inline constexpr std::int64_t block_queries = 32, block_stride = block_queries * sizeof(float);
 
 inline std::int64_t block_row(std::int64_t query) {
@@ -108,7 +108,7 @@ inline void store_pair(__m512i even, __m512i odd, std::int64_t pair, std::byte* 
   _mm512_store_si512(to + tile_bytes, _mm512_unpackhi_epi16(even, odd));
 }
 
-/// Makes of what store_pair wrote of `chunks` x 32 keys the left factor of a product over the keys: 32 rows of queries;
+/// Makes of what store_pair wrote of `chunks` x 32 keys the left factor of a matmul over the keys: 32 rows of queries;
 /// tile (half, chunk) at (2 chunk + half) tiles.
 inline void transpose_pairs(std::byte* packed_pairs, std::int64_t chunks) {
   for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, packed_pairs += tile_bytes) {
@@ -157,7 +157,7 @@ class Prefetcher {
   std::size_t filled_ = 0, current_ = 0;
 };
 
-/// Where the rows of a product go, in bf16 and times a factor each.
+/// Where the rows of a matmul go, in bf16 and times a factor each.
 struct OutRows {
   BFloat16* first;
   std::int64_t stride, count, width;  // in numbers
@@ -263,12 +263,12 @@ class ScratchPlan {
 /// Calls compute for every sequence and head of the op, on all threads, each in its memory as `at` plans it, after
 /// prefetch for the one that follows. Both are plain functions: lambdas would not be compiled for this file's target.
 template <class Task, class Op, class Scratch>
-void for_tasks(const Op& op, const Scratch& at, CpuContext& workspace, void (*prefetch)(const Task&),
+void for_tasks(const Op& op, const Scratch& at, CpuContext& context, void (*prefetch)(const Task&),
                void (*compute)(const Task&)) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
-  const auto scratch = workspace.per_thread(at.floats());
-  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
-#pragma omp parallel num_threads(workspace.threads_for(2 * op.q.shape.elements()))
+  const auto scratch = context.per_thread(at.floats());
+  const std::int64_t run = run_of_tasks(tasks, op.heads, context.threads());
+#pragma omp parallel num_threads(context.threads_for(2 * op.q.shape.elements()))
   {
     const TileConfiguration tiles;
     auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());

@@ -38,7 +38,7 @@ struct Task : HeadTask {
 };
 
 /// Probabilities p again, and with x = dropped-out p * dp the gradients ds = x - p * sum of x. Survivors' scale is left
-/// to the products' results. (The sum is the dot product of dout and out, found without reading out.)
+/// to the matmuls' results. (The sum is the dot product of dout and out, found without reading out.)
 template <int row_tiles, bool drops>
 class BlockGradient {
  public:
@@ -149,7 +149,7 @@ void differentiate_scores(const Task& task, const QueryBlock& block) {
   }
 }
 
-/// [keys, 32 queries] products of rows of keys or values with one block of q or dout.
+/// [keys, 32 queries] matmuls of rows of keys or values with one block of q or dout.
 void multiply_columns(const Task& task, const QueryBlock& block, std::int64_t left, const ConstTensor& right,
                       std::int64_t to) {
   const Scratch& at = task.at;
@@ -177,7 +177,7 @@ void block_backward(const Task& task, const QueryBlock& block) {
                    task.out_rows(task.op.dq, task.first_query + block.first, block.count, factors.data()));
 }
 
-/// dk or dv: the product over the queries of `left` (gradients or probabilities) and rows of q or dout.
+/// dk or dv: the matmul over the queries of `left` (gradients or probabilities) and rows of q or dout.
 void sum_over_queries(const Task& task, std::int64_t left, const ConstTensor& right, float factor, const Tensor& to) {
   const Scratch& at = task.at;
   const std::int64_t columns = task.row_bytes / 32, chunks = blocks(task.queries, 32);
@@ -231,9 +231,9 @@ void prefetch(const Task& next) {
 
 }  // namespace
 
-void run_tiles(const AttentionBackward& op, CpuContext& workspace) {
+void run_tiles(const AttentionBackward& op, CpuContext& context) {
   const Scratch at(longest(op.q_offsets), longest(op.k_offsets), op.q.shape[1] / op.heads);
-  for_tasks<Task>(op, at, workspace, prefetch, backward);
+  for_tasks<Task>(op, at, context, prefetch, backward);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

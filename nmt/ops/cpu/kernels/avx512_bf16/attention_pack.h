@@ -9,7 +9,7 @@
 
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx.h"
 
-/// Products of small matrices in tiles, and how to lay their factors out. A tile of bf16 is 1024 bytes: 16 rows of 32
+/// Matmuls of small matrices in tiles, and how to lay their factors out. A tile of bf16 is 1024 bytes: 16 rows of 32
 /// numbers, or of 16 pairs.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
@@ -127,7 +127,7 @@ inline void transpose_words(const RowPointers& rows, std::int64_t offset, std::b
   }
 }
 
-/// Rows of [count, width] as the right factor of a product over the width: tile (k, j) at (k * columns + j) tiles holds
+/// Rows of [count, width] as the right factor of a matmul over the width: tile (k, j) at (k * columns + j) tiles holds
 /// numbers 32 k ... of rows 16 j .... `columns` tiles cover the rows.
 inline void pack_transposed(const Rows& rows, std::int64_t columns, std::int64_t depth, std::byte* to) {
   for (std::int64_t j = 0; j < columns; ++j) {
@@ -136,7 +136,7 @@ inline void pack_transposed(const Rows& rows, std::int64_t columns, std::int64_t
   }
 }
 
-/// Rows of [count, width] as the right factor of a product over the rows: tile (k, j) at (k * columns + j) tiles holds
+/// Rows of [count, width] as the right factor of a matmul over the rows: tile (k, j) at (k * columns + j) tiles holds
 /// columns 16 j ... of rows 32 k ..., two rows interleaved. `columns` is even.
 inline void pack_pairs(const Rows& rows, std::int64_t columns, std::int64_t depth, std::byte* to) {
   alignas(64) static constexpr std::array<std::uint16_t, 32> order = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,

@@ -25,19 +25,19 @@ std::int64_t steps_over(std::int64_t row_bytes) {
 }
 
 struct F32Words {
-  static __m512 add_product(__m512 sum, __m512i a, __m512i b) {
+  static __m512 add_matmul(__m512 sum, __m512i a, __m512i b) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
   }
 };
 
 struct Bf16Pairs {
-  static __m512 add_product(__m512 sum, __m512i a, __m512i b) {
+  static __m512 add_matmul(__m512 sum, __m512i a, __m512i b) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
 };
 
 /// A LinearForward in bytes.
-struct PanelProduct {
+struct PanelMatmul {
   const char* x;
   std::int64_t x_stride, row_bytes;
   const char* panels;
@@ -50,7 +50,7 @@ struct PanelProduct {
 };
 
 /// The first `count` of a row's 16 results, 16 if there are more.
-void store_results(const PanelProduct& p, std::int64_t row, std::int64_t output, __m512 values) {
+void store_results(const PanelMatmul& p, std::int64_t row, std::int64_t output, __m512 values) {
   const std::int64_t count = std::min<std::int64_t>(16, p.outputs - output);
   const auto mask = static_cast<__mmask16>((1U << count) - 1);
   if (p.bias != nullptr) values = _mm512_add_ps(values, _mm512_maskz_loadu_ps(mask, p.bias + output));
@@ -65,7 +65,7 @@ void store_results(const PanelProduct& p, std::int64_t row, std::int64_t output,
 
 /// `rows` x a panel's outputs, sums in registers over all inputs.
 template <class Words, int rows>
-void multiply_block_by_panel(const PanelProduct& p, std::int64_t row, std::int64_t panel) {
+void multiply_block_by_panel(const PanelMatmul& p, std::int64_t row, std::int64_t panel) {
   const char* x = p.x + row * p.x_stride;
   const char* step = p.panels + panel * p.panel_bytes;
   __m512 sums[rows][panel_vectors];
@@ -82,7 +82,7 @@ void multiply_block_by_panel(const PanelProduct& p, std::int64_t row, std::int64
       std::memcpy(&word, x + i * p.x_stride, bytes);
       const __m512i factor = _mm512_set1_epi32(static_cast<int>(word));
 #pragma GCC unroll 4
-      for (int v = 0; v < panel_vectors; ++v) sums[i][v] = Words::add_product(sums[i][v], factor, weights[v]);
+      for (int v = 0; v < panel_vectors; ++v) sums[i][v] = Words::add_matmul(sums[i][v], factor, weights[v]);
     }
     step += panel_step_bytes;
   };
@@ -99,7 +99,7 @@ void multiply_block_by_panel(const PanelProduct& p, std::int64_t row, std::int64
 }
 
 template <class Words>
-void multiply_rows_by_panel(const PanelProduct& p, std::int64_t first, std::int64_t count, std::int64_t panel) {
+void multiply_rows_by_panel(const PanelMatmul& p, std::int64_t first, std::int64_t count, std::int64_t panel) {
   switch (count) {
     case 6:
       return multiply_block_by_panel<Words, 6>(p, first, panel);
@@ -119,7 +119,7 @@ void multiply_rows_by_panel(const PanelProduct& p, std::int64_t first, std::int6
 /// Threads take panels, and where these are few, parts of the rows: a thread's own second-level cache keeps the panel
 /// while rows pass by. Blocks are as equal as can be: one of two rows costs nearly as much as one of four.
 template <class Words>
-void multiply_all(const PanelProduct& p, std::int64_t rows, int threads) {
+void multiply_all(const PanelMatmul& p, std::int64_t rows, int threads) {
   constexpr std::int64_t chunk = 8;  // blocks
   const std::int64_t blocks = (rows + block_rows - 1) / block_rows, chunks = (blocks + chunk - 1) / chunk;
   const std::int64_t tasks = panels_over(p.outputs) * chunks;
@@ -171,22 +171,22 @@ Buffer pack_panels(const ConstTensor& weight, int threads) {
   return packed;
 }
 
-void multiply_by_panels(const LinearForward& op, const CpuContext& workspace) {
+void multiply_by_panels(const LinearForward& op, const CpuContext& context) {
   const std::int64_t rows = op.x.shape[0], row_bytes = bytes_of(op.x, op.x.shape[1]);
-  const PanelProduct product{.x = op.x.as<char>(),
-                             .x_stride = bytes_of(op.x, op.x.row_stride),
-                             .row_bytes = row_bytes,
-                             .panels = static_cast<const char*>(op.packed->elements.data()),
-                             .panel_bytes = steps_over(row_bytes) * panel_step_bytes,
-                             .outputs = op.weight.shape[0],
-                             .bias = op.bias.as<float>(),
-                             .relu = op.activation == Activation::relu,
-                             .y = op.y.as<char>(),
-                             .y_stride = bytes_of(op.y, op.y.row_stride),
-                             .y_bf16 = op.y.dtype == DType::bf16};
-  const int threads = op.flops() < 128 * 1024 ? 1 : workspace.threads();
-  op.x.dtype == DType::bf16 ? multiply_all<Bf16Pairs>(product, rows, threads)
-                            : multiply_all<F32Words>(product, rows, threads);
+  const PanelMatmul matmul{.x = op.x.as<char>(),
+                           .x_stride = bytes_of(op.x, op.x.row_stride),
+                           .row_bytes = row_bytes,
+                           .panels = static_cast<const char*>(op.packed->elements.data()),
+                           .panel_bytes = steps_over(row_bytes) * panel_step_bytes,
+                           .outputs = op.weight.shape[0],
+                           .bias = op.bias.as<float>(),
+                           .relu = op.activation == Activation::relu,
+                           .y = op.y.as<char>(),
+                           .y_stride = bytes_of(op.y, op.y.row_stride),
+                           .y_bf16 = op.y.dtype == DType::bf16};
+  const int threads = op.flops() < 128 * 1024 ? 1 : context.threads();
+  op.x.dtype == DType::bf16 ? multiply_all<Bf16Pairs>(matmul, rows, threads)
+                            : multiply_all<F32Words>(matmul, rows, threads);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

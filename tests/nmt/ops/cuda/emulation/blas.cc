@@ -81,7 +81,7 @@ struct Problem {
   std::uint64_t mask_bytes() const {
     return writes_mask() || reads_mask() ? c.columns * static_cast<std::uint64_t>(description.mask_stride) / 8 : 0;
   }
-  /// How much of a device it fills: a product for each element, and as many for each part of its depth, but what sums B
+  /// How much of a device it fills: a matmul for each element, and as many for each part of its depth, but what sums B
   /// goes through the depth in one.
   float waves() const { return static_cast<float>(c.rows * c.columns * (sums_b() ? 1 : 1 + depth() / 32)) / 2048; }
 };
@@ -158,7 +158,7 @@ void store(float value, void* data, cudaDataType_t type, std::uint64_t at) {
   }
 }
 
-/// Column-major, turned as the product wants it.
+/// Column-major, turned as the matmul wants it.
 std::vector<float> operand(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, bool turn,
                            std::uint64_t batch) {
   std::vector<float> values(layout.rows * layout.columns);
