@@ -11,14 +11,44 @@
 
 namespace babelring {
 
+/// Every op: expands DO(Op) for each. This is the only list of ops. AllOps and the declarations of the kernels
+/// (cpu/kernels/kernels.cc, cuda/kernels.h) follow from it.
+// clang-format off
+#define BABELRING_FOR_EACH_OP(DO) \
+  DO(LinearForward)               \
+  DO(LinearBackwardData)          \
+  DO(LinearBackwardWeight)        \
+  DO(LayerNormForward)            \
+  DO(ResidualNormForward)         \
+  DO(LayerNormBackward)           \
+  DO(Dropout)                     \
+  DO(ResidualDropout)             \
+  DO(EmbeddingForward)            \
+  DO(EmbeddingBackward)           \
+  DO(AttentionForward)            \
+  DO(AttentionBackward)           \
+  DO(DecodeAttention)             \
+  DO(CrossEntropy)                \
+  DO(LogSoftmaxTopK)              \
+  DO(AdamUpdate)                  \
+  DO(SquaredNorm)                 \
+  DO(SumWithNorm)                 \
+  DO(Cast)                        \
+  DO(Fill)                        \
+  DO(Add)
+// clang-format on
+
 template <class... Ops>
 struct OpList {};
 
-/// Every op. A backend has a virtual function for each op of this list (see OpInterface and EveryOp).
-using AllOps = OpList<LinearForward, LinearBackwardData, LinearBackwardWeight, LayerNormForward, ResidualNormForward,
-                      LayerNormBackward, Dropout, ResidualDropout, EmbeddingForward, EmbeddingBackward,
-                      AttentionForward, AttentionBackward, DecodeAttention, CrossEntropy, LogSoftmaxTopK, AdamUpdate,
-                      SquaredNorm, SumWithNorm, Cast, Fill, Add>;
+/// OpList of all its arguments but the first.
+template <class, class... Ops>
+using OpListAfter = OpList<Ops...>;
+
+/// Every op, as a type. A backend has a virtual function for each op of this list (see OpInterface and EveryOp).
+#define BABELRING_COMMA_OP(Op) , Op
+using AllOps = OpListAfter<void BABELRING_FOR_EACH_OP(BABELRING_COMMA_OP)>;
+#undef BABELRING_COMMA_OP
 
 /// Declares `virtual void do_run(const Op&) = 0` for each op of a list.
 template <class List>

@@ -213,7 +213,6 @@ LaunchPlace block_place(std::int64_t count, const CudaContext& context) {
 
 }  // namespace
 
-template <>
 void run(const AdamUpdate& op, CudaContext& context) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
@@ -246,7 +245,6 @@ void run(const AdamUpdate& op, CudaContext& context) {
                      });
 }
 
-template <>
 void run(const SquaredNorm& op, CudaContext& context) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
@@ -254,7 +252,6 @@ void run(const SquaredNorm& op, CudaContext& context) {
          op.sums.as<float>());
 }
 
-template <>
 void run(const SumWithNorm& op, CudaContext& context) {
   const std::int64_t count = op.sum.shape.elements();
   if (count == 0) return;

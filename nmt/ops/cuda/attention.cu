@@ -109,16 +109,16 @@ __global__ void softmax_kernel(GroupView group, const float* scores, T* probabil
   }
 }
 
-/// From scores and the gradients of dropped probabilities, `matmuls`: the probabilities after dropout, and the
+/// From scores and the gradients of dropped probabilities, `dprobabilities`: the probabilities after dropout, and the
 /// gradients of what q k^T gives.
 template <class T>
-__global__ void softmax_backward_kernel(GroupView group, const float* scores, const float* matmuls,
+__global__ void softmax_backward_kernel(GroupView group, const float* scores, const float* dprobabilities,
                                         const float* log_sum_exp, T* probabilities, T* gradients, float scale,
                                         bool causal, DropoutKey key) {
   const ScoreRow at(group);
   if (at.row >= group.queries) return;
   const int lane = threadIdx.x % warp_lanes;
-  const float *s = scores + at.at, *d = matmuls + at.at;
+  const float *s = scores + at.at, *d = dprobabilities + at.at;
   T *p = probabilities + at.at, *g = gradients + at.at;
   const int visible = !at.inside ? 0 : causal ? min(at.keys, at.row + 1) : at.keys;
   const float log_sum = at.inside ? log_sum_exp[static_cast<std::int64_t>(at.token) * group.heads + at.head] : 0.0f;
@@ -256,14 +256,14 @@ void forward_group(const AttentionForward& op, const GroupPass& pass, CudaContex
 void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaContext& context) {
   const Tensor q = pass.padded(op.q, false), dout = pass.padded(op.dout, false);
   const Tensor k = pass.padded(op.k, true), v = pass.padded(op.v, true);
-  const Tensor scores = pass.scores(DType::f32), matmuls = pass.scores(DType::f32);
+  const Tensor scores = pass.scores(DType::f32), dprobabilities = pass.scores(DType::f32);
   const Tensor probabilities = pass.scores(op.q.dtype), gradients = pass.scores(op.q.dtype);
   pass.matmul(q, false, k, true, scores);
-  pass.matmul(dout, false, v, true, matmuls);
+  pass.matmul(dout, false, v, true, dprobabilities);
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
     launch(op.name, {pass.score_grid(), score_threads, context.stream()}, softmax_backward_kernel<T>, pass.view,
-           scores.as<float>(), matmuls.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
+           scores.as<float>(), dprobabilities.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
            gradients.as<T>(), op.scale, op.causal, op.key);
   });
   const Tensor of_queries = pass.rows(false), of_keys = pass.rows(true);
@@ -277,7 +277,6 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaCont
 
 }  // namespace
 
-template <>
 void run(const AttentionForward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, context);
@@ -289,7 +288,6 @@ void run(const AttentionForward& op, CudaContext& context) {
   }
 }
 
-template <>
 void run(const AttentionBackward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, context);

@@ -72,8 +72,8 @@ __device__ void for_own_pieces(const T* x, int width, Body&& body) {
 }
 
 /// Sums over logits x. Exponentials are 2^(log2(e) x - shift), shift being log2(e) times the largest logit, rounded:
-/// the difference is rounded once, after the product, so that large logits lose nothing, and what the shift lost to its
-/// rounding is the same for all of them.
+/// the difference is rounded once, after the multiplication, so that large logits lose nothing, and what the shift lost
+/// to its rounding is the same for all of them.
 struct LogitSums {
   float largest = -1e38f;  // below all logits, but not minus infinity: the difference of two infinities is a NaN
   float minus_shift = -log2_e * largest;
@@ -229,7 +229,6 @@ __global__ void __launch_bounds__(row_threads)
 
 }  // namespace
 
-template <>
 void run(const CrossEntropy& op, CudaContext& context) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;
@@ -257,7 +256,6 @@ void run(const CrossEntropy& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const LogSoftmaxTopK& op, CudaContext& context) {
   const std::int64_t rows = op.logits.shape[0];
   if (rows == 0) return;

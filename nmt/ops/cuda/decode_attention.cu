@@ -68,7 +68,6 @@ __global__ void decode_attention_kernel(DecodeOperands<T> of) {
 
 }  // namespace
 
-template <>
 void run(const DecodeAttention& op, CudaContext& context) {
   const std::int64_t rows = op.q.shape[0], head_width = op.q.shape[1] / op.heads;
   if (op.q.shape.elements() == 0) return;

@@ -49,7 +49,6 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
 
 }  // namespace
 
-template <>
 void run(const Dropout& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
@@ -63,7 +62,6 @@ void run(const Dropout& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const ResidualDropout& op, CudaContext& context) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;

@@ -48,12 +48,10 @@ void cast(ConstTensor x, Tensor y, WorkStream stream) {
   });
 }
 
-template <>
 void run(const Cast& op, CudaContext& context) {
   cast(op.x, op.y, context.stream());
 }
 
-template <>
 void run(const Fill& op, CudaContext& context) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
@@ -71,7 +69,6 @@ void run(const Fill& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const Add& op, CudaContext& context) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;

@@ -259,7 +259,6 @@ const float* sinusoids_of(int width, CudaContext& context) {
 
 }  // namespace
 
-template <>
 void run(const EmbeddingForward& op, CudaContext& context) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
@@ -276,7 +275,6 @@ void run(const EmbeddingForward& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const EmbeddingBackward& op, CudaContext& context) {
   if (op.dy.shape.elements() == 0) return;
   const Arena::Scope scope(context.scratch());

@@ -1,15 +1,16 @@
 #pragma once
 
 #include "nmt/ops/cuda/cuda_context.h"
-#include "nmt/ops/linear.h"
+#include "nmt/ops/op_list.h"
 
 namespace babelring::cuda {
 
-/// Launches an op on the context's stream. Each op has a specialization in the source of its family; the linker
-/// reports a missing one. Ops have passed check(). Results are reproducible bit by bit: no sum depends on the order in
-/// which threads run.
-template <class Op>
-void run(const Op& op, CudaContext& context);
+// void run(const Op& op, CudaContext& context), for each op: launches the op's kernels on the context's stream. The op
+// has passed check(). Results are reproducible bit by bit: no sum depends on the order in which threads run. The linker
+// reports an op without a definition.
+#define BABELRING_DECLARE_KERNEL(Op) void run(const Op& op, CudaContext& context);
+BABELRING_FOR_EACH_OP(BABELRING_DECLARE_KERNEL)
+#undef BABELRING_DECLARE_KERNEL
 
 /// See Backend::epilogue_aux_words().
 std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context);

@@ -95,7 +95,6 @@ NormOperands norm_operands(const Op& op) {
 
 }  // namespace
 
-template <>
 void run(const LayerNormForward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0];
   if (op.x.shape.elements() == 0) return;
@@ -108,7 +107,6 @@ void run(const LayerNormForward& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const ResidualNormForward& op, CudaContext& context) {
   const std::int64_t rows = op.y.shape[0];
   if (op.y.shape.elements() == 0) return;

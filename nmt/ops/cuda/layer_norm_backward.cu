@@ -237,7 +237,6 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
 
 }  // namespace
 
-template <>
 void run(const LayerNormBackward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
   const RowShares shares = share_rows(rows, width);

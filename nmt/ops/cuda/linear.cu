@@ -209,7 +209,6 @@ std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context) {
   return context.matmul().has(shape, operands) ? relu_mask_words(shape.n) : 0;
 }
 
-template <>
 void run(const LinearForward& op, CudaContext& context) {
   MatmulShape shape = forward_matmul(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
@@ -224,7 +223,6 @@ void run(const LinearForward& op, CudaContext& context) {
   context.matmul().run(shape, operands);
 }
 
-template <>
 void run(const LinearBackwardData& op, CudaContext& context) {
   MatmulShape shape = data_gradient_matmul(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
@@ -249,7 +247,6 @@ void run(const LinearBackwardData& op, CudaContext& context) {
   });
 }
 
-template <>
 void run(const LinearBackwardWeight& op, CudaContext& context) {
   MatmulShape shape = weight_gradient_matmul(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;

@@ -17,7 +17,7 @@ int loaded_keys(int rows) {
 }
 
 /// 16 queries of a head, those of one warp, with key_step keys between two looks at the largest score: 32, or 16 in the
-/// smallest room, which has no more. A lane has rows r = lane / 4 and r + 8 of what matmuls give.
+/// smallest room, which has no more. A lane has rows r = lane / 4 and r + 8 of the matmul results.
 template <int width, int key_step>
 class QueryGroup {
  public:
@@ -89,7 +89,7 @@ class QueryGroup {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Matmuls to scores in units of log 2, -infinity where a query does not see a key.
+  /// Dot products to scores in units of log 2, -infinity where a query does not see a key.
   __device__ void mask(float (&scores)[key_step / 8][4], int first_column) const {
 #pragma unroll
     for (int n = 0; n < key_step / 8; ++n) {

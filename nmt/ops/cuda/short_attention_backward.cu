@@ -35,7 +35,7 @@ struct BackwardTiles {
 };
 
 /// 16 keys of a head, those of one warp. A lane has keys r = lane / 4 and r + 8, and queries c = lane % 4 * 2 and c +
-/// 1, of what matmuls give.
+/// 1, of the matmul results.
 template <int width>
 class KeyGroup {
  public:
@@ -90,7 +90,8 @@ class KeyGroup {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Of two keys and two queries: matmuls to probabilities after dropout, the gradients of these to those of scores.
+  /// Of two keys and two queries: dot products to probabilities after dropout, the gradients of these to those of
+  /// scores.
   __device__ void soften(float (&scores)[4], float (&gradients)[4], int row, int query) const {
     const int lane = threadIdx.x % warp_lanes, column = lane % 4 * 2, key = first_ + lane / 4;
     unsigned kept[4] = {1, 1, 1, 1};

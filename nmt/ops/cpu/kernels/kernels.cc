@@ -5,27 +5,9 @@
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 // Defined in the other sources of this folder.
-void run(const LinearForward& op, CpuContext& context);
-void run(const LinearBackwardData& op, CpuContext& context);
-void run(const LinearBackwardWeight& op, CpuContext& context);
-void run(const LayerNormForward& op, CpuContext& context);
-void run(const ResidualNormForward& op, CpuContext& context);
-void run(const LayerNormBackward& op, CpuContext& context);
-void run(const Dropout& op, CpuContext& context);
-void run(const ResidualDropout& op, CpuContext& context);
-void run(const EmbeddingForward& op, CpuContext& context);
-void run(const EmbeddingBackward& op, CpuContext& context);
-void run(const AttentionForward& op, CpuContext& context);
-void run(const AttentionBackward& op, CpuContext& context);
-void run(const DecodeAttention& op, CpuContext& context);
-void run(const CrossEntropy& op, CpuContext& context);
-void run(const LogSoftmaxTopK& op, CpuContext& context);
-void run(const AdamUpdate& op, CpuContext& context);
-void run(const SquaredNorm& op, CpuContext& context);
-void run(const SumWithNorm& op, CpuContext& context);
-void run(const Cast& op, CpuContext& context);
-void run(const Fill& op, CpuContext& context);
-void run(const Add& op, CpuContext& context);
+#define BABELRING_DECLARE_KERNEL(Op) void run(const Op& op, CpuContext& context);
+BABELRING_FOR_EACH_OP(BABELRING_DECLARE_KERNEL)
+#undef BABELRING_DECLARE_KERNEL
 Buffer pack(const ConstTensor& weight, const CpuContext& context);
 
 template <class... Ops>
