@@ -30,7 +30,7 @@ float softmax_row(float* __restrict scores, std::int64_t visible, std::int64_t k
 #pragma omp simd reduction(max : largest)
   for (std::int64_t j = 0; j < visible; ++j) largest = scores[j] > largest ? scores[j] : largest;
   float sum = 0;
-  if (scale < 0) {  // the largest matmul is then the smallest score
+  if (scale < 0) {  // the largest scaled score is then the smallest score
     for (std::int64_t j = 0; j < visible; ++j) largest = std::min(largest, scores[j]);
   }
 #pragma omp simd reduction(+ : sum)
@@ -64,13 +64,27 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
     const std::int64_t visible_end =
         op.causal ? std::min(keys, first + count) : keys;  // keys any query of the block sees
     load_tile<T>({op.q, row, count, head, width}, query_tile);
-    small_matmul(count, visible_end, width, {query_tile, stride, 1}, transposed, key_stride, scores, key_stride, false);
+    small_matmul({.rows = count,
+                  .columns = visible_end,
+                  .depth = width,
+                  .a = {query_tile, stride, 1},
+                  .b = transposed,
+                  .b_stride = key_stride,
+                  .c = scores,
+                  .c_stride = key_stride});
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t visible = op.causal ? std::min(keys, first + i + 1) : keys;
       op.log_sum_exp.as<float>()[(row + i) * op.heads + head] =
           visible == 0 ? -INFINITY : softmax_row(scores + i * key_stride, visible, visible_end, op.scale, key, row + i);
     }
-    small_matmul(count, width, visible_end, {scores, key_stride, 1}, values, stride, out, stride, false);
+    small_matmul({.rows = count,
+                  .columns = width,
+                  .depth = visible_end,
+                  .a = {scores, key_stride, 1},
+                  .b = values,
+                  .b_stride = stride,
+                  .c = out,
+                  .c_stride = stride});
     store_tile<T>(out, 1, {op.out, row, count, head, width});
   }
 }

@@ -87,16 +87,42 @@ void query_block_backward(const AttentionBackward& op, const Task& task, std::in
   load_tile<T>({op.q, row, count, task.head, width}, queries);
   load_tile<T>({op.dout, row, count, task.head, width}, dout);
   load_tile<T>({op.out, row, count, task.head, width}, memory + at.out);
-  small_matmul(count, visible_end, width, {queries, stride, 1}, memory + at.keys_transposed, key_stride, scores,
-               key_stride, false);
-  small_matmul(count, visible_end, width, {dout, stride, 1}, memory + at.values_transposed, key_stride, dscores,
-               key_stride, false);
+  const auto multiply_keys = [&](const float* rows, const float* transposed, float* result) {
+    small_matmul({.rows = count,
+                  .columns = visible_end,
+                  .depth = width,
+                  .a = {rows, stride, 1},
+                  .b = transposed,
+                  .b_stride = key_stride,
+                  .c = result,
+                  .c_stride = key_stride});
+  };
+  multiply_keys(queries, memory + at.keys_transposed, scores);
+  multiply_keys(dout, memory + at.values_transposed, dscores);
   for (std::int64_t i = 0; i < count; ++i) {
     differentiate_row(op, task, i, row + i, op.causal ? std::min(task.keys, first + i + 1) : task.keys, visible_end);
   }
-  small_matmul(visible_end, width, count, {dropped, 1, key_stride}, dout, stride, memory + at.dv, stride, true);
-  small_matmul(visible_end, width, count, {dscores, 1, key_stride}, queries, stride, memory + at.dk, stride, true);
-  small_matmul(count, width, visible_end, {dscores, key_stride, 1}, memory + at.keys, stride, dq, stride, false);
+  const auto add_over_queries = [&](const float* of_scores, const float* rows, float* sum) {
+    small_matmul({.rows = visible_end,
+                  .columns = width,
+                  .depth = count,
+                  .a = {of_scores, 1, key_stride},
+                  .b = rows,
+                  .b_stride = stride,
+                  .c = sum,
+                  .c_stride = stride,
+                  .accumulate = true});
+  };
+  add_over_queries(dropped, dout, memory + at.dv);
+  add_over_queries(dscores, queries, memory + at.dk);
+  small_matmul({.rows = count,
+                .columns = width,
+                .depth = visible_end,
+                .a = {dscores, key_stride, 1},
+                .b = memory + at.keys,
+                .b_stride = stride,
+                .c = dq,
+                .c_stride = stride});
   store_tile<T>(dq, op.scale, {op.dq, row, count, task.head, width});
 }
 

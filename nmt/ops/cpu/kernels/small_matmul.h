@@ -55,70 +55,83 @@ inline void transpose(const float* from, std::int64_t count, std::int64_t column
   }
 }
 
-/// A, element (i, k) at data[i * row_stride + k * column_stride]: a transposed view costs nothing.
+/// The left factor A: element (i, k) is data[i * row_stride + k * column_stride], so a transposed view costs nothing.
 struct Factor {
   const float* data;
   std::int64_t row_stride, column_stride;
 };
 
-/// `rows` x `vectors` accumulators in registers over the whole of k.
+/// C[rows, columns] = A[rows, depth] B[depth, columns], or C += A B. Strides are distances between rows, in elements.
+/// Columns up to padded(columns) are computed: B's padding must hold finite numbers, C's is overwritten.
+struct SmallMatmul {
+  std::int64_t rows, columns, depth;
+  Factor a;
+  const float* b;
+  std::int64_t b_stride;
+  float* c;
+  std::int64_t c_stride;
+  bool accumulate = false;  // C += A B
+};
+
+/// Computes the first `rows` rows of `vectors` vectors of columns, in registers over the whole depth.
 template <int rows, int vectors>
-inline void matmul_block(std::int64_t depth, const Factor& a, const float* b, std::int64_t ldb, float* c,
-                         std::int64_t ldc, bool accumulate) {
+inline void matmul_block(const SmallMatmul& matmul) {
+  const std::int64_t depth = matmul.depth, b_stride = matmul.b_stride, c_stride = matmul.c_stride;
+  const Factor a = matmul.a;
+  const float* const b = matmul.b;
+  float* const c = matmul.c;
   Vector sum[rows][vectors];
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < vectors; ++j) {
       sum[i][j] = Vector{};
-      if (accumulate) std::memcpy(&sum[i][j], c + i * ldc + j * lanes, sizeof(Vector));
+      if (matmul.accumulate) std::memcpy(&sum[i][j], c + i * c_stride + j * lanes, sizeof(Vector));
     }
   }
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector row[vectors];
-    for (int j = 0; j < vectors; ++j) std::memcpy(&row[j], b + k * ldb + j * lanes, sizeof(Vector));
+    for (int j = 0; j < vectors; ++j) std::memcpy(&row[j], b + k * b_stride + j * lanes, sizeof(Vector));
     for (int i = 0; i < rows; ++i) {
       const float factor = a.data[i * a.row_stride + k * a.column_stride];
       for (int j = 0; j < vectors; ++j) sum[i][j] += factor * row[j];
     }
   }
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < vectors; ++j) std::memcpy(c + i * ldc + j * lanes, &sum[i][j], sizeof(Vector));
+    for (int j = 0; j < vectors; ++j) std::memcpy(c + i * c_stride + j * lanes, &sum[i][j], sizeof(Vector));
   }
 }
 
-/// One stripe of `vectors` vectors of columns, all rows.
+/// Computes all rows of `vectors` vectors of columns, from column `first` on.
 template <int vectors>
-inline void matmul_stripe(std::int64_t rows, std::int64_t depth, Factor a, const float* b, std::int64_t ldb, float* c,
-                          std::int64_t ldc, bool accumulate) {
+inline void matmul_stripe(SmallMatmul matmul, std::int64_t first) {
+  matmul.b += first;
+  matmul.c += first;
   std::int64_t i = 0;
-  for (; i + 6 <= rows; i += 6, a.data += 6 * a.row_stride, c += 6 * ldc) {
-    matmul_block<6, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+  for (; i + 6 <= matmul.rows; i += 6) {
+    matmul_block<6, vectors>(matmul);
+    matmul.a.data += 6 * matmul.a.row_stride;
+    matmul.c += 6 * matmul.c_stride;
   }
-  switch (rows - i) {
+  switch (matmul.rows - i) {
     case 5:
-      return matmul_block<5, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<5, vectors>(matmul);
     case 4:
-      return matmul_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<4, vectors>(matmul);
     case 3:
-      return matmul_block<3, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<3, vectors>(matmul);
     case 2:
-      return matmul_block<2, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<2, vectors>(matmul);
     case 1:
-      return matmul_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+      return matmul_block<1, vectors>(matmul);
     default:
       return;
   }
 }
 
-/// C[rows, columns] = (or +=) A[rows, depth] B[depth, columns]; columns up to padded(columns) are computed, so B's
-/// padding must hold finite numbers and C's is overwritten.
-inline void small_matmul(std::int64_t rows, std::int64_t columns, std::int64_t depth, const Factor& a, const float* b,
-                         std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
-  const std::int64_t width = padded(columns);
-  std::int64_t j = 0;
-  for (; j + 2 * lanes <= width; j += 2 * lanes) {
-    matmul_stripe<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
-  }
-  if (j < width) matmul_stripe<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+inline void small_matmul(const SmallMatmul& matmul) {
+  const std::int64_t width = padded(matmul.columns);
+  std::int64_t first = 0;
+  for (; first + 2 * lanes <= width; first += 2 * lanes) matmul_stripe<2>(matmul, first);
+  if (first < width) matmul_stripe<1>(matmul, first);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

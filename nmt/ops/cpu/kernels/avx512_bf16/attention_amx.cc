@@ -139,8 +139,12 @@ void attend_block(const Task& task, const QueryBlock& block) {
   row_tiles == 2 ? softmax<2>(task, block, factors) : softmax<1>(task, block, factors);
   const std::int64_t chunks = blocks(block.visible_end, 32);
   transpose_pairs(memory + at.packed_pairs, chunks);
-  multiply_to_rows(2 * depth, chunks, {memory + at.packed_pairs, 64, tile_bytes, 2 * tile_bytes},
-                   {memory + at.value_pairs, 64, 2 * depth * tile_bytes, tile_bytes}, true, task.floats(at.scores),
+  multiply_to_rows({.columns = 2 * depth,
+                    .depth = chunks,
+                    .a = {memory + at.packed_pairs, 64, tile_bytes, 2 * tile_bytes},
+                    .b = {memory + at.value_pairs, 64, 2 * depth * tile_bytes, tile_bytes},
+                    .by_block_row = true,
+                    .staging = task.floats(at.scores)},
                    task.prefetcher, task.out_rows(task.op.out, row, block.count, factors));
 }
 

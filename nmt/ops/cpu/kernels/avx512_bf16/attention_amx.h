@@ -186,21 +186,28 @@ struct OutRows {
   }
 };
 
-/// A B to bf16 rows; extents in tiles, `columns` even. `by_block_row`: A's 32 rows are in the order of block_row.
-/// `staging`: [32, 32] f32. `prefetcher` is moved on meanwhile.
-inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const TileMatrix& a, TileMatrix b,
-                             bool by_block_row, float* staging, Prefetcher& prefetcher, const OutRows& out,
-                             std::int64_t first_row = 0) {
-  auto* corner = reinterpret_cast<std::byte*>(staging);
-  const bool two_rows = by_block_row || out.count - first_row > 16;
-  for (std::int64_t j = 0; j < columns; j += 2, b.data += 2 * b.right) {
+/// A B, of up to 32 rows, to bf16 rows of a tensor.
+struct RowsMatmul {
+  std::int64_t columns, depth;  // extents in tiles; `columns` is even
+  TileMatrix a, b;
+  bool by_block_row;           // A's 32 rows are in the order of block_row()
+  float* staging;              // [32, 32], overwritten
+  std::int64_t first_row = 0;  // of the result
+};
+
+/// Computes the matmul; `prefetcher` advances meanwhile.
+inline void multiply_to_rows(const RowsMatmul& matmul, Prefetcher& prefetcher, const OutRows& out) {
+  auto* corner = reinterpret_cast<std::byte*>(matmul.staging);
+  const bool two_rows = matmul.by_block_row || out.count - matmul.first_row > 16;
+  TileMatrix b = matmul.b;
+  for (std::int64_t j = 0; j < matmul.columns; j += 2, b.data += 2 * b.right) {
     if (two_rows) {
-      multiply_tiles<2, 2>(depth, a, b, corner, 128);
+      multiply_tiles<2, 2>(matmul.depth, matmul.a, b, corner, 128);
     } else {
-      multiply_tiles<1, 2>(depth, a, b, corner, 128);
+      multiply_tiles<1, 2>(matmul.depth, matmul.a, b, corner, 128);
     }
     prefetcher.advance(8);
-    out.store(staging, by_block_row, first_row, j * 16);
+    out.store(matmul.staging, matmul.by_block_row, matmul.first_row, j * 16);
   }
 }
 

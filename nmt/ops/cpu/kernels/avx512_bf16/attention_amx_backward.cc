@@ -171,8 +171,12 @@ void block_backward(const Task& task, const QueryBlock& block) {
   transpose_pairs(task.memory + at.packed_pairs, chunks);
   std::array<float, block_queries> factors;
   factors.fill(task.op.scale * task.key.scale());
-  multiply_to_rows(columns, chunks, {task.memory + at.packed_pairs, 64, tile_bytes, 2 * tile_bytes},
-                   {task.memory + at.pairs, 64, columns * tile_bytes, tile_bytes}, true, task.floats(at.scores),
+  multiply_to_rows({.columns = columns,
+                    .depth = chunks,
+                    .a = {task.memory + at.packed_pairs, 64, tile_bytes, 2 * tile_bytes},
+                    .b = {task.memory + at.pairs, 64, columns * tile_bytes, tile_bytes},
+                    .by_block_row = true,
+                    .staging = task.floats(at.scores)},
                    task.prefetcher,
                    task.out_rows(task.op.dq, task.first_query + block.first, block.count, factors.data()));
 }
@@ -188,10 +192,15 @@ void sum_over_queries(const Task& task, std::int64_t left, const ConstTensor& ri
   const OutRows out = task.out_rows(to, task.first_key, task.keys, factors.data());
   for (std::int64_t key = 0; key < task.keys; key += 32) {
     const std::int64_t skipped = task.op.causal ? key / 32 : 0;  // blocks of queries before the key
-    multiply_to_rows(columns, chunks - skipped,
-                     {task.block_of(left, skipped * 32) + key * 64, 64, tile_bytes, at.key_rows * 64},
-                     {task.memory + at.pairs + skipped * columns * tile_bytes, 64, columns * tile_bytes, tile_bytes},
-                     false, task.floats(at.scores), task.prefetcher, out, key);
+    multiply_to_rows(
+        {.columns = columns,
+         .depth = chunks - skipped,
+         .a = {task.block_of(left, skipped * 32) + key * 64, 64, tile_bytes, at.key_rows * 64},
+         .b = {task.memory + at.pairs + skipped * columns * tile_bytes, 64, columns * tile_bytes, tile_bytes},
+         .by_block_row = false,
+         .staging = task.floats(at.scores),
+         .first_row = key},
+        task.prefetcher, out);
   }
 }
 
