@@ -191,8 +191,8 @@ void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
 void tune_matmuls(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
   if (!config.training.tune_products) return;
-  const std::string line = backend.tune_matmuls(folder / fmt::format("products-rank-{}.jsonl", rank));
-  if (!line.empty()) spdlog::warn("{}", line);
+  const Status stored = backend.tune_matmuls(folder / fmt::format("products-rank-{}.jsonl", rank));
+  if (!stored) spdlog::warn("{}", stored.error());
 }
 
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer,

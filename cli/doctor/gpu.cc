@@ -39,10 +39,10 @@ Result<std::string> cudnn_version() {
 }
 
 Diagnosis device_finding(const GpuReport& report) {
-  Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.why)};
+  Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.devices.error())};
   if (report.cards == 0) return finding;
   finding.verdict = Verdict::fail;
-  finding.text = fmt::format("{} NVIDIA GPUs in the machine, none usable: {}", report.cards, report.why);
+  finding.text = fmt::format("{} NVIDIA GPUs in the machine, none usable: {}", report.cards, report.devices.error());
   finding.advice = report.driver.empty() ? "install the NVIDIA driver until nvidia-smi works"
                                          : "see docs/gpu.md; in a container, make the GPUs available to it";
   return finding;
@@ -52,10 +52,27 @@ Diagnosis library_finding(const char* name, const Result<std::string>& version, 
                           const char* cost) {
   if (version) return {.area = "gpu", .text = fmt::format("{} {}", name, *version)};
   Diagnosis finding{.area = "gpu", .text = fmt::format("no {}: {}", name, version.error())};
-  if (report.devices.empty()) return finding;
+  if (!report.devices) return finding;
   finding.verdict = Verdict::warn;
   finding.advice = fmt::format("{}; install it, or add its folder to LD_LIBRARY_PATH", cost);
   return finding;
+}
+
+/// Opens each device and describes those that can be used. The Error says why there are none.
+Result<std::vector<std::string>> describe_devices() {
+  const Result<CudaDevices>& cuda = find_cuda();
+  if (!cuda) return Error{cuda.error()};
+  std::vector<std::string> descriptions;
+  Error last;
+  for (int device = 0; device < cuda->count; ++device) {
+    try {
+      descriptions.push_back(make_cuda_backend(device)->description());
+    } catch (const Failure& failure) {
+      last = Error{failure.what()};
+    }
+  }
+  if (descriptions.empty()) return last;
+  return descriptions;
 }
 
 }  // namespace
@@ -64,15 +81,7 @@ GpuReport report_gpus(const KernelFiles& files) {
   GpuReport report;
   report.cards = count_nvidia_cards(files);
   report.driver = first_line(files.proc / "driver/nvidia/version");
-  const CudaSupport& cuda = find_cuda();
-  report.why = cuda.why;
-  for (int device = 0; device < cuda.devices; ++device) {
-    try {
-      report.devices.push_back(make_cuda_backend(device)->description());
-    } catch (const Failure& failure) {
-      report.why = failure.what();
-    }
-  }
+  report.devices = describe_devices();
   const Result<NcclLibrary>& nccl = find_nccl();
   report.nccl = nccl ? Result<std::string>(nccl->version_text()) : Error{nccl.error()};
   report.cudnn = cudnn_version();
@@ -82,8 +91,11 @@ GpuReport report_gpus(const KernelFiles& files) {
 Diagnoses gpu_findings(const GpuReport& report) {
   Diagnoses findings;
   if (!report.driver.empty()) findings.push_back({.area = "gpu", .text = report.driver});
-  for (const std::string& device : report.devices) findings.push_back({.area = "gpu", .text = device});
-  if (report.devices.empty()) findings.push_back(device_finding(report));
+  if (report.devices) {
+    for (const std::string& device : *report.devices) findings.push_back({.area = "gpu", .text = device});
+  } else {
+    findings.push_back(device_finding(report));
+  }
   findings.push_back(library_finding("NCCL", report.nccl, report,
                                      "gradients of several ranks are copied through host memory, which is slow"));
   findings.push_back(library_finding("cuDNN", report.cudnn, report, "attention of long sentences is slower"));

@@ -7,11 +7,11 @@ namespace babelring {
 
 /// The GPUs and NVIDIA libraries found by Babelring's programs.
 struct GpuReport {
-  int cards = 0;                     // number of NVIDIA GPUs in the machine, usable or not
-  std::string driver;                // version line of the kernel driver; empty: not loaded
-  std::vector<std::string> devices;  // descriptions from the GPU backend
-  std::string why;                   // the reason, if there are no devices
-  /// Versions of the libraries ("9.19.0"), or why they cannot be loaded.
+  int cards = 0;       // number of NVIDIA GPUs in the machine, usable or not
+  std::string driver;  // version line of the kernel driver; empty: not loaded
+  /// Descriptions of the devices that the GPU backend can use, at least one. The Error says why it can use none.
+  Result<std::vector<std::string>> devices = Error{};
+  /// Versions of the libraries ("9.19.0"). The Error says why one cannot be loaded.
   Result<std::string> nccl = Error{}, cudnn = Error{};
 };
 

@@ -109,8 +109,8 @@ fs::path named_folder(const fs::path& folder) {
 }
 
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
-  if (const std::string found = find_non_finite(content.weights); !found.empty()) {
-    fail("weights are not finite: {}", found);
+  if (const Status finite = check_finite(content.weights); !finite) {
+    fail("weights are not finite: {}", finite.error());
   }
   CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};
   record.best = content.best && std::isfinite(content.loss);

@@ -36,7 +36,7 @@ std::string index_text(std::int64_t element, const Shape& shape) {
 
 }  // namespace
 
-std::string find_non_finite(std::span<const NamedTensor> tensors) {
+Status check_finite(std::span<const NamedTensor> tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (tensor.dtype != DType::f32) continue;
     const auto* values = tensor.as<float>();
@@ -45,23 +45,23 @@ std::string find_non_finite(std::span<const NamedTensor> tensors) {
       const std::int64_t end = std::min(count, begin + block_elements);
       if (all_finite(values + begin, end - begin)) continue;
       const auto* found = std::find_if_not(values + begin, values + end, [](float x) { return std::isfinite(x); });
-      return fmt::format("{}{} is {}", printable(name), index_text(found - values, tensor.shape), *found);
+      return Error{fmt::format("{}{} is {}", printable(name), index_text(found - values, tensor.shape), *found)};
     }
   }
-  return "";
+  return {};
 }
 
-std::string find_non_finite(const SafetensorsReader& file) {
+Status check_finite(const SafetensorsReader& file) {
   std::vector<NamedTensor> tensors;
   for (const SafetensorsEntry& entry : file.entries()) {
     if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
   }
-  return find_non_finite(tensors);
+  return check_finite(tensors);
 }
 
 void require_finite(const SafetensorsReader& weights) {
-  const std::string found = find_non_finite(weights);
-  if (!found.empty()) fail("{}: weights are not finite: {}", weights.file().string(), found);
+  const Status finite = check_finite(weights);
+  if (!finite) fail("{}: weights are not finite: {}", weights.file().string(), finite.error());
 }
 
 }  // namespace babelring

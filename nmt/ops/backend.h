@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
 #include "nmt/core/arena.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/device_event.h"
@@ -99,12 +100,12 @@ class Backend : protected OpInterface<AllOps> {
   virtual LossChunks loss_chunks() const { return {}; }
   /// Enables tuning of matmuls: the first matmul of each shape times all algorithms proposed by the device's library
   /// and selects the fastest. Without tuning the library's first proposal is used. Rounding may differ between
-  /// algorithms. Choices are read from and appended to `file`; an empty path disables this. Returns one line about the
-  /// file for the user, or an empty string. Throws Failure if the file cannot be read or written. Does nothing if the
-  /// backend has no choice of algorithms.
-  virtual std::string tune_matmuls(const std::filesystem::path& file) {
+  /// algorithms. Choices are read from and appended to `file`; an empty path disables this. The Error says in one line
+  /// which choices of the file were discarded, and why; tuning is enabled nevertheless. Throws Failure if the file
+  /// cannot be read or written. Does nothing if the backend has no choice of algorithms.
+  virtual Status tune_matmuls(const std::filesystem::path& file) {
     static_cast<void>(file);
-    return "";
+    return {};
   }
   /// The algorithms chosen for matmuls so far. Empty if the backend has no choice.
   virtual std::vector<MatmulReport> matmul_reports() const { return {}; }

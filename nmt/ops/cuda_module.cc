@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/failure.h"
-#include "base/result.h"
 #include "base/version.h"
 #include "nmt/ops/backend.h"
 
@@ -25,7 +24,7 @@ bool has_driver() {
   return driver != nullptr;
 }
 
-/// The module's function table. The Error says why there is none of this build.
+/// The module's function table. The Error says why the file cannot be loaded or belongs to another build.
 Result<const CudaModule*> load_module(const std::filesystem::path& file) {
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -45,42 +44,40 @@ Result<const CudaModule*> load_module(const std::filesystem::path& file) {
 
 }  // namespace
 
-CudaSupport open_cuda_module(const std::filesystem::path& file) {
+Result<CudaDevices> open_cuda_module(const std::filesystem::path& file) {
   const Result<const CudaModule*> module = load_module(file);
-  if (!module) return {.why = module.error()};
-  CudaSupport support{.module = *module};
-  std::array<char, text_size> why{};
-  support.devices = support.module->count_devices(why.data(), why.size());
-  if (support.devices == 0) support.why = why.data();
-  return support;
+  if (!module) return Error{module.error()};
+  std::array<char, text_size> error{};
+  const int count = (*module)->count_devices(error.data(), error.size());
+  if (count == 0) return Error{error.data()};
+  return CudaDevices{.module = *module, .count = count};
 }
 
-CudaSupport find_cuda_module(const std::vector<std::filesystem::path>& files) {
-  const auto there = [](const std::filesystem::path& file) {
+Result<CudaDevices> find_cuda_module(const std::vector<std::filesystem::path>& files) {
+  const auto exists = [](const std::filesystem::path& file) {
     std::error_code ignored;
     return std::filesystem::exists(file, ignored);
   };
-  const auto file = std::find_if(files.begin(), files.end(), there);
-  if (file == files.end()) return {.why = fmt::format("this build has no {}", cuda_module_file)};
-  if (!has_driver()) return {.why = "there is no NVIDIA driver"};
+  const auto file = std::find_if(files.begin(), files.end(), exists);
+  if (file == files.end()) return Error{fmt::format("this build has no {}", cuda_module_file)};
+  if (!has_driver()) return Error{"there is no NVIDIA driver"};
   return open_cuda_module(*file);
 }
 
-const CudaSupport& find_cuda() {
-  static const CudaSupport support = [] {
+const Result<CudaDevices>& find_cuda() {
+  static const Result<CudaDevices> devices = [] {
     std::error_code ignored;
     const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
     return find_cuda_module({folder / cuda_module_file, folder / "../lib/babelring" / cuda_module_file});
   }();
-  return support;
+  return devices;
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {
-  const CudaSupport& support = find_cuda();
-  if (support.devices == 0) fail("{}", support.why);
-  std::array<char, text_size> why{};
-  std::unique_ptr<Backend> backend(support.module->make_backend(device, why.data(), why.size()));
-  if (backend == nullptr) fail("{}", why.data());
+  const CudaModule& module = *find_cuda()->module;
+  std::array<char, text_size> error{};
+  std::unique_ptr<Backend> backend(module.make_backend(device, error.data(), error.size()));
+  if (backend == nullptr) fail("{}", error.data());
   return backend;
 }
 

@@ -11,11 +11,11 @@
 namespace babelring {
 
 Result<RankGpu> find_gpu(int local_rank) {
-  const CudaSupport& cuda = find_cuda();
-  if (cuda.devices == 0) return Error{cuda.why};
-  const int device = local_rank % cuda.devices;  // a job manager may show each rank one GPU, which is then device 0
+  const Result<CudaDevices>& cuda = find_cuda();
+  if (!cuda) return Error{cuda.error()};
+  const int device = local_rank % cuda->count;  // a job manager may show each rank one GPU, which is then device 0
   std::array<char, 512> text{};
-  if (!cuda.module->identify(device, text.data(), text.size())) return Error{text.data()};
+  if (!cuda->module->identify(device, text.data(), text.size())) return Error{text.data()};
   return RankGpu{.device = device, .identity = text.data()};
 }
 

@@ -120,7 +120,7 @@ void print_matmul(const json::object& row) {
 
 int run_matmuls(const Options& options) {
   const Devices devices = make_devices(options);
-  devices.measured->tune_matmuls({});
+  devices.measured->tune_matmuls({}).value();
   fmt::print("{}\n{:<34} {:<26} {:<4} {:>2} {:>6} {:>9} {:>9}  algorithm\n", devices.measured->description(), "product",
              "epilogue", "has", "of", "waves", "first, us", "best, us");
   std::ofstream rows_file(options.rows_file, std::ios::app);

@@ -91,7 +91,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       lab_(make_lab(
           {.config = config_, .folder = "lab", .corpus = "", .run = "", .records = no_records_, .spans = spans_})) {
   if (config_.training.tune_products)
-    device_.backend->tune_matmuls(communicator.rank() == 0 ? options.matmuls_file : "");
+    device_.backend->tune_matmuls(communicator.rank() == 0 ? options.matmuls_file : "").value();
   replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));
 }
 

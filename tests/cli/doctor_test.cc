@@ -184,14 +184,14 @@ TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
 }
 
 TEST_F(DoctorTest, UnusableGpusAreAnError) {
-  const GpuReport none{.why = "there is no NVIDIA driver", .nccl = Error{"no libnccl.so.2"}};
+  const GpuReport none{.devices = Error{"there is no NVIDIA driver"}, .nccl = Error{"no libnccl.so.2"}};
   EXPECT_EQ(worst_of(gpu_findings(none)), Verdict::ok) << "a machine without GPUs is well";
   EXPECT_THAT(gpu_findings(none)[0], says(Verdict::ok, "no GPU is used: there is no NVIDIA driver"));
   GpuReport report = none;
   report.cards = 2;
   EXPECT_THAT(gpu_findings(report)[0], says(Verdict::fail, "2 NVIDIA GPUs in the machine, none usable"));
   EXPECT_THAT(gpu_findings(report)[0].advice, HasSubstr("nvidia-smi"));
-  report.devices = {"cuda (device 0: NVIDIA H200)"};
+  report.devices = std::vector<std::string>{"cuda (device 0: NVIDIA H200)"};
   report.driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module";
   report.cudnn = std::string("9.19.0");
   EXPECT_THAT(gpu_findings(report),

@@ -42,8 +42,8 @@ class NcclTest : public testing::TestWithParam<Setting> {
 
   /// Opens the GPUs. Returns false if this machine cannot run the test.
   bool open() {
-    if (GetParam().gpu && find_cuda().devices == 0) return false;
-    backend_ = GetParam().gpu ? make_cuda_backend(control_->local_rank() % find_cuda().devices) : make_cpu_backend(1);
+    if (GetParam().gpu && !find_cuda()) return false;
+    backend_ = GetParam().gpu ? make_cuda_backend(control_->local_rank() % find_cuda()->count) : make_cpu_backend(1);
     auto stream = GetParam().gpu ? backend_->make_stream() : std::make_unique<FakeDeviceStream>();
     trial_ = stream->allocate(bucket * sizeof(float));
     const Tensor trial = trial_.view({bucket}, DType::f32);
@@ -104,7 +104,7 @@ class NcclTest : public testing::TestWithParam<Setting> {
 };
 
 TEST_P(NcclTest, SumsBetweenComputeSteps) {
-  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const CommTotals before = nccl_->totals();
   for (int number = 0; number < 3; ++number) {
     const std::vector<float> result = update(number);
@@ -119,7 +119,7 @@ TEST_P(NcclTest, SumsBetweenComputeSteps) {
 
 /// Spans have the device's times, on the host's clock.
 TEST_P(NcclTest, RecordsEachAllReduceOnceOnEveryRank) {
-  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   nccl_->record_spans(true);
   update(0);
   std::vector<CommSpan> spans = nccl_->take_spans();
@@ -139,7 +139,7 @@ TEST_P(NcclTest, RecordsEachAllReduceOnceOnEveryRank) {
 
 /// All ranks get the same bits.
 TEST_P(NcclTest, SumsAreBitEqualOnAllRanks) {
-  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const std::vector<float> own = gradients_of(control_->rank(), 9);
   const Buffer memory = nccl_->allocate(own.size() * sizeof(float));
   const Tensor gradient = memory.view({element_count}, DType::f32);
@@ -167,7 +167,7 @@ void let_ranks_share_gpus() {
     const char* text = std::getenv(name);
     return text != nullptr ? std::atoi(text) : 0;
   };
-  if (find_cuda().devices == 0 || find_cuda().devices >= number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+  if (!find_cuda() || find_cuda()->count >= number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
   const std::string host = "r" + std::to_string(number("OMPI_COMM_WORLD_RANK"));
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"NCCL_HOSTID", host},
                                     {"NCCL_NET", "Socket"},

@@ -9,12 +9,11 @@
 namespace babelring {
 
 std::unique_ptr<Backend> make_emulated_cuda_backend(int device) {
-  static const CudaSupport support =
+  static const Result<CudaDevices> devices =
       open_cuda_module(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libbabelring_cuda_emulated.so");
-  if (support.devices == 0) fail("{}", support.why);
-  std::array<char, 512> why{};
-  std::unique_ptr<Backend> backend(support.module->make_backend(device, why.data(), why.size()));
-  if (backend == nullptr) fail("{}", why.data());
+  std::array<char, 512> error{};
+  std::unique_ptr<Backend> backend(devices->module->make_backend(device, error.data(), error.size()));
+  if (backend == nullptr) fail("{}", error.data());
   return backend;
 }
 

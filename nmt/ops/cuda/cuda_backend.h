@@ -35,7 +35,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   /// Records work as a CUDA graph at its second occurrence and replays the graph from the third on, with the current
   /// lists, dropout keys and scales. To recognize the work, calls it once with a WorkLog instead of the device.
   ConstTensor repeat(const std::function<ConstTensor()>& work) override;
-  std::string tune_matmuls(const std::filesystem::path& file) override { return on_device().matmul().tune(file); }
+  Status tune_matmuls(const std::filesystem::path& file) override { return on_device().matmul().tune(file); }
   std::vector<MatmulReport> matmul_reports() const override { return context_.matmul().reports(); }
   template <class Op>
   void launch(Op op);
@@ -51,7 +51,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   /// The context, after making the device the calling thread's current one, which another backend may have changed.
   CudaContext& on_device();
 
-  /// Makes a device the thread's current one before the context takes memory there.
+  /// Makes the device current before the context's constructor allocates memory on it.
   struct Device {
     explicit Device(int number);
     int number;

@@ -44,7 +44,7 @@ class CudaContext {
   CudnnPlans& cudnn() { return cudnn_; }
   const CudnnPlans& cudnn() const { return cudnn_; }
   PinnedStaging& staging() { return staging_; }
-  /// As the environment had it when the context was made.
+  /// The value of BABELRING_CUDA_ATTENTION when the context was created.
   AttentionRoute attention_route() const { return attention_route_; }
   /// Memory for intermediate results. Each op opens an Arena::Scope. The next op reuses the memory; its kernels run
   /// later on the same stream.

@@ -5,22 +5,22 @@
 namespace babelring::cuda {
 
 struct CudnnPlans::Library {
-  CudnnSupport none{.why_not = "this build was made without cuDNN's headers"};
+  Result<std::int64_t> none = Error{"this build was made without cuDNN's headers"};
 };
 
 CudnnPlans::CudnnPlans(CudnnDevice, const std::string&) : library_(std::make_unique<Library>()) {}
 CudnnPlans::~CudnnPlans() = default;
 
 std::string CudnnPlans::description() const {
-  return "no cuDNN: " + library_->none.why_not;
+  return "no cuDNN: " + library_->none.error();
 }
 
-const CudnnSupport& CudnnPlans::find(const CudnnShape&) {
+const Result<std::int64_t>& CudnnPlans::workspace_bytes(const CudnnShape&) {
   return library_->none;
 }
 
 void CudnnPlans::run(const CudnnShape&, const CudnnOperands&, void*) {
-  fail("cudnn: {}", library_->none.why_not);
+  fail("cudnn: {}", library_->none.error());
 }
 
 }  // namespace babelring::cuda

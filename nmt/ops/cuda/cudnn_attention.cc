@@ -59,7 +59,7 @@ void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::ve
   operands.query_lengths = list;
   operands.key_lengths = list + pitch;
   const Arena::Scope scope(context.scratch());
-  const std::int64_t bytes = context.cudnn().find(shape).workspace_bytes;
+  const std::int64_t bytes = context.cudnn().workspace_bytes(shape).value();
   operands.workspace = context.scratch().make({bytes / 4 + 1}, DType::f32).data;
   const WorkStream stream = context.stream();
   if (WorkLog* log = stream.log()) {
@@ -86,7 +86,7 @@ bool run_call(const Op& op, CudnnCall call, std::span<const std::int32_t> senten
     return shape;
   };
   for (const CudnnBatch& batch : batches) {
-    if (!context.cudnn().find(shape_of(batch)).why_not.empty()) return false;
+    if (!context.cudnn().workspace_bytes(shape_of(batch))) return false;
   }
   for (const CudnnBatch& batch : batches) {
     const CudnnShape shape = shape_of(batch);

@@ -29,12 +29,12 @@ struct CudnnNode {
   CudnnTensor starts = nullptr;  // the first element of each sentence
 };
 
-/// Lengths, one a sentence, that bound the rows, columns or inner extent of a matmul; null: its full extent.
+/// The length of each sentence, which limits the rows, columns or inner extent of a matmul; null: the full extent.
 struct CudnnLengths {
   CudnnTensor m = nullptr, n = nullptr, k = nullptr;
 };
 
-/// A graph of operations, collected one by one; each returns its result. Every sum and matmul is taken in f32.
+/// A graph of operations. Each member function adds an operation and returns its result. Sums and products are f32.
 class CudnnGraph {
  public:
   explicit CudnnGraph(const CudnnLibrary& library) : library_(library) {}
@@ -48,7 +48,7 @@ class CudnnGraph {
   CudnnTensor inside(const CudnnForm& form, CudnnTensor starts = nullptr);
 
   CudnnTensor matmul(CudnnTensor a, CudnnTensor b, const CudnnLengths& lengths, CudnnTensor result);
-  /// `y`: null for modes with one operand.
+  /// An operation on each element. `y` is null for modes with one operand.
   CudnnTensor pointwise(cudnnPointwiseMode_t mode, CudnnTensor x, CudnnTensor y, CudnnTensor result);
   /// x where `mask` is true, otherwise y.
   CudnnTensor select(CudnnTensor mask, CudnnTensor x, CudnnTensor y, CudnnTensor result);

@@ -24,27 +24,29 @@ struct CudnnHandleEnd {
 };
 using CudnnHandle = std::unique_ptr<cudnnContext, CudnnHandleEnd>;
 
-/// Empty: it can be used. Before 9.0 engines take no packed statistics.
-std::string why_device_is_refused(int capability) {
-  if (capability / 10 == 9 || capability / 10 == 10) return "";
-  return fmt::format("the GPU has compute capability {}.{}, 9.x or 10.x is needed", capability / 10, capability % 10);
+/// Before 9.0 engines take no packed statistics.
+Status check_capability(int capability) {
+  if (capability / 10 == 9 || capability / 10 == 10) return {};
+  return Error{
+      fmt::format("the GPU has compute capability {}.{}, 9.x or 10.x is needed", capability / 10, capability % 10)};
 }
 
-/// What needs no asking; empty: nothing is against it.
-std::string why_shape_is_refused(const CudnnShape& shape) {
+/// Checks the limits of cuDNN's engines that are known beforehand.
+Status check_shape(const CudnnShape& shape) {
   if (shape.head_width % 8 != 0 || shape.head_width > widest_cudnn_head) {
-    return fmt::format("heads are {} wide, a multiple of 8 up to {} is needed", shape.head_width, widest_cudnn_head);
+    return Error{
+        fmt::format("heads are {} wide, a multiple of 8 up to {} is needed", shape.head_width, widest_cudnn_head)};
   }
   for (const Packed rows :
        {Packed::q, Packed::k, Packed::v, Packed::out, Packed::dout, Packed::dq, Packed::dk, Packed::dv}) {
     const std::int64_t stride = shape.strides.of(rows);
-    if (stride % 8 != 0) return fmt::format("rows are {} elements apart, a multiple of 8 is needed", stride);
+    if (stride % 8 != 0) return Error{fmt::format("rows are {} elements apart, a multiple of 8 is needed", stride)};
   }
-  return "";
+  return {};
 }
 
 struct KeptPlan {
-  CudnnSupport support;
+  Result<std::int64_t> workspace_bytes;  // the Error says why there is no plan
   std::optional<CudnnDescriptor> plan;
   std::int64_t own_bytes = 0;  // of the workspace; row sums follow
 };
@@ -74,8 +76,8 @@ class Pack {
 
 struct CudnnPlans::Library {
   CudnnDevice device;
-  std::string why_absent;
-  std::unique_ptr<const CudnnLibrary> functions;
+  Result<std::unique_ptr<const CudnnLibrary>> opened = Error{};
+  const CudnnLibrary* functions = nullptr;   // of `opened`
   CudnnHandle handle;                        // made when the first plan is
   cudaStream_t stream = nullptr;             // the handle's
   std::optional<CudnnDescriptor> described;  // the device, where it is only described
@@ -93,7 +95,7 @@ void CudnnPlans::Library::meet_device() {
   if (device.description.empty()) {
     cudnnHandle_t made = nullptr;
     functions->require(functions->create(&made), "a handle");
-    handle = CudnnHandle(made, {functions.get()});
+    handle = CudnnHandle(made, {functions});
     return;
   }
   CudnnDescriptor properties(*functions, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device");
@@ -132,10 +134,11 @@ CudnnDescriptor CudnnPlans::Library::finish_plan(const CudnnDescriptor& configur
 }
 
 KeptPlan CudnnPlans::Library::make(const CudnnShape& shape) {
-  KeptPlan kept;
-  kept.support.why_not = functions == nullptr ? why_absent : why_shape_is_refused(shape);
-  if (!kept.support.why_not.empty()) return kept;
-  kept.support.why_not = fmt::format("cuDNN {} has no engine for it", cudnn_version_text(functions->get_version()));
+  if (!opened) return {.workspace_bytes = Error{opened.error()}, .plan = {}};
+  if (const Status fits = check_shape(shape); !fits) return {.workspace_bytes = Error{fits.error()}, .plan = {}};
+  KeptPlan kept{.workspace_bytes =
+                    Error{fmt::format("cuDNN {} has no engine for it", cudnn_version_text(functions->get_version()))},
+                .plan = {}};
   try {
     meet_device();
     const CudnnGraph operations =
@@ -146,42 +149,40 @@ KeptPlan CudnnPlans::Library::make(const CudnnShape& shape) {
         kept.plan.emplace(finish_plan(configuration));
         break;
       } catch (const Failure& failure) {
-        kept.support.why_not = failure.what();
+        kept.workspace_bytes = Error{failure.what()};
       }
     }
   } catch (const Failure& failure) {
-    kept.support.why_not = failure.what();
+    kept.workspace_bytes = Error{failure.what()};
   }
   if (!kept.plan) return kept;
   kept.plan->get_raw(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &kept.own_bytes);
   kept.own_bytes = (kept.own_bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
-  kept.support = {kept.own_bytes + (shape.backward ? row_sums_bytes(shape) : 0), ""};
+  kept.workspace_bytes = kept.own_bytes + (shape.backward ? row_sums_bytes(shape) : 0);
   return kept;
 }
 
 CudnnPlans::CudnnPlans(CudnnDevice device, const std::string& library) : library_(std::make_unique<Library>()) {
-  library_->why_absent = why_device_is_refused(device.capability);
-  if (library_->why_absent.empty()) {
-    Result<std::unique_ptr<const CudnnLibrary>> opened = open_cudnn(library);
-    if (opened) {
-      library_->functions = std::move(opened).value();
-    } else {
-      library_->why_absent = opened.error();
-    }
+  const Status capable = check_capability(device.capability);
+  if (capable) {
+    library_->opened = open_cudnn(library);
+  } else {
+    library_->opened = Error{capable.error()};
   }
+  if (library_->opened) library_->functions = library_->opened->get();
   library_->device = std::move(device);
 }
 CudnnPlans::~CudnnPlans() = default;
 
 std::string CudnnPlans::description() const {
-  if (library_->functions == nullptr) return "no cuDNN: " + library_->why_absent;
+  if (!library_->opened) return "no cuDNN: " + library_->opened.error();
   return "cuDNN " + cudnn_version_text(library_->functions->get_version());
 }
 
-const CudnnSupport& CudnnPlans::find(const CudnnShape& shape) {
+const Result<std::int64_t>& CudnnPlans::workspace_bytes(const CudnnShape& shape) {
   const auto place = library_->plans.find(shape);
-  if (place != library_->plans.end()) return place->second.support;
-  return library_->plans.emplace(shape, library_->make(shape)).first->second.support;
+  if (place != library_->plans.end()) return place->second.workspace_bytes;
+  return library_->plans.emplace(shape, library_->make(shape)).first->second.workspace_bytes;
 }
 
 void CudnnPlans::run(const CudnnShape& shape, const CudnnOperands& operands, void* stream) {

@@ -11,11 +11,11 @@
 /// Kernels that several ops share.
 namespace babelring::cuda {
 
-/// Any matmul, slowly; its epilogue is left out.
+/// Computes a matmul of any shape with a plain, slow kernel, without its epilogue.
 void launch_plain_matmul(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
-/// C = the bias, in every row, to which the matmul is then added.
+/// Writes the bias to every row of C. A matmul that accumulates follows.
 void launch_bias(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
-/// Cuts C at zero.
+/// C = max(C, 0).
 void launch_relu(const MatmulShape& shape, const MatmulOperands& operands, WorkStream stream);
 
 /// Sums over rows are computed in two steps, first over each block of this number of rows, then over the blocks, both

@@ -80,11 +80,11 @@ Matmul::Matmul(WorkStream stream)
       handle_(make_handle()),
       memory_(allocate_device(library_memory + bias_memory)) {}
 
-std::string Matmul::tune(const std::filesystem::path& file) {
+Status Matmul::tune(const std::filesystem::path& file) {
   entries_.clear();
   const std::size_t version = cublasLtGetVersion();
   choices_.emplace(file, current_gpu(), fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100));
-  return choices_->message();
+  return choices_->status();
 }
 
 Matmul::Entry& Matmul::entry_for(const MatmulShape& shape) {

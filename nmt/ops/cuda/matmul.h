@@ -18,40 +18,39 @@
 
 namespace babelring::cuda {
 
-/// Matrix matmuls through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a choice_shape()
-/// and kept: the library's first proposal, or after tune() the fastest of its proposals. A bias is rounded to the
-/// result's type, in which the library takes it. Where the library has no algorithm with the epilogue, it multiplies
-/// without and kernels of ours do the rest; where it has none at all, a plain kernel of ours multiplies. With
-/// BABELRING_CUDA_EPILOGUES=forward in the environment the three epilogues that only training uses are not asked of it,
-/// for comparison.
+/// Computes matmuls by cuBLASLt with f32 sums (never TF32). The algorithm is chosen once for each choice_shape() and
+/// kept: the library's first proposal, or after tune() the fastest proposal. The library requires a bias in the
+/// result's type, so the bias is rounded to it. If the library has no algorithm with the epilogue, it computes the
+/// matmul alone and our kernels apply the epilogue; if it has no algorithm at all, a plain kernel of ours computes the
+/// matmul. With BABELRING_CUDA_EPILOGUES=forward in the environment, the library is not asked for the three epilogues
+/// that only training uses, for comparisons. Not thread-safe.
 class Matmul {
  public:
-  /// The stream and its log must outlive the object. Throws Failure if the environment names epilogues that are not
-  /// known.
+  /// The stream and its log must outlive the object. Throws Failure if BABELRING_CUDA_EPILOGUES has an unknown value.
   explicit Matmul(WorkStream stream);
 
-  /// See Backend::tune_matmuls(). Plans that were made before are forgotten.
-  std::string tune(const std::filesystem::path& file);
+  /// See Backend::tune_matmuls(). Discards the plans made before.
+  Status tune(const std::filesystem::path& file);
   bool tuned() const { return choices_.has_value(); }
 
-  /// Any shape; epilogues up to bias_relu.
+  /// Runs a matmul of any shape. The epilogue must be none, bias, relu or bias_relu.
   void run(const MatmulShape& shape, const MatmulOperands& operands);
-  /// Any epilogue. False, and nothing is done, unless the library has it and it is worth it. `otherwise` does what is
-  /// to be done besides the bare matmul where it is not: after tune() bias_gradient is taken if it is faster than
-  /// both.
+  /// Runs a matmul with any epilogue. Returns false and does nothing if the library lacks the epilogue or a separate
+  /// kernel is faster. `otherwise` runs that separate kernel: after tune(), bias_gradient is used only if it is faster
+  /// than the matmul without it plus `otherwise`.
   bool run_fused(const MatmulShape& shape, const MatmulOperands& operands, const std::function<void()>& otherwise = {});
-  /// Whether the library has an algorithm that is worth it, as far as can be known before operands have come, there is
-  /// something to compute, and the epilogue's vector and mask are aligned, to 16 and 256 bytes.
+  /// True if run_fused() is expected to succeed: the library has an algorithm, no extent is 0, and the epilogue's
+  /// vector and mask are aligned to 16 and 256 bytes.
   bool has(const MatmulShape& shape, const MatmulOperands& operands);
 
-  /// Every plan made so far, in the order of their making.
+  /// All plans made so far, the oldest first.
   std::vector<MatmulReport> reports() const;
 
  private:
   struct Entry {
     std::int64_t number;
     MatmulPlan plan;
-    std::vector<MatmulAlgorithm> proposed;  // of which `chosen` is used
+    std::vector<MatmulAlgorithm> proposed;  // index `chosen` is used
     std::size_t chosen = 0;
     bool decided = false;
     bool worth_it = true;
@@ -69,9 +68,9 @@ class Matmul {
   bool fills_the_device(const Entry& entry);
   bool beats_the_bare_matmul(const Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
                              const std::function<void()>& otherwise);
-  /// The shape with the alignment of its vector.
+  /// `shape` with vector_alignment set to that of `vector`.
   static MatmulShape aligned_shape(const MatmulShape& shape, const void* vector);
-  /// Where the library finds the bias, or puts its gradient; null where that is not aligned.
+  /// The address of the bias or its gradient for the library; null if it is not aligned.
   const void* vector_for_library(const MatmulShape& shape, const MatmulOperands& operands) const;
   void round_bias(const MatmulShape& shape, const MatmulOperands& operands, const void* vector) const;
   bool recording() const;
@@ -79,7 +78,7 @@ class Matmul {
   WorkStream stream_;
   bool for_training_;
   BlasHandle handle_;
-  Buffer memory_;  // for the library's own use, and behind it for a bias in bf16
+  Buffer memory_;  // the library's workspace, followed by a bias in bf16
   std::optional<MatmulChoices> choices_;
   std::unordered_map<MatmulShape, Entry, MatmulShapeHash> entries_;  // by choice_shape()
   std::int64_t made_ = 0;

@@ -100,25 +100,25 @@ std::string MatmulChoices::take(const std::string& text) {
       const json::object* object = parsed.ok() ? parsed->if_object() : nullptr;
       const std::string gpu = text_in(object, "gpu"), cublaslt = text_in(object, "cublaslt");
       if (end == std::string::npos || text_in(object, "format") != format_name) {
-        message_ = fmt::format(
-            "chosen matmuls: {}: found another first line than this version writes; matmuls are "
-            "timed anew",
-            file_.string());
+        status_ =
+            Error{fmt::format("chosen matmuls: {}: found another first line than this version writes; matmuls are "
+                              "timed anew",
+                              file_.string())};
         return first_line(gpu_, cublaslt_);
       }
       if (gpu != gpu_ || cublaslt != cublaslt_) {
-        message_ = fmt::format(
-            "chosen matmuls: {} was made on {} with cuBLASLt {}, this is {} with {}; matmuls are "
-            "timed anew",
-            file_.string(), gpu, cublaslt, gpu_, cublaslt_);
+        status_ =
+            Error{fmt::format("chosen matmuls: {} was made on {} with cuBLASLt {}, this is {} with {}; matmuls are "
+                              "timed anew",
+                              file_.string(), gpu, cublaslt, gpu_, cublaslt_)};
         return first_line(gpu_, cublaslt_);
       }
     } else {
       MatmulKey key{};
       MatmulChoice choice;
       if (end == std::string::npos || !read_choice(line, key, choice)) {
-        message_ = fmt::format("chosen matmuls: {}:{}: found a damaged line; matmuls from there on are timed anew",
-                               file_.string(), number + 1);
+        status_ = Error{fmt::format("chosen matmuls: {}:{}: found a damaged line; matmuls from there on are timed anew",
+                                    file_.string(), number + 1)};
         return kept;
       }
       choices_[key] = choice;

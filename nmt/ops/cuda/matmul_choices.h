@@ -8,42 +8,44 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "nmt/ops/cuda/matmul_shape.h"
 
 namespace babelring::cuda {
 
-/// The algorithm that was chosen for a matmul, with its time.
+/// The algorithm chosen for a matmul, with its time.
 struct MatmulChoice {
-  /// As the library hands it out, which may be stored for the same version; absent: the library is not to compute this.
+  /// The library's 64 bytes, valid for the same version of the library. Absent: the library does not compute this
+  /// matmul.
   std::optional<std::array<std::uint64_t, 8>> algorithm;
-  float first_ms = 0, chosen_ms = 0;  // of the library's first proposal and of the choice; 0: not timed
+  float first_ms = 0, chosen_ms = 0;  // times of the library's first proposal and of the choice; 0: not measured
 
   bool operator==(const MatmulChoice&) const = default;
 };
 
-/// Choices of algorithms by matmul, kept in a file (docs/formats.md, "Chosen matmuls") so that a run that goes on, or
-/// is repeated, computes the same bits.
+/// The algorithms chosen for matmuls, stored in a file (docs/formats.md, "Chosen matmul algorithms") so that a resumed
+/// or repeated run computes the same bits.
 class MatmulChoices {
  public:
-  /// Reads the file and appends to it from now on; makes it, and its folder, if it is absent. Choices that were made on
-  /// another GPU or with another version of cuBLASLt are discarded, as are lines from the first damaged one on;
-  /// message() says so. An empty path: choices are kept in memory only. Throws Failure if the file cannot be read or
-  /// written.
+  /// Reads the file, or creates it and its folder; add() appends to it. Discards choices made on another GPU or with
+  /// another version of cuBLASLt, and all lines from the first damaged one on; see status(). With an empty path,
+  /// choices are kept in memory only. Throws Failure if the file cannot be read or written.
   MatmulChoices(std::filesystem::path file, std::string gpu, std::string cublaslt);
 
-  /// What the user should know, in one line; empty: nothing.
-  const std::string& message() const { return message_; }
-  /// Null: nothing was chosen yet. `shape` is a choice_shape().
+  /// The Error says in one line which choices of the file were discarded, and why.
+  const Status& status() const { return status_; }
+  /// The choice for a choice_shape(); null if there is none.
   const MatmulChoice* find(const MatmulShape& shape) const;
   /// Throws Failure if the line cannot be written.
   void add(const MatmulShape& shape, const MatmulChoice& choice);
 
  private:
-  /// Takes the choices out of a file's text and returns the part of it that holds.
+  /// Reads the choices from a file's text. Returns the part of the text that is valid.
   std::string take(const std::string& text);
 
   std::filesystem::path file_;
-  std::string gpu_, cublaslt_, message_;
+  std::string gpu_, cublaslt_;
+  Status status_;
   std::map<MatmulKey, MatmulChoice> choices_;
   std::ofstream out_;
 };

@@ -10,21 +10,21 @@
 
 namespace babelring::cuda {
 
-/// Operands of a matmul, on the device.
+/// Operands of a matmul in device memory. Not owned.
 struct MatmulOperands {
   const void *a = nullptr, *b = nullptr;
   const float* bias = nullptr;      // [n], for the epilogues that have one
-  const void* bias_copy = nullptr;  // [n], the same in the result's type; null: there is none
+  const void* bias_copy = nullptr;  // [n], the bias in the result's type, or null
   void* c = nullptr;
   float alpha = 1;
   void* relu_mask = nullptr;       // [m, relu_mask_words(n)], which relu_gradient reads
   float* bias_gradient = nullptr;  // [m], overwritten
 };
 
-/// What the library's calls take.
+/// The arguments that all calls of cuBLASLt share. Not owned.
 struct MatmulLibrary {
   cublasLtHandle_t handle;
-  void* memory;  // 256-byte aligned, for the library's own use
+  void* memory;  // the library's workspace, aligned to 256 bytes
   std::size_t memory_bytes;
   cudaStream_t stream;
 };
@@ -32,23 +32,23 @@ struct MatmulLibrary {
 /// An algorithm that the library proposes.
 struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t settings{};
-  float waves = 0;  // how much of the device it fills; 1: all of it, once
+  float waves = 0;  // blocks of the launch divided by blocks that the device runs at a time
 };
 
-/// The settings in the library's numbers: "algorithm 66, tile 21, stages 36, splits 1, cluster 3".
+/// The settings as text, in the library's numbers: "algorithm 66, tile 21, stages 36, splits 1, cluster 3".
 std::string text_of(const cublasLtMatmulAlgo_t& settings);
 
-/// The description of a matmul for cuBLASLt. Of its varying extent another number may come with each call.
+/// A matmul described for cuBLASLt. The varying extent may differ from call to call.
 class MatmulPlan {
  public:
   MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape);
 
-  /// The algorithms that the library proposes, the one first that it expects to be fastest; at most `count`.
+  /// Up to `count` algorithms that the library proposes, the one that it expects to be fastest first.
   std::vector<MatmulAlgorithm> propose(int count) const;
-  /// Whether an algorithm from elsewhere, of the same version of the library, can compute this; sets its waves.
+  /// True if the algorithm, stored by the same version of the library, can compute this matmul; sets its `waves`.
   bool accepts(MatmulAlgorithm& algorithm) const;
-  /// Gives the matmul to the stream. `actual` differs from the plan's shape in the varying extent at most. `vector`:
-  /// the bias, or the place of its gradient. Returns what the library says.
+  /// Submits the matmul to the stream. `actual` may differ from shape() in the varying extent only. `vector` is the
+  /// bias, or where its gradient is written. Returns the library's status.
   cublasStatus_t multiply(const MatmulAlgorithm& algorithm, const MatmulShape& actual, const MatmulOperands& operands,
                           const void* vector, void* c);
 
@@ -60,14 +60,14 @@ class MatmulPlan {
 
   MatmulLibrary library_;
   MatmulShape shape_;
-  std::int64_t described_ = -1;  // the varying extent that the layouts have now
+  std::int64_t described_ = -1;  // the varying extent in the layouts
   MatmulDescription description_;
   MatrixLayout a_, b_, c_;
 };
 
 bool has_bias(Epilogue epilogue);
 bool has_mask(Epilogue epilogue);
-/// A bias or its gradient.
+/// True for epilogues with a bias or its gradient.
 bool has_vector(Epilogue epilogue);
 
 }  // namespace babelring::cuda

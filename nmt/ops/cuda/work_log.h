@@ -11,9 +11,8 @@
 
 namespace babelring::cuda {
 
-/// While it is active, work is written here as words instead of being given to the device: kernels with their grids and
-/// arguments, matmuls, sorts. Passes with the same words do the same to the same memory, but for what they find in
-/// RepeatValues.
+/// While active, receives work as words in place of the device: kernels with their grids and arguments, matmuls, sorts.
+/// Passes with equal words perform the same operations on the same memory, except for the contents of RepeatValues.
 class WorkLog {
  public:
   using Words = std::vector<std::int64_t>;

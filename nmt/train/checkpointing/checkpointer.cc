@@ -108,7 +108,7 @@ std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before) const {
   double lowest_loss = std::numeric_limits<double>::infinity();
   for (const std::filesystem::path& folder : store_->list()) {
     Result<Checkpoint> checkpoint = load_checkpoint(folder);
-    if (!checkpoint.ok() || !find_non_finite(checkpoint->weights()).empty()) continue;
+    if (!checkpoint.ok() || !check_finite(checkpoint->weights())) continue;
     if (std::isfinite(checkpoint->loss)) lowest_loss = std::min(lowest_loss, checkpoint->loss);
     usable.push_back(std::move(checkpoint).value());
   }

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchOnTheGpu, testing::Values("emulated"
 
 TEST_P(BeamSearchOnTheGpu, EqualsTheCpu) {
   const auto gpu = make_test_backend(GetParam()), cpu = make_cpu_backend(1);
-  if (gpu == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (gpu == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const TinyModel on_gpu(*gpu, 23), on_cpu(*cpu, 23);
   const auto sources = made_up_sources(lengths, 23);
   const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6};

@@ -29,7 +29,7 @@ class Layers : public testing::TestWithParam<std::string> {
  protected:
   Layers() : backend_(make_test_backend(GetParam())) {}
   void SetUp() override {
-    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   }
   Backend& backend() { return *backend_; }
 

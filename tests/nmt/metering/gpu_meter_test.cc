@@ -91,8 +91,8 @@ TEST(Nvml, ShutsDownOnce) {
 }
 
 TEST(Nvml, ReadsTheGpuThatCudaUses) {
-  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  for (int rank = 0; rank < find_cuda().devices; ++rank) {
+  if (!find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
+  for (int rank = 0; rank < find_cuda()->count; ++rank) {
     const auto source = open_nvml(find_gpu(rank).value().identity);
     ASSERT_TRUE(source.ok()) << source.error();
     const auto backend = make_cuda_backend(rank);

@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, RepeatedPasses,
 /// recording must give the same bits as a direct call.
 TEST_P(RepeatedPasses, GiveTheSameBitsForOtherSentences) {
   const auto& [device, type] = GetParam();
-  if (make_test_backend(device) == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (make_test_backend(device) == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   Passes repeated(make_test_backend(device), type), given(make_test_backend(device), type);
   Random random(11);
   for (int update = 0; update < 5; ++update) {

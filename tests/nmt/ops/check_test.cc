@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, IndexTest, testing::Values("cpu", "closed", "e
 
 TEST_P(IndexTest, OutOfRangeIsRefused) {
   const auto tested = make_tested_backend(GetParam(), 1);
-  if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   const auto message = [&](const auto& op) -> std::string {
     try {
       tested->run(op);

@@ -19,7 +19,7 @@ class DeviceBackend : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const bool emulated = std::string(GetParam()) == "emulated";
-    if (!emulated && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+    if (!emulated && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
     backend_ = emulated ? make_emulated_cuda_backend() : make_cuda_backend(0);
   }
   /// n floats on the device.

@@ -16,7 +16,7 @@ class DeviceStreamTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     backend_ = make_test_backend(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
     stream_ = backend_->make_stream();
     ASSERT_NE(stream_, nullptr);
     EXPECT_NE(stream_->handle(), nullptr);

@@ -117,14 +117,14 @@ inline std::unique_ptr<Backend> make_tested_backend(std::string_view device, int
   if (device == "cpu") return make_cpu_backend(threads);
   if (device == "closed") return make_staged_backend(make_closed_backend());
   if (device == "emulated") return make_staged_backend(make_emulated_cuda_backend());
-  return find_cuda().devices == 0 ? nullptr : make_staged_backend(make_cuda_backend(0));
+  return !find_cuda() ? nullptr : make_staged_backend(make_cuda_backend(0));
 }
 
 /// Runs ops on the backend under test and on the reference.
 class OpTest : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
-    if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+    if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   }
   DType type() const { return GetParam().type; }
   std::unique_ptr<Backend> another_backend(int threads) const {

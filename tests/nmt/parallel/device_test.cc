@@ -35,20 +35,20 @@ TEST(ChooseBackend, UsesTheCpuOnRequest) {
 
 TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
   const auto communicator = make_single_communicator();
-  if (find_cuda().devices > 0) GTEST_SKIP() << "this machine has a GPU";
+  if (find_cuda()) GTEST_SKIP() << "this machine has a GPU";
   const ChosenBackend chosen = choose_backend(DeviceChoice::automatic, 1, *communicator);
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
-  EXPECT_EQ(chosen.gpu.error(), find_cuda().why);
+  EXPECT_EQ(chosen.gpu.error(), find_cuda().error());
   try {
     choose_backend(DeviceChoice::cuda, 1, *communicator);
     FAIL() << "a GPU that is not there";
   } catch (const UsageFailure& failure) {
-    EXPECT_EQ(failure.what(), "device cuda: " + find_cuda().why + "; use auto or cpu");
+    EXPECT_EQ(failure.what(), "device cuda: " + find_cuda().error() + "; use auto or cpu");
   }
 }
 
 TEST(ChooseBackend, UsesTheGpuIfAvailable) {
-  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  if (!find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
   for (const DeviceChoice device : {DeviceChoice::automatic, DeviceChoice::cuda}) {
     EXPECT_THAT(choose_backend(device, 1, *make_single_communicator()).backend->description(),
                 HasSubstr("cuda (device 0"));

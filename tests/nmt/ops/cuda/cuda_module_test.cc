@@ -15,19 +15,19 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 TEST(CudaModule, SaysThatTheBuildHasNone) {
-  const CudaSupport support = find_cuda_module({"/no/such/folder/libbabelring_cuda.so", "/nor/this"});
-  EXPECT_EQ(support.devices, 0);
-  EXPECT_EQ(support.why, "this build has no libbabelring_cuda.so");
+  const Result<CudaDevices> devices = find_cuda_module({"/no/such/folder/libbabelring_cuda.so", "/nor/this"});
+  ASSERT_FALSE(devices);
+  EXPECT_EQ(devices.error(), "this build has no libbabelring_cuda.so");
 }
 
 TEST(CudaModule, SaysWhatTheLoaderSays) {
   std::string pattern = (fs::temp_directory_path() / "babelring-module-XXXXXX").string();
   const fs::path folder = mkdtemp(pattern.data());
   std::ofstream(folder / "broken.so") << "no library";
-  const CudaSupport support = open_cuda_module(folder / "broken.so");
-  EXPECT_EQ(support.devices, 0);
-  EXPECT_THAT(support.why, HasSubstr("broken.so"));
-  EXPECT_EQ(support.why.find('\n'), std::string::npos);
+  const Result<CudaDevices> devices = open_cuda_module(folder / "broken.so");
+  ASSERT_FALSE(devices);
+  EXPECT_THAT(devices.error(), HasSubstr("broken.so"));
+  EXPECT_EQ(devices.error().find('\n'), std::string::npos);
   fs::remove_all(folder);
 }
 
@@ -37,44 +37,45 @@ fs::path module_of_this_build() {
 }
 
 TEST(CudaModule, RefusesAnotherLibrary) {
-  const CudaSupport support = open_cuda_module("libm.so.6");
-  EXPECT_EQ(support.module, nullptr);
-  EXPECT_EQ(support.why, "libm.so.6 is not a module of Babelring");
+  const Result<CudaDevices> devices = open_cuda_module("libm.so.6");
+  ASSERT_FALSE(devices);
+  EXPECT_EQ(devices.error(), "libm.so.6 is not a module of Babelring");
 }
 
 /// It is linked whole: all that it needs but NVIDIA's libraries is in it, and without a driver it answers.
 TEST(CudaModule, OfThisBuildOpensWhereNvidiasLibrariesAre) {
   const fs::path file = module_of_this_build();
   if (!fs::exists(file)) GTEST_SKIP() << "this build has no " << cuda_module_file;
-  const CudaSupport support = open_cuda_module(file);
-  if (support.module == nullptr) {
-    EXPECT_THAT(support.why, HasSubstr("libcublasLt.so"));
+  const Result<CudaDevices> devices = open_cuda_module(file);
+  if (devices) {
+    EXPECT_GT(devices->count, 0);
     return;
   }
-  EXPECT_EQ(support.devices == 0, !support.why.empty()) << support.why;
-  if (support.devices > 0) return;
-  EXPECT_THAT(support.why, testing::StartsWith("there is no "));
+  EXPECT_THAT(devices.error(), testing::AnyOf(HasSubstr("libcublasLt.so"), testing::StartsWith("there is no ")));
 }
 
 /// Whatever this machine has: devices, or one line that says why there are none.
 TEST(CudaModule, FindsDevicesOrSaysWhyThereAreNone) {
-  const CudaSupport& support = find_cuda();
-  EXPECT_EQ(support.devices == 0, !support.why.empty()) << support.why;
-  EXPECT_EQ(support.why.find('\n'), std::string::npos);
+  const Result<CudaDevices>& devices = find_cuda();
+  if (devices) {
+    EXPECT_GT(devices->count, 0);
+    return;
+  }
+  EXPECT_NE(devices.error(), "");
+  EXPECT_EQ(devices.error().find('\n'), std::string::npos);
   const bool built = fs::exists(module_of_this_build());
-  EXPECT_EQ(support.why == "this build has no libbabelring_cuda.so", !built);
-  if (support.devices > 0) return;
+  EXPECT_EQ(devices.error() == "this build has no libbabelring_cuda.so", !built);
   try {
     make_cuda_backend(0);
     FAIL() << "a backend without a device";
   } catch (const Failure& failure) {
-    EXPECT_EQ(failure.what(), support.why);
+    EXPECT_EQ(failure.what(), devices.error());
   }
 }
 
 TEST(CudaModule, HasABackendOfEachDevice) {
-  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  for (int device = 0; device < find_cuda().devices; ++device) {
+  if (!find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
+  for (int device = 0; device < find_cuda()->count; ++device) {
     const auto backend = make_cuda_backend(device);
     EXPECT_THAT(backend->description(), HasSubstr("cuda (device " + std::to_string(device)));
     EXPECT_FALSE(backend->host_memory());

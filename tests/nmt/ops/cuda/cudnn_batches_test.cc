@@ -89,7 +89,8 @@ TEST(CudnnPlans, SaysWhyThereIsNoLibrary) {
   CudnnPlans plans({.capability = 90}, "libno-such-cudnn.so.9");
   EXPECT_TRUE(plans.description().starts_with("no cuDNN: ")) << plans.description();
   EXPECT_EQ(plans.description().find('\n'), std::string::npos);
-  EXPECT_NE(plans.find({}).why_not, "");
+  ASSERT_FALSE(plans.workspace_bytes({}));
+  EXPECT_NE(plans.workspace_bytes({}).error(), "");
 }
 
 }  // namespace

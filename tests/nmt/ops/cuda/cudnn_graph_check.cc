@@ -72,10 +72,10 @@ class CudnnGraphs : public testing::TestWithParam<GraphCase> {
     }
     operands.query_lengths = list;
     operands.key_lengths = list + pitch;
-    const CudnnSupport& support = plans.find(shape);
-    ASSERT_EQ(support.why_not, "");
-    ASSERT_EQ(support.workspace_bytes, 512 + (shape.backward ? shape.sentences * of.heads * shape.length * 4 : 0));
-    std::vector<char> workspace(static_cast<std::size_t>(support.workspace_bytes));
+    const Result<std::int64_t>& workspace_bytes = plans.workspace_bytes(shape);
+    ASSERT_TRUE(workspace_bytes) << workspace_bytes.error();
+    ASSERT_EQ(*workspace_bytes, 512 + (shape.backward ? shape.sentences * of.heads * shape.length * 4 : 0));
+    std::vector<char> workspace(static_cast<std::size_t>(*workspace_bytes));
     operands.workspace = workspace.data();
     plans.run(shape, operands, nullptr);
   }

@@ -64,20 +64,20 @@ constexpr PresetCase preset_cases[] = {{64, false}, {64, true}, {32, true}, {128
 
 TEST_F(CudnnPlanCheck, ForwardHasAPlanWithoutScoresInMemory) {
   for (const auto& [head_width, causal] : preset_cases) {
-    const CudnnSupport& support = plans.find(self_attention(head_width, causal, false));
-    EXPECT_EQ(support.why_not, "") << head_width << " " << causal;
-    EXPECT_GE(support.workspace_bytes, 0);
-    EXPECT_LE(support.workspace_bytes, 1 << 20);
+    const Result<std::int64_t>& bytes = plans.workspace_bytes(self_attention(head_width, causal, false));
+    EXPECT_TRUE(bytes) << head_width << " " << causal;
+    EXPECT_GE(*bytes, 0);
+    EXPECT_LE(*bytes, 1 << 20);
   }
 }
 
 /// The plan that repeats bit by bit keeps gradients of scores in memory; the one that adds by atomics does not.
 TEST_F(CudnnPlanCheck, BackwardHasAPlanThatRepeatsBitByBit) {
   for (const auto& [head_width, causal] : preset_cases) {
-    const CudnnSupport& support = plans.find(self_attention(head_width, causal, true));
-    EXPECT_EQ(support.why_not, "") << head_width << " " << causal;
-    EXPECT_GE(support.workspace_bytes, 2 * max_cudnn_scores);
-    EXPECT_LE(support.workspace_bytes, 2 * max_cudnn_scores + (8 << 20));
+    const Result<std::int64_t>& bytes = plans.workspace_bytes(self_attention(head_width, causal, true));
+    EXPECT_TRUE(bytes) << head_width << " " << causal;
+    EXPECT_GE(*bytes, 2 * max_cudnn_scores);
+    EXPECT_LE(*bytes, 2 * max_cudnn_scores + (8 << 20));
   }
 }
 
@@ -86,26 +86,27 @@ TEST_F(CudnnPlanCheck, CrossAttentionHasAPlan) {
   CudnnShape shape = self_attention(64, false, true);
   for (const Packed rows : {Packed::q, Packed::dq}) shape.strides.of(rows) = 512;
   for (const Packed rows : {Packed::k, Packed::v, Packed::dk, Packed::dv}) shape.strides.of(rows) = 1024;
-  EXPECT_EQ(plans.find(shape).why_not, "");
+  EXPECT_TRUE(plans.workspace_bytes(shape));
 }
 
 TEST_F(CudnnPlanCheck, SaysWhyAShapeHasNone) {
   CudnnShape shape = self_attention(64, true, false);
   shape.head_width = 60;
-  EXPECT_EQ(plans.find(shape).why_not, "heads are 60 wide, a multiple of 8 up to 128 is needed");
+  EXPECT_EQ(plans.workspace_bytes(shape).error(), "heads are 60 wide, a multiple of 8 up to 128 is needed");
   shape.head_width = 64;
   shape.strides.of(Packed::v) = 1537;
-  EXPECT_EQ(plans.find(shape).why_not, "rows are 1537 elements apart, a multiple of 8 is needed");
+  EXPECT_EQ(plans.workspace_bytes(shape).error(), "rows are 1537 elements apart, a multiple of 8 is needed");
 }
 
 TEST_F(CudnnPlanCheck, SaysWhyAGpuHasNone) {
   CudnnPlans turing({.capability = 75, .description = h200});
   EXPECT_EQ(turing.description(), "no cuDNN: the GPU has compute capability 7.5, 9.x or 10.x is needed");
-  EXPECT_THAT(turing.find(self_attention(64, true, false)).why_not, HasSubstr("compute capability 7.5"));
+  EXPECT_THAT(turing.workspace_bytes(self_attention(64, true, false)).error(), HasSubstr("compute capability 7.5"));
   std::string blackwell = h200;
   blackwell.replace(blackwell.find("\"deviceVer\":900"), 15, "\"deviceVer\":1000");
   CudnnPlans without_backward({.capability = 100, .description = blackwell});
-  EXPECT_THAT(without_backward.find(self_attention(64, true, true)).why_not, HasSubstr("has no engine for it"));
+  EXPECT_THAT(without_backward.workspace_bytes(self_attention(64, true, true)).error(),
+              HasSubstr("has no engine for it"));
 }
 
 }  // namespace

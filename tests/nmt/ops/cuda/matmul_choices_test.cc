@@ -38,7 +38,7 @@ class MatmulChoicesTest : public testing::Test {
 TEST_F(MatmulChoicesTest, AreFoundAgain) {
   make_file();
   const MatmulChoices again = open();
-  EXPECT_EQ(again.message(), "");
+  EXPECT_TRUE(again.status());
   ASSERT_NE(again.find(shape_), nullptr);
   EXPECT_EQ(*again.find(shape_), fast_);
   ASSERT_NE(again.find(other_), nullptr);
@@ -56,13 +56,14 @@ TEST_F(MatmulChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
     make_file();
     {
       const MatmulChoices other = open(gpu, cublaslt);
-      EXPECT_EQ(other.message(), fmt::format("chosen matmuls: {} was made on GPU A with cuBLASLt 13.1.0, this is {} "
-                                             "with {}; matmuls are timed anew",
-                                             file_.string(), gpu, cublaslt));
+      EXPECT_EQ(other.status().error(),
+                fmt::format("chosen matmuls: {} was made on GPU A with cuBLASLt 13.1.0, this is {} "
+                            "with {}; matmuls are timed anew",
+                            file_.string(), gpu, cublaslt));
       EXPECT_EQ(other.find(shape_), nullptr);
     }
-    EXPECT_EQ(open(gpu, cublaslt).message(), "") << "it is that one's file now";
-    EXPECT_THAT(open().message(), HasSubstr(fmt::format("was made on {} with cuBLASLt {}", gpu, cublaslt)));
+    EXPECT_TRUE(open(gpu, cublaslt).status()) << "it is that one's file now";
+    EXPECT_THAT(open().status().error(), HasSubstr(fmt::format("was made on {} with cuBLASLt {}", gpu, cublaslt)));
   }
 }
 
@@ -70,11 +71,12 @@ TEST_F(MatmulChoicesTest, ALineThatWasCutOffIsDropped) {
   make_file();
   const std::string whole = text();
   append(R"({"product":"x W)");
-  EXPECT_EQ(open().message(), fmt::format("chosen matmuls: {}:4: found a damaged line; matmuls from there on are timed "
-                                          "anew",
-                                          file_.string()));
+  EXPECT_EQ(open().status().error(),
+            fmt::format("chosen matmuls: {}:4: found a damaged line; matmuls from there on are timed "
+                        "anew",
+                        file_.string()));
   EXPECT_EQ(text(), whole);
-  EXPECT_EQ(open().message(), "");
+  EXPECT_TRUE(open().status());
 }
 
 TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
@@ -87,7 +89,7 @@ TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
     const std::string whole = text();
     write_file_atomically(file_, first + damage + "\n" + whole.substr(first.size()));
     const MatmulChoices choices = open();
-    EXPECT_THAT(choices.message(), HasSubstr(":2: found a damaged line")) << damage;
+    EXPECT_THAT(choices.status().error(), HasSubstr(":2: found a damaged line")) << damage;
     EXPECT_EQ(choices.find(shape_), nullptr);
     EXPECT_EQ(text(), first);
   }
@@ -98,11 +100,11 @@ TEST_F(MatmulChoicesTest, AFileOfAnotherKindIsReplaced) {
   for (const char* content :
        {"{\"format\":\"babelring products 9\"}\n", "not JSON\n", "{\"format\":\"babelring prod"}) {
     write_file_atomically(file_, content);
-    EXPECT_THAT(open().message(), HasSubstr("found another first line than this version writes")) << content;
-    EXPECT_EQ(open().message(), "");
+    EXPECT_THAT(open().status().error(), HasSubstr("found another first line than this version writes")) << content;
+    EXPECT_TRUE(open().status());
   }
   write_file_atomically(file_, "");
-  EXPECT_EQ(open().message(), "") << "an empty file says nothing";
+  EXPECT_TRUE(open().status()) << "an empty file says nothing";
 }
 
 TEST_F(MatmulChoicesTest, WithoutAFileAreKeptInMemory) {
