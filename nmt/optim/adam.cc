@@ -8,16 +8,18 @@ namespace babelring {
 void AdamOptions::bind(OptionBinder& b) {
   b.number("beta1", beta1, 0, 0.9999999, "decay of the first moment");
   b.number("beta2", beta2, 0, 0.9999999, "decay of the second moment");
-  b.number("epsilon", epsilon, 0, 1, "added to the root of the second moment");
-  b.number("weight_decay", weight_decay, 0, 1, "decoupled, as part of the learning rate; not of biases and norms");
-  b.number("clip_norm", clip_norm, 0, 1e9, "largest global gradient norm; 0: no clipping");
+  b.number("epsilon", epsilon, 0, 1, "added to the square root of the second moment");
+  b.number("weight_decay", weight_decay, 0, 1,
+           "decoupled weight decay, multiplied by the learning rate; biases and norms have none");
+  b.number("clip_norm", clip_norm, 0, 1e9,
+           "max global gradient norm; larger gradients are scaled down to it; 0: no clipping");
 }
 
-Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shares,
+Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
            const std::function<Buffer(std::size_t bytes)>& allocate)
     : store_(&store),
       options_(options),
-      own_(shares.within({0, store.flat_size()})),
+      own_(shard.within({0, store.flat_size()})),
       m_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
       v_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))) {}
 

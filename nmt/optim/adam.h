@@ -36,9 +36,9 @@ class Adam {
   /// Updates all parameters. The moments are in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
       : Adam(store, options, Shards(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
-  /// Updates only the elements of `shares`, a shard of the store's flat_size() elements. `allocate` must return zeroed
+  /// Updates only the elements of `shard`, a shard of the store's flat_size() elements. `allocate` must return zeroed
   /// memory for one moment of all elements.
-  Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shares,
+  Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
        const std::function<Buffer(std::size_t bytes)>& allocate);
 
   /// Excludes a parameter of the store from all later updates.

@@ -2,7 +2,7 @@
 
 namespace babelring {
 
-static_assert(Shards::grain % SquaredNorm::block == 0, "a block of the norm lies in one share");
+static_assert(Shards::grain % SquaredNorm::block == 0, "a block of the norm lies in one shard");
 
 GradientNorm::GradientNorm(const ParameterStore& store, Backend& backend)
     : store_(&store),
@@ -19,8 +19,8 @@ ConstTensor GradientNorm::squares(Backend& backend) const {
 }
 
 std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
-                                                 const Shards& shares) const {
-  for (const auto& [begin, end] : shares.within({0, store_->flat_size()})) {
+                                                 const Shards& shard) const {
+  for (const auto& [begin, end] : shard.within({0, store_->flat_size()})) {
     const std::int64_t count = end - begin;
     SumWithNorm op{.parts = {},
                    .sum = store_->gradients().row_slice(begin, count),
@@ -29,7 +29,7 @@ std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::ve
     backend.run(op);
   }
   std::vector<float> host(static_cast<std::size_t>(SquaredNorm::blocks(store_->flat_size())));
-  backend.download(squares_tensor(), host.data());  // blocks outside the shares are never written: still zero
+  backend.download(squares_tensor(), host.data());  // blocks outside the shard are never written and stay 0
   return {host.begin(), host.end()};
 }
 

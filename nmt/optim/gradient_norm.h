@@ -19,11 +19,11 @@ class GradientNorm {
   /// The sums of squares of the store's gradients, [SquaredNorm::blocks(flat_size)] f32 in the backend's memory. Valid
   /// until the next call.
   ConstTensor squares(Backend& backend) const;
-  /// Adds up the gradients of all ranks, in rank order, for the elements of `shares`, and writes the sums into the
+  /// Adds up the gradients of all ranks, in rank order, for the elements of `shard`, and writes the sums into the
   /// store's gradients. Returns the sums of squares of the result, 0 for blocks outside the shard. `on_ranks` holds
   /// each rank's flat gradients, [flat_size] f32; one of them is the store's.
   std::vector<double> squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
-                                     const Shards& shares) const;
+                                     const Shards& shard) const;
 
  private:
   Tensor squares_tensor() const;
