@@ -28,4 +28,13 @@ std::string word_of(const Choices<Enum>& choices, Enum value) {
   fail("expected {}, found the value {}", fmt::join(words_of(choices), "|"), static_cast<int>(value));
 }
 
+/// The value for `word`. Throws Failure if it is not one of the choices.
+template <class Enum>
+Enum choice_of(const Choices<Enum>& choices, const std::string& word) {
+  for (const auto& [known, meaning] : choices) {
+    if (known == word) return meaning;
+  }
+  fail("expected {}, found '{}'", fmt::join(words_of(choices), "|"), word);
+}
+
 }  // namespace babelring

@@ -9,6 +9,7 @@
 #include "nmt/train/config.h"
 #include "nmt/train/requests.h"
 #include "worker/log_records.h"
+#include "worker/terminal.h"
 
 namespace babelring {
 
@@ -26,7 +27,7 @@ struct JobOptions {
   bool accept_changes = false;         // allow changes of the configuration on resume
   bool from_scratch = false;           // start at update 1; existing checkpoints are moved aside
   std::filesystem::path event_folder;  // for TensorBoard event files; empty: as configured
-  std::string progress = "auto";       // progress bar on rank 0: see draws_progress()
+  ProgressBar progress = ProgressBar::automatic;  // on rank 0
 };
 
 /// Reads the configuration on rank 0 and broadcasts it. On error all ranks throw the same UsageFailure.

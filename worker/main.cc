@@ -90,9 +90,12 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
       ->check(CLI::Range(1, 1'000'000))
       ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
-  app.add_option("--progress", line.job.progress, "progress bar on standard error; auto: if it is a terminal")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  const Choices<ProgressBar>& bars = progress_bar_choices();
+  app.add_option_function<std::string>(
+         "--progress", [&line, &bars](const std::string& word) { line.job.progress = choice_of(bars, word); },
+         "progress bar on standard error; auto: if it is a terminal")
+      ->check(CLI::IsMember(words_of(bars)))
+      ->default_str(word_of(bars, line.job.progress));
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
   add_completion_option(app, keys);
   add_man_page_option(app, keys);

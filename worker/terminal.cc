@@ -55,8 +55,14 @@ bool launcher_has_terminal(pid_t pid, const fs::path& proc) {
   return false;
 }
 
-bool draws_progress(const std::string& choice) {
-  if (choice != "auto") return choice == "always";
+const Choices<ProgressBar>& progress_bar_choices() {
+  using enum ProgressBar;
+  static const Choices<ProgressBar> choices = {{"auto", automatic}, {"always", always}, {"never", never}};
+  return choices;
+}
+
+bool draws_progress(ProgressBar choice) {
+  if (choice != ProgressBar::automatic) return choice == ProgressBar::always;
   return isatty(STDERR_FILENO) == 1 || launcher_has_terminal(getppid());
 }
 

@@ -3,7 +3,8 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <string>
+
+#include "base/choices.h"
 
 namespace babelring {
 
@@ -12,8 +13,12 @@ namespace babelring {
 /// as on the remote hosts of a run. `proc` is /proc, except in tests.
 bool launcher_has_terminal(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Decides whether to draw a progress bar. `choice` is auto, always or never; auto draws it if standard error ends at a
-/// terminal, directly or through the MPI launcher.
-bool draws_progress(const std::string& choice);
+/// Values of --progress. `automatic` draws a progress bar if standard error ends at a terminal, directly or through the
+/// MPI launcher.
+enum class ProgressBar { automatic, always, never };
+/// The words for them: auto, always, never.
+const Choices<ProgressBar>& progress_bar_choices();
+/// Decides whether to draw a progress bar.
+bool draws_progress(ProgressBar choice);
 
 }  // namespace babelring

@@ -46,8 +46,10 @@ TEST_F(LauncherTerminal, IsAbsentWithoutALauncher) {
 }
 
 TEST(DrawsProgress, FollowsTheChoice) {
-  EXPECT_TRUE(draws_progress("always"));
-  EXPECT_FALSE(draws_progress("never"));
+  EXPECT_EQ(choice_of(progress_bar_choices(), "never"), ProgressBar::never);
+  EXPECT_THROW(choice_of(progress_bar_choices(), "sometimes"), Failure);
+  EXPECT_TRUE(draws_progress(ProgressBar::always));
+  EXPECT_FALSE(draws_progress(ProgressBar::never));
 }
 
 }  // namespace
