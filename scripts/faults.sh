@@ -55,7 +55,7 @@ default_seeds=2
 (cd tests/faults && python3 -m unittest -v crash_test storage_test clock_test clients_test memory_test checkpoint_disk_test) ||
   status=1
 if [ -x "$BABELRING_BIN/test_checkpoint" ]; then
-  "$BABELRING_BIN/test_checkpoint" --gtest_brief=1 --gtest_filter='StoreTest.Torn*:StoreTest.ThousandBit*:StoreTest.Damage*:StoreTest.FullDisk*' || status=1
+  "$BABELRING_BIN/test_checkpoint" --gtest_brief=1 --gtest_filter='CheckpointTest.Torn*:CheckpointTest.ThousandBit*:*Test.Damage*:StoreTest.FullDisk*' || status=1
 fi
 cat "$BABELRING_FIGURES"
 rm -f "$BABELRING_FIGURES"

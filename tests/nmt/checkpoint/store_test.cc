@@ -2,27 +2,17 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <numeric>
-#include <random>
 #include <thread>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "tests/nmt/checkpoint/poison.h"
+#include "tests/nmt/checkpoint/store_fixture.h"
 
 namespace babelring {
 namespace {
@@ -32,42 +22,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-class StoreTest : public testing::Test {
- protected:
-  StoreTest() {
-    fs::remove_all(base_);
-    fs::create_directories(base_);
-    write_file_atomically(base_ / "source.model", "spm");
-    std::iota(weights_.begin(), weights_.end(), 0.0F);
-  }
-  ~StoreTest() override { fs::remove_all(base_); }
-
-  CheckpointContent content(std::int64_t update, bool best = false) const {
-    CheckpointContent content{.update = update, .best = best};
-    content.weights = {{"w", ConstTensor(weights_.data(), {40, 100}, DType::f32)}};
-    content.optimizer = {{"w.m", ConstTensor(weights_.data(), {4000}, DType::f32)}};
-    content.state = {{"epoch", 1.5}, {"seed", 7}};
-    content.copies = {{"spm.model", base_ / "source.model"}};
-    content.texts = {{"config.yaml", "a: 1\n"}};
-    content.sacrebleu = 30.25;
-    if (best) content.loss = 2.5;
-    return content;
-  }
-  static std::vector<std::string> names(const std::vector<fs::path>& folders) {
-    std::vector<std::string> names;
-    for (const fs::path& folder : folders) names.push_back(folder.filename());
-    return names;
-  }
-  fs::path best() const { return fs::read_symlink(folder_ / "best"); }
-  static std::size_t entries(const fs::path& folder) {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
-  }
-
-  const fs::path base_ = testing::TempDir() + "store_test." + std::to_string(::getpid());
-  const fs::path folder_ = base_ / "checkpoints";
-  std::vector<float> weights_ = std::vector<float>(4000);
-};
 
 TEST_F(StoreTest, RoundTrip) {
   CheckpointStore store(folder_, 3);
@@ -99,13 +53,6 @@ TEST_F(StoreTest, RoundTrip) {
   EXPECT_EQ(read_file(latest->folder / "spm.model"), "spm");
   EXPECT_EQ(read_file(latest->folder / "config.yaml"), "a: 1\n");
   EXPECT_EQ(record_of(*latest).files.size(), saved.files.size());
-}
-
-TEST_F(StoreTest, SumsAreReadableBySha256sum) {
-  CheckpointStore store(folder_, 3);
-  const auto saved = store.save(content(1)).saved;
-  const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
-  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(StoreTest, KeepsTheNewestAndTheBest) {
@@ -289,92 +236,6 @@ TEST_F(StoreTest, BestRequiresAFiniteLoss) {
   }
 }
 
-TEST_F(StoreTest, NonFiniteWeightsAreNotAveraged) {
-  CheckpointStore store(folder_, 5);
-  store.save(content(1));
-  store.save(content(2));
-  poison_checkpoint(folder_ / "update-00000001", "w", 250, INFINITY);
-  ASSERT_TRUE(load_checkpoint(folder_ / "update-00000001").ok());
-  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "average"); },
-              ThrowsMessage<Failure>(
-                  HasSubstr("update-00000001/weights.safetensors: weights are not finite: w[2, 50] is inf")));
-  EXPECT_FALSE(fs::exists(base_ / "average"));
-}
-
-TEST_F(StoreTest, TornFilesAreFoundAtEveryStep) {
-  CheckpointStore store(folder_, 2);
-  const auto saved = store.save(content(1)).saved;
-  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS", "spm.model"}) {
-    const fs::path file = fs::path(saved.folder) / name;
-    const std::string whole = read_file(file);
-    for (std::size_t length = 0; length < whole.size(); length += 4096) {
-      std::ofstream(file, std::ios::binary) << whole.substr(0, length);
-      const auto loaded = load_checkpoint(saved.folder);
-      ASSERT_FALSE(loaded.ok()) << name << " " << length;
-      EXPECT_THAT(loaded.error(), HasSubstr(name));
-    }
-    std::ofstream(file, std::ios::binary) << whole + "x";
-    EXPECT_FALSE(load_checkpoint(saved.folder).ok()) << name << " with a byte more";
-    std::ofstream(file, std::ios::binary) << whole;
-  }
-  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
-}
-
-TEST_F(StoreTest, ThousandBitFlipsAreAllFound) {
-  CheckpointStore store(folder_, 2);
-  const auto saved = store.save(content(1)).saved;
-  std::vector<fs::path> files;
-  std::uintmax_t total = 0;
-  for (const auto& entry : fs::directory_iterator(saved.folder)) {
-    files.push_back(entry.path());
-    total += entry.file_size();
-  }
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 1000; ++i) {
-    const fs::path& file = files[random() % files.size()];  // small files as often as large ones
-    const std::uintmax_t bit = random() % (8 * fs::file_size(file));
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    const auto flip = [&] {
-      stream.seekg(static_cast<std::streamoff>(bit / 8));
-      const int byte = stream.get() ^ (1 << (bit % 8));
-      stream.seekp(static_cast<std::streamoff>(bit / 8));
-      stream.put(static_cast<char>(byte));
-      stream.flush();
-    };
-    flip();
-    ASSERT_FALSE(load_checkpoint(saved.folder).ok()) << file << " bit " << bit;
-    flip();
-  }
-  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
-  EXPECT_GT(total, 32000U);
-}
-
-TEST_F(StoreTest, DamageIsNamed) {
-  CheckpointStore store(folder_, 2);
-  const fs::path folder = store.save(content(1)).saved.folder;
-  std::fstream(folder / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
-  EXPECT_THAT(load_checkpoint(folder).error(),
-              testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
-  EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
-  EXPECT_FALSE(load_checkpoint(folder, Verify::model).ok());
-  write_file_atomically(folder / "state.json", R"({"format":2})");
-  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
-  write_file_atomically(folder / "state.json", "[]");
-  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state"));
-  EXPECT_THAT(load_checkpoint(base_ / "absent").error(), HasSubstr("state.json: No such file or directory"));
-}
-
-TEST_F(StoreTest, UnsafeFileNamesAreRefused) {
-  CheckpointStore store(folder_, 2);
-  for (const char* name : {"../x", "a/b", "state.json", "SHA256SUMS", "weights.safetensors", "", ".x", "a b"}) {
-    CheckpointContent bad = content(1);
-    bad.texts = {{name, "x"}};
-    EXPECT_THAT([&] { store.save(bad); },
-                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is not a new file name"));
-  }
-  EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
-}
-
 TEST_F(StoreTest, FailedWriteKeepsOlderCheckpoints) {
   CheckpointStore store(folder_, 1);
   store.save(content(1, true));
@@ -405,66 +266,6 @@ TEST_F(StoreTest, FullDiskKeepsOlderCheckpoints) {
 TEST_F(StoreTest, FailsIfTheFolderCannotBeCreated) {
   EXPECT_THAT([&] { CheckpointStore store(base_ / "source.model" / "x", 1); },
               ThrowsMessage<Failure>(HasSubstr("Not a directory")));
-}
-
-TEST_F(StoreTest, AverageIsTheMeanAndSelfContained) {
-  CheckpointStore store(folder_, 5);
-  store.save(content(1));
-  const std::vector<float> first = weights_;
-  for (float& weight : weights_) weight = 3 * weight + 1;
-  store.save(content(2));
-  const Checkpoint mean = average_checkpoints(store.list(), base_ / "average");
-  EXPECT_EQ(mean.update, 2);
-  const SafetensorsReader reader = mean.weights();
-  const auto* values = reader.tensor("w", {40, 100}).as<float>();
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    ASSERT_EQ(values[i], static_cast<float>((static_cast<double>(first[i]) + static_cast<double>(weights_[i])) / 2));
-  }
-  EXPECT_EQ(to_text(mean.state.at("averaged_from")), R"(["update-00000001","update-00000002"])");
-  EXPECT_EQ(read_file(mean.folder / "spm.model"), "spm");
-  EXPECT_FALSE(fs::exists(mean.folder / "optimizer.safetensors"));
-  // With a trailing slash, as shells complete folder names.
-  const Checkpoint again = average_checkpoints({folder_ / "update-00000002/"}, base_ / "again/");
-  EXPECT_EQ(again.folder, base_ / "again");
-  EXPECT_EQ(to_text(again.state.at("averaged_from")), R"(["update-00000002"])");
-}
-
-TEST_F(StoreTest, FailedAverageLeavesNothing) {
-  CheckpointStore store(folder_, 5);
-  store.save(content(1));
-  std::signal(SIGXFSZ, SIG_IGN);  // write() then fails instead
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{.rlim_cur = 8192, .rlim_max = before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  std::string message;
-  try {
-    average_checkpoints(store.list(), base_ / "average");
-  } catch (const Failure& failure) {
-    message = failure.what();
-  }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, SIG_DFL);
-  EXPECT_THAT(message, HasSubstr("File too large"));
-  EXPECT_EQ(entries(base_), 2U) << "source.model and checkpoints";
-}
-
-TEST_F(StoreTest, AverageRefusesMismatchedInputs) {
-  CheckpointStore store(folder_, 5);
-  store.save(content(1));
-  CheckpointContent other = content(2);
-  other.weights[0].tensor = ConstTensor(weights_.data(), {100, 40}, DType::f32);
-  store.save(other);
-  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
-              ThrowsMessage<Failure>(HasSubstr("tensor 'w' is f32 [100, 40], expected f32 [40, 100]")));
-  EXPECT_THAT([&] { average_checkpoints({}, base_ / "a"); }, ThrowsMessage<UsageFailure>(HasSubstr("at least one")));
-  EXPECT_THAT([&] { average_checkpoints(store.list(), base_); },
-              ThrowsMessage<UsageFailure>(HasSubstr("exists already")));
-  other.weights.push_back({"v", ConstTensor(weights_.data(), {1}, DType::f32)});
-  store.save(other);
-  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
-              ThrowsMessage<Failure>(HasSubstr("has 1 tensors")));
-  EXPECT_FALSE(fs::exists(base_ / "a"));
 }
 
 }  // namespace

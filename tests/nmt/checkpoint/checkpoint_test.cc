@@ -1,0 +1,103 @@
+#include "nmt/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include "base/failure.h"
+#include "tests/nmt/checkpoint/store_fixture.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class CheckpointTest : public StoreTest {};
+
+TEST_F(CheckpointTest, SumsAreReadableBySha256sum) {
+  CheckpointStore store(folder_, 3);
+  const auto saved = store.save(content(1)).saved;
+  const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(CheckpointTest, TornFilesAreFoundAtEveryStep) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS", "spm.model"}) {
+    const fs::path file = fs::path(saved.folder) / name;
+    const std::string whole = read_file(file);
+    for (std::size_t length = 0; length < whole.size(); length += 4096) {
+      std::ofstream(file, std::ios::binary) << whole.substr(0, length);
+      const auto loaded = load_checkpoint(saved.folder);
+      ASSERT_FALSE(loaded.ok()) << name << " " << length;
+      EXPECT_THAT(loaded.error(), HasSubstr(name));
+    }
+    std::ofstream(file, std::ios::binary) << whole + "x";
+    EXPECT_FALSE(load_checkpoint(saved.folder).ok()) << name << " with a byte more";
+    std::ofstream(file, std::ios::binary) << whole;
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+}
+
+TEST_F(CheckpointTest, ThousandBitFlipsAreAllFound) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  std::vector<fs::path> files;
+  std::uintmax_t total = 0;
+  for (const auto& entry : fs::directory_iterator(saved.folder)) {
+    files.push_back(entry.path());
+    total += entry.file_size();
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    const fs::path& file = files[random() % files.size()];  // small files as often as large ones
+    const std::uintmax_t bit = random() % (8 * fs::file_size(file));
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    const auto flip = [&] {
+      stream.seekg(static_cast<std::streamoff>(bit / 8));
+      const int byte = stream.get() ^ (1 << (bit % 8));
+      stream.seekp(static_cast<std::streamoff>(bit / 8));
+      stream.put(static_cast<char>(byte));
+      stream.flush();
+    };
+    flip();
+    ASSERT_FALSE(load_checkpoint(saved.folder).ok()) << file << " bit " << bit;
+    flip();
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+  EXPECT_GT(total, 32000U);
+}
+
+TEST_F(CheckpointTest, DamageIsNamed) {
+  CheckpointStore store(folder_, 2);
+  const fs::path folder = store.save(content(1)).saved.folder;
+  std::fstream(folder / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
+  EXPECT_THAT(load_checkpoint(folder).error(),
+              testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
+  EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
+  EXPECT_FALSE(load_checkpoint(folder, Verify::model).ok());
+  write_file_atomically(folder / "state.json", R"({"format":2})");
+  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
+  write_file_atomically(folder / "state.json", "[]");
+  EXPECT_THAT(load_checkpoint(folder).error(), HasSubstr("not a checkpoint's state"));
+  EXPECT_THAT(load_checkpoint(base_ / "absent").error(), HasSubstr("state.json: No such file or directory"));
+}
+
+TEST_F(CheckpointTest, UnsafeFileNamesAreRefused) {
+  CheckpointStore store(folder_, 2);
+  for (const char* name : {"../x", "a/b", "state.json", "SHA256SUMS", "weights.safetensors", "", ".x", "a b"}) {
+    CheckpointContent bad = content(1);
+    bad.texts = {{name, "x"}};
+    EXPECT_THAT([&] { store.save(bad); },
+                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is not a new file name"));
+  }
+  EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
+}
+
+}  // namespace
+}  // namespace babelring
