@@ -28,7 +28,7 @@ class CpuContext {
   /// because waking other threads takes longer; otherwise threads().
   int threads_for(std::int64_t elements) const { return elements < 16384 ? 1 : threads_; }
 
-  /// A slice of floats for each thread, with undefined contents. Valid until the next call of per_thread() or shared().
+  /// A slice of floats for each thread.
   class Slices {
    public:
     Slices(float* base, std::int64_t stride) : base_(base), stride_(stride) {}
@@ -38,6 +38,8 @@ class CpuContext {
     float* base_;
     std::int64_t stride_;
   };
+  /// A slice of `floats` floats for each thread, with undefined contents. Valid until the next call of per_thread() or
+  /// shared().
   Slices per_thread(std::int64_t floats) {
     const std::int64_t stride = (floats + 63) / 64 * 64;
     return {shared(stride * threads_), stride};

@@ -8,21 +8,21 @@
 
 namespace babelring::cpu {
 
-/// C[m, n] = relu(A[m, k] B[k, n] + bias) or C += A B.
-/// Element (i, j) of A is at i * a_row + j * a_column, of B likewise; rows of C are `c_row` apart.
+/// C[m, n] = relu(A[m, k] B[k, n] + bias), or C += A B. Element (i, j) of A is at i * a_row + j * a_column, of B at
+/// i * b_row + j * b_column; rows of C are c_row apart. Strides count elements.
 struct MatmulShape {
   enum class Varying { none, m, k };
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0;
   DType operands = DType::f32, result = DType::f32;
   bool bias = false, relu = false, accumulate = false;
-  /// One primitive serves every value of this dimension; without, a primitive is made for the exact shape.
+  /// One primitive serves all values of this extent. `none`: the primitive is made for the exact shape.
   Varying varying = Varying::none;
   bool operator==(const MatmulShape&) const = default;
 };
 
-/// Runs matmuls by oneDNN and keeps at most `capacity` primitives, 0.1 to 0.6 MB each; it drops the least recently
-/// used first. Turns off oneDNN's own cache of primitives, which would keep the dropped ones. Not thread-safe.
+/// Runs matmuls by oneDNN. Keeps up to `capacity` primitives of 0.1 to 0.6 MB each and drops the least recently used
+/// first. Disables oneDNN's own cache, which would keep the dropped ones. Not thread-safe.
 class Matmul {
  public:
   explicit Matmul(std::size_t capacity = 128);
@@ -30,10 +30,10 @@ class Matmul {
   Matmul(Matmul&&) noexcept;
   Matmul& operator=(Matmul&&) noexcept;
 
-  /// `bias`: n floats or null. Throws Failure (shape, oneDNN's message).
+  /// Runs a matmul. `bias` is [n] or null. Throws Failure with the shape and oneDNN's message.
   void run(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c);
 
-  /// Primitives made so far: for tests and benchmarks.
+  /// The number of primitives created so far, for tests and benchmarks.
   std::int64_t created() const;
 
  private:
@@ -41,7 +41,7 @@ class Matmul {
   std::unique_ptr<Cache> cache_;
 };
 
-/// "oneDNN 2.6.3, avx512_core_bf16": the library's version and the instructions it uses here.
+/// The library's version and the instruction set that it uses here: "oneDNN 2.6.3, avx512_core_bf16".
 std::string matmul_description();
 
 }  // namespace babelring::cpu

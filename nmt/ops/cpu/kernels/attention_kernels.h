@@ -5,11 +5,11 @@
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cpu/cpu_context.h"
 
-/// The two ways to run attention; run(op, context) takes the second where it can. Results of both are the same within
-/// the rounding of bf16.
+/// The two implementations of attention. run() uses the second if it supports the op. Their results are equal up to the
+/// rounding of bf16.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// Matmuls in f32, in vector registers: any processor, both types.
+/// Computes in f32 in vector registers. Supports all processors and both types.
 void run_vectors(const AttentionForward& op, CpuContext& context);
 void run_vectors(const AttentionBackward& op, CpuContext& context);
 
@@ -22,8 +22,8 @@ bool fits_tiles(const Op& op, const CpuContext& context) {
   return context.tiles() && op.q.dtype == DType::bf16 && op.q.shape[1] / op.heads <= widest_tiled_head;
 }
 
-/// Matmuls of bf16 in matrix tiles; needs fits_tiles(op). Scores and sums are f32; probabilities
-/// and gradients of scores are rounded to bf16 before they are multiplied.
+/// Computes bf16 matmuls in matrix tiles. Requires fits_tiles(op). Scores and sums are f32; probabilities and gradients
+/// of scores are rounded to bf16 before they are multiplied.
 void run_tiles(const AttentionForward& op, CpuContext& context);
 void run_tiles(const AttentionBackward& op, CpuContext& context);
 

@@ -9,10 +9,11 @@
 #endif
 #include "nmt/ops/cpu/kernels/dropout_mask.h"
 
-/// Sixteen floats at a time, for kernels that go along rows: `Vec16f` is one AVX-512 register where the room is
-/// compiled for a processor that has them, else an array for g++ to turn into narrower ones. Both headers give the same
-/// functions: load_lanes, store_lanes (BFloat16 is widened on loading, rounded on storing), + - * /, multiply_add,
-/// fused, maximum, square_root, select, lanes_of, different_lanes, nonzero_lanes, sum_of_lanes, largest_lane.
+/// Vectors of sixteen floats for kernels that go along rows. `Vec16f` is an AVX-512 register if the kernels are
+/// compiled for AVX-512 (lanes_avx512.h), otherwise an array, which g++ compiles to narrower registers (lanes_basic.h).
+/// Both headers define the same functions: load_lanes and store_lanes (BFloat16 is widened when loaded and rounded when
+/// stored), + - * /, multiply_add, fused, maximum, square_root, select, lanes_of, different_lanes, nonzero_lanes,
+/// sum_of_lanes, largest_lane.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Calls body(first, mask) for each 16 of `count` elements. `mask` is AllLanes, or FirstLanes for the remaining

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
-/// Matmuls of tiles that fit the caches: C = A B or C += A B in f32, with B's and C's rows padded to whole vectors.
-/// Written with gcc's vector extension: one AVX-512 register, or as many narrower ones as the processor needs.
+/// Matmuls of f32 tiles that fit into the caches. Rows of B and C are padded to whole vectors. Uses gcc's vector
+/// extension: a vector is one AVX-512 register or several narrower ones.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 inline constexpr std::int64_t lanes = 16;
