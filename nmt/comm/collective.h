@@ -34,8 +34,8 @@ class Collective {
   virtual std::optional<Times> measured_times() const { return std::nullopt; }
   /// The rank it waits for; -1 if unknown.
   virtual int waiting_for() const { return -1; }
-  /// True if peers ring this rank's bell when they make progress. Otherwise the communication thread must poll.
-  virtual bool rings() const { return false; }
+  /// True if peers notify this rank's EventCount when they make progress. Otherwise the communication thread must poll.
+  virtual bool notified() const { return false; }
 
   /// The transport's error. A collective with an error fails with its message, after the peers have been queried to
   /// find a lost one.

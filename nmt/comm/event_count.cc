@@ -12,8 +12,8 @@ namespace babelring {
 // count before it reads sleeping_. So either ring() sees the sleeper, or the sleeper sees the new count.
 
 void EventCount::notify() {
-  rung_.fetch_add(1);
-  if (sleeping_.load() != 0) syscall(SYS_futex, &rung_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  count_.fetch_add(1);
+  if (sleeping_.load() != 0) syscall(SYS_futex, &count_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 void EventCount::wait(std::uint32_t seen, std::chrono::microseconds timeout) {
@@ -22,7 +22,7 @@ void EventCount::wait(std::uint32_t seen, std::chrono::microseconds timeout) {
   limit.tv_sec = seconds.count();
   limit.tv_nsec = std::chrono::nanoseconds(timeout - seconds).count();
   sleeping_.store(1);
-  syscall(SYS_futex, &rung_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if the count is not `seen`
+  syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if the count is not `seen`
   sleeping_.store(0);
 }
 

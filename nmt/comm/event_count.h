@@ -12,7 +12,7 @@ class EventCount {
  public:
   /// The current count. Read it before checking for work, then pass it to wait() if there was none; a notification in
   /// between is not missed.
-  std::uint32_t count() const { return rung_.load(); }
+  std::uint32_t count() const { return count_.load(); }
   /// Increments the count and wakes the waiting thread. Never blocks.
   void notify();
   /// Sleeps until the count differs from `seen`, or for `timeout`. May return early. Only one thread may wait.
@@ -20,7 +20,7 @@ class EventCount {
 
  private:
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "the futex waits on the bare word");
-  std::atomic<std::uint32_t> rung_{0}, sleeping_{0};
+  std::atomic<std::uint32_t> count_{0}, sleeping_{0};
 };
 
 }  // namespace babelring

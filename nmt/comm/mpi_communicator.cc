@@ -128,7 +128,7 @@ void MpiCommunicator::choose_algorithm() {
   options_.algorithm = file == nullptr ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory;
   if (file == nullptr) return;
   board_ = std::make_shared<SharedBoard>(file, rank_, size_);
-  progress_->attach({board_, &board_->own().bell});
+  progress_->attach({board_, &board_->own().event_count});
 }
 
 /// Creates a file and maps it on all ranks. Returns null on every rank if one rank cannot map it.

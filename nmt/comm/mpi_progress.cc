@@ -38,9 +38,9 @@ MpiProgress::MpiProgress(const CommOptions& options, int rank, int ranks)
   attach(std::make_shared<EventCount>());
 }
 
-void MpiProgress::attach(std::shared_ptr<EventCount> bell) {
-  EventCount* last = bell_.exchange(bell.get());
-  bells_.push_back(std::move(bell));
+void MpiProgress::attach(std::shared_ptr<EventCount> event_count) {
+  EventCount* last = event_count_.exchange(event_count.get());
+  event_counts_.push_back(std::move(event_count));
   if (last != nullptr) last->notify();
 }
 
@@ -68,8 +68,8 @@ void MpiProgress::finish(State state, const std::string& error) {
 
 void MpiProgress::loop() {
   while (true) {
-    EventCount& bell = *bell_.load();
-    const std::uint32_t rung = bell.count();
+    EventCount& event_count = *event_count_.load();
+    const std::uint32_t seen = event_count.count();
     admit();
     if (active_.empty()) {
       const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ void MpiProgress::loop() {
     retire();
     check_peers();
     loops_.fetch_add(1, std::memory_order_relaxed);
-    pause(bell, rung, moved);
+    pause(event_count, seen, moved);
   }
 }
 
@@ -202,7 +202,7 @@ void MpiProgress::check_oldest(Active& oldest, Time now) {
 }
 
 /// Waits until a poll may find progress. Yields the CPU sooner while the main thread computes.
-void MpiProgress::pause(EventCount& bell, std::uint32_t rung, bool moved) {
+void MpiProgress::pause(EventCount& event_count, std::uint32_t seen, bool moved) {
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   if (moved) return;
   const bool awaited = awaited_.load();
@@ -211,8 +211,8 @@ void MpiProgress::pause(EventCount& bell, std::uint32_t rung, bool moved) {
     return;
   }
   const bool polls = std::any_of(active_.begin(), active_.end(),
-                                 [](const Active& one) { return !one.done && !one.collective->rings(); });
-  bell.wait(rung, polls ? awaited ? awaited_sleep : overlapped_sleep : microseconds(peer_check_interval));
+                                 [](const Active& one) { return !one.done && !one.collective->notified(); });
+  event_count.wait(seen, polls ? awaited ? awaited_sleep : overlapped_sleep : microseconds(peer_check_interval));
 }
 
 void MpiProgress::submit(Make make) {
@@ -220,12 +220,12 @@ void MpiProgress::submit(Make make) {
   if (!error_.empty()) throw CommError(error_);
   queue_.push_back({std::move(make), recording_ ? SteadyClock::now() : Time()});
   ++submitted_;
-  bell_.load()->notify();
+  event_count_.load()->notify();
 }
 
 void MpiProgress::wait() {
   awaited_ = true;
-  bell_.load()->notify();  // ends a long sleep
+  event_count_.load()->notify();  // ends a long sleep
   auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
@@ -252,7 +252,7 @@ void MpiProgress::wait() {
 bool MpiProgress::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  bell_.load()->notify();
+  event_count_.load()->notify();
   progressed_.wait_for(lock, seconds(5), [this] { return state_ != State::running; });
   return state_ == State::ended;
 }

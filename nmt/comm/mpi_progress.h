@@ -21,8 +21,8 @@
 namespace babelring {
 
 /// The communication thread and the collectives it drives. MPI makes progress only inside MPI calls, so the thread
-/// polls while a message is in flight. Otherwise it sleeps until its bell rings. run() is the body of the communication
-/// thread; submit(), wait() and stop() may be called by one other thread.
+/// polls while a message is in flight. Otherwise it sleeps until its event count is notified. run() is the body of the
+/// communication thread; submit(), wait() and stop() may be called by one other thread.
 class MpiProgress {
  public:
   /// MPI resources of the collectives. Each kind of message has its own channel, so kinds cannot be confused.
@@ -50,8 +50,8 @@ class MpiProgress {
   /// inside MPI (detach it).
   bool stop();
 
-  /// Makes `bell` the one that wakes the thread, so that peers may ring it too.
-  void attach(std::shared_ptr<EventCount> bell);
+  /// From now on the thread sleeps on `event_count`, which peers may also notify.
+  void attach(std::shared_ptr<EventCount> event_count);
 
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
@@ -84,7 +84,7 @@ class MpiProgress {
   static CommSpan span_of(const Active& active);
   void check_peers();
   void check_oldest(Active& oldest, Time now);
-  void pause(EventCount& bell, std::uint32_t rung, bool moved);
+  void pause(EventCount& event_count, std::uint32_t seen, bool moved);
   void finish(State state, const std::string& error);
 
   const CommOptions options_;
@@ -93,9 +93,9 @@ class MpiProgress {
   std::atomic<std::int64_t> silence_ms_{0};  // set by fail_fast(); 0 if not called
   std::atomic<std::int64_t> loops_{0};       // lets wait() detect a thread blocked inside MPI
   std::atomic<bool> awaited_{false};         // true while the other thread is in wait()
-  std::atomic<EventCount*> bell_;
+  std::atomic<EventCount*> event_count_;
   std::vector<std::shared_ptr<EventCount>>
-      bells_;  // all bells attached so far; the thread may still sleep on an old one
+      event_counts_;  // all that were attached so far; the thread may still sleep on an old one
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable progressed_;

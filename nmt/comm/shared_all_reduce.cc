@@ -16,7 +16,7 @@ ElementRange summed_by(int rank, int ranks, std::int64_t count) {
 
 void SharedBoard::ring_peers() const {
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) place(peer).bell.notify();
+    if (peer != rank_) place(peer).event_count.notify();
   }
 }
 

@@ -17,12 +17,12 @@ namespace babelring {
 /// are numbered on the machine, from 0.
 class SharedBoard {
  public:
-  /// One rank's counters. Only that rank writes them, except that any rank may ring the bell. All-zero bytes are a
-  /// valid initial state.
+  /// One rank's counters. Only that rank writes them, except that any rank may notify the event count. All-zero bytes
+  /// are a valid initial state.
   struct Place {
     alignas(64) std::atomic<std::int64_t> published;  // all-reduces this rank has entered with complete values
     std::atomic<std::int64_t> summed;                 // all-reduces whose shard this rank has summed
-    alignas(64) EventCount bell;                      // rung when another rank's counters change
+    alignas(64) EventCount event_count;               // notified when another rank's counters change
   };
 
   static std::size_t file_bytes(int ranks) { return sizeof(Place) * static_cast<std::size_t>(ranks); }
@@ -63,7 +63,7 @@ class SharedAllReduce final : public Collective {
   std::string name() const override;
   std::int64_t bytes() const override { return count_ * std::int64_t{sizeof(float)}; }
   int waiting_for() const override;
-  bool rings() const override { return true; }
+  bool notified() const override { return true; }
 
  private:
   std::shared_ptr<const SharedBoard> board_;

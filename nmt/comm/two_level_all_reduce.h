@@ -31,7 +31,7 @@ class TwoLevelAllReduce final : public Collective {
   std::int64_t bytes() const override { return (shard_.end - shard_.begin) * std::int64_t{sizeof(float)}; }
   std::int64_t payload_bytes() const override { return count_ * std::int64_t{sizeof(float)}; }
   int waiting_for() const override;
-  bool rings() const override { return phase_ != Phase::between_hosts; }
+  bool notified() const override { return phase_ != Phase::between_hosts; }
 
  private:
   enum class Phase { within_host, between_hosts, writing, waiting };

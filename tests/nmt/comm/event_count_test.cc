@@ -10,17 +10,17 @@ namespace {
 using std::chrono::minutes;
 
 TEST(EventCount, DoesNotSleepIfItHasRung) {
-  EventCount bell;
-  const auto seen = bell.count();
-  bell.notify();
-  bell.wait(seen, minutes(1));
-  EXPECT_NE(bell.count(), seen);
+  EventCount event_count;
+  const auto seen = event_count.count();
+  event_count.notify();
+  event_count.wait(seen, minutes(1));
+  EXPECT_NE(event_count.count(), seen);
 }
 
 TEST(EventCount, ReturnsAfterTheTimeout) {
-  EventCount bell;
-  bell.wait(bell.count(), std::chrono::microseconds(1));
-  EXPECT_EQ(bell.count(), 0U);
+  EventCount event_count;
+  event_count.wait(event_count.count(), std::chrono::microseconds(1));
+  EXPECT_EQ(event_count.count(), 0U);
 }
 
 TEST(EventCount, WakesTheSleeperOnEachRing) {

@@ -39,10 +39,10 @@ class SharedAllReduceTest : public testing::TestWithParam<int> {
 
 void drive(const SharedBoard& board, SharedAllReduce& collective) {
   while (true) {
-    const auto rung = board.own().bell.count();
+    const auto seen = board.own().event_count.count();
     const auto progress = collective.advance();
     if (progress == Collective::Progress::done) return;
-    if (progress == Collective::Progress::none) board.own().bell.wait(rung, std::chrono::minutes(1));
+    if (progress == Collective::Progress::none) board.own().event_count.wait(seen, std::chrono::minutes(1));
   }
 }
 
@@ -97,9 +97,9 @@ TEST_P(SharedAllReduceTest, NamesTheRankItWaitsFor) {
   for (int rank = 0; rank < last; ++rank) collectives[static_cast<std::size_t>(rank)].begin();
   EXPECT_EQ(collectives[0].advance(), Collective::Progress::none);
   EXPECT_EQ(collectives[0].waiting_for(), last);
-  const auto rung = ranks_[0].board->own().bell.count();
+  const auto seen = ranks_[0].board->own().event_count.count();
   collectives[static_cast<std::size_t>(last)].begin();
-  EXPECT_NE(ranks_[0].board->own().bell.count(), rung);
+  EXPECT_NE(ranks_[0].board->own().event_count.count(), seen);
   EXPECT_EQ(collectives[0].advance(), Collective::Progress::some);
   EXPECT_EQ(collectives[0].waiting_for(), 1);
 }

@@ -214,18 +214,18 @@ TEST_F(OneHostOfTwo, NamesTheRankItWaitsFor) {
   first->begin();
   EXPECT_EQ(first->advance(), Collective::Progress::none);
   EXPECT_EQ(first->waiting_for(), 1);
-  EXPECT_TRUE(first->rings());
+  EXPECT_TRUE(first->notified());
   second->begin();
   EXPECT_EQ(first->advance(), Collective::Progress::some);
   EXPECT_EQ(first->waiting_for(), 77);  // as the sum over hosts says
-  EXPECT_FALSE(first->rings());
+  EXPECT_FALSE(first->notified());
   EXPECT_EQ(first->advance(), Collective::Progress::none);
   const std::vector<float> of_other_host(32, 5.0f);
   ring_.add(1, of_other_host.data(), 32);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(first->advance(), Collective::Progress::some);
   EXPECT_EQ(first->advance(), Collective::Progress::none);
   EXPECT_EQ(first->waiting_for(), 1);
-  EXPECT_TRUE(first->rings());
+  EXPECT_TRUE(first->notified());
   EXPECT_EQ(second_.data()[31], 5.0f);
   EXPECT_EQ(second_.data()[32], 0.0f);
 }
