@@ -60,7 +60,7 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
                                        const TranslateOptions& options, Backend& backend) {
   std::vector<std::span<const std::int32_t>> sources;
   for (std::int64_t i = 0; i < sentences_of(set); ++i) sources.push_back(set.corpus.source(i));
-  Translator translator(*loaded.transformer, loaded.vocabulary, backend);
+  Translator translator(require_transformer(*loaded.model), loaded.vocabulary, backend);
   std::vector<std::string> hypotheses;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
     hypotheses.push_back(translation.text());
@@ -83,9 +83,9 @@ Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loade
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = parse_tokenizer(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
   ActivationArenas arenas(backend);
-  if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.transformer, backend));
+  if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.model, backend));
   const TeacherForcedScores forced = teacher_forced(
-      *loaded.transformer, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
+      *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
       sentences_of(set), bleu, backend, arenas);
   const LossSums& sums = forced.losses;
   const Stopwatch watch;

@@ -153,7 +153,7 @@ void serve_translations(const ModelOptions& model, const ServiceLimits& limits, 
   apply(limits);
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedModel loaded = model.load(*backend);
-  Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
+  Translator translator(require_transformer(*loaded.model), loaded.vocabulary, *backend);
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;

@@ -1,8 +1,10 @@
 #include "nmt/model/transformer.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
-#include "nmt/ops/dry_backend.h"
+#include "base/failure.h"
 
 namespace babelring {
 
@@ -19,10 +21,6 @@ LayerOptions layer_options(const ModelConfig& config) {
           .activation_dropout = static_cast<float>(config.activation_dropout)};
 }
 
-ParameterMemory::Allocate allocator_of(Backend& backend) {
-  return [&backend](std::size_t bytes) { return backend.allocate(bytes); };
-}
-
 // Dropout sites: one per embedding, then a range for the encoder and one for the decoder layers.
 constexpr std::uint64_t source_embedding_site = 1;
 constexpr std::uint64_t target_embedding_site = 2;
@@ -33,15 +31,14 @@ constexpr std::uint64_t decoder_site = 2000;
 
 Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
                          DType compute)
-    : Transformer(config, vocabulary, label_smoothing, {allocator_of(backend), allocator_of(backend)}, compute) {}
+    : Transformer(config, vocabulary, label_smoothing, parameter_memory_of(backend), compute) {}
 
 Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
                          const ParameterMemory& memory, DType compute)
-    : config_(config), vocabulary_(vocabulary), compute_(compute) {
+    : Model(vocabulary, compute), config_(config) {
   config.check();
-  const auto table = [&](const char* name) {
-    return &Embedding::declare_table(store_, name, vocabulary, config.width);
-  };
+  ParameterStore& store = parameters();
+  const auto table = [&](const char* name) { return &Embedding::declare_table(store, name, vocabulary, config.width); };
   const LayerOptions options = layer_options(config);
   const auto dropout = static_cast<float>(config.dropout);
 
@@ -49,40 +46,29 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   source_table_ = config.tied_embeddings == TiedEmbeddings::all ? target_table_ : table("encoder.embedding");
   source_embedding_.emplace(*source_table_, dropout, source_embedding_site);
   for (int i = 0; i < config.encoder_layers; ++i) {
-    encoder_.emplace_back(store_, "encoder." + std::to_string(i), options,
+    encoder_.emplace_back(store, "encoder." + std::to_string(i), options,
                           encoder_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
   }
-  if (options.norm == NormPlace::pre) encoder_norm_.emplace(store_, "encoder.norm", config.width);
+  if (options.norm == NormPlace::pre) encoder_norm_.emplace(store, "encoder.norm", config.width);
 
   target_embedding_.emplace(*target_table_, dropout, target_embedding_site);
   for (int i = 0; i < config.decoder_layers; ++i) {
-    decoder_.emplace_back(store_, "decoder." + std::to_string(i), options,
+    decoder_.emplace_back(store, "decoder." + std::to_string(i), options,
                           decoder_site + DecoderLayer::sites * static_cast<std::uint64_t>(i));
   }
   std::vector<const Linear*> key_values;
   for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
   key_values_.emplace(std::move(key_values));
-  if (options.norm == NormPlace::pre) decoder_norm_.emplace(store_, "decoder.norm", config.width);
+  if (options.norm == NormPlace::pre) decoder_norm_.emplace(store, "decoder.norm", config.width);
   output_table_ = config.tied_embeddings == TiedEmbeddings::none ? table("output") : target_table_;
   loss_.emplace(*output_table_, label_smoothing);
 
-  store_.allocate(memory, compute);
+  store.allocate(memory, compute);
 }
 
-void Transformer::initialize(Backend& backend, std::uint64_t seed) {
-  for (const Parameter& parameter : store_.all()) {
-    backend.upload(initial_values(parameter, seed).data(), parameter.master);
-  }
-  refresh_compute_copies(backend);
-}
-
-void Transformer::refresh_compute_copies(Backend& backend) {
-  if (const Tensor copies = store_.compute_copies()) backend.run(Cast{.x = store_.masters(), .y = copies});
-}
-
-std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary) {
-  const std::unique_ptr<Backend> backend = make_dry_backend();
-  return Transformer(config, vocabulary, 0, *backend, DType::f32).parameters().count();
+const Transformer& require_transformer(const Model& model) {
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&model)) return *transformer;
+  throw UsageFailure(fmt::format("translating needs a Transformer, found {}", model.kind()));
 }
 
 Tensor Transformer::encode(Context& context, const Sequences& source, EncoderSaved& saved) const {
@@ -126,35 +112,31 @@ LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tenso
 }
 
 ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {
-  ConstTensor losses;
-  if (batch.target.tokens() > 0) {
-    EncoderSaved encoder;
-    DecoderSaved decoder;
-    if (!context.accumulate) clear_embedding_gradients(context);
-    std::optional<WorkRange> range(std::in_place, context.backend, "forward");
-    const Tensor memory = encode(context, batch.source, encoder);
-    const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
-    range.reset();
-    const Tensor d = context.saved.make(hidden.shape, context.dtype);
-    losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
-    context.enter(Phase::backward);
-    range.emplace(context.backend, "backward");
-    projection_ready(context);
-    if (const EmbeddingRows* rows = context.embedding_rows) {
-      encoder.embedding.ids = rows->source;
-      decoder.embedding.ids = rows->target;
-      encoder.embedding.gradient = decoder.embedding.gradient = rows->gradient;
-    }
-    const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
-    backward_decoder(context, d, dmemory, decoder);
-    backward_encoder(context, dmemory, encoder);
-    embeddings_ready(context);
-  } else {
-    if (!context.accumulate) context.backend.run(Fill{.y = store_.gradients(), .value = 0});
-    for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
-      context.ready(&*parameter);
-    }
+  if (batch.target.tokens() == 0) {
+    add_no_gradients(context);
+    return {};
   }
+  EncoderSaved encoder;
+  DecoderSaved decoder;
+  if (!context.accumulate) clear_embedding_gradients(context);
+  std::optional<WorkRange> range(std::in_place, context.backend, "forward");
+  const Tensor memory = encode(context, batch.source, encoder);
+  const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
+  range.reset();
+  const Tensor d = context.saved.make(hidden.shape, context.dtype);
+  const ConstTensor losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
+  context.enter(Phase::backward);
+  range.emplace(context.backend, "backward");
+  projection_ready(context);
+  if (const EmbeddingRows* rows = context.embedding_rows) {
+    encoder.embedding.ids = rows->source;
+    decoder.embedding.ids = rows->target;
+    encoder.embedding.gradient = decoder.embedding.gradient = rows->gradient;
+  }
+  const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
+  backward_decoder(context, d, dmemory, decoder);
+  backward_encoder(context, dmemory, encoder);
+  embeddings_ready(context);
   return losses;
 }
 

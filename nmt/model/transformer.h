@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -9,14 +8,13 @@
 #include "nmt/layers/encoder_layer.h"
 #include "nmt/layers/fused_linear.h"
 #include "nmt/layers/output_projection_loss.h"
-#include "nmt/model/config.h"
-#include "nmt/model/device_batch.h"
+#include "nmt/model/model.h"
 
 namespace babelring {
 
-/// Encoder-decoder Transformer with its parameters. Forward and backward are explicit; there is no autograd.
+/// Encoder-decoder Transformer.
 /// Sources: Vaswani et al. 2017; for pre-norm Wang et al. 2019, with a final norm after each stack.
-class Transformer {
+class Transformer : public Model {
  public:
   /// Declares the parameters and allocates zeroed arrays from `memory`. `compute` (f32 or bf16) is the data type of
   /// matmuls.
@@ -26,28 +24,11 @@ class Transformer {
   Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
               DType compute);
 
-  ParameterStore& parameters() { return store_; }
-  const ParameterStore& parameters() const { return store_; }
   const ModelConfig& config() const { return config_; }
-  std::int64_t vocabulary() const { return vocabulary_; }
-  DType compute_dtype() const { return compute_; }
-  /// The table shared by both embeddings and the output projection; null if they do not share one.
-  const Parameter* shared_table() const { return source_table_ == output_table_ ? output_table_ : nullptr; }
-
-  /// Sets masters and compute copies to initial values that depend on the seed only.
-  void initialize(Backend& backend, std::uint64_t seed);
-  /// Rounds the masters to the compute copies. Call after writing to the masters.
-  void refresh_compute_copies(Backend& backend);
-
-  /// Forward, loss and backward of a micro-batch. Adds the gradients of gradient_scale * sum(token losses) to the
-  /// parameters' gradients, or overwrites them unless context.accumulate. Returns the result of
-  /// OutputProjectionLoss::run(), for FetchedLosses; null for a batch without target tokens. Does not wait for a
-  /// device. With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the
-  /// loss, with the output projection's part only; the caller adds the embedding rows later.
-  ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
-
-  /// Forward and loss only. Writes the most likely id at each position to `predicted` [target tokens] i32 unless null.
-  LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const;
+  const char* kind() const override { return "a Transformer"; }
+  const Parameter* shared_table() const override { return source_table_ == output_table_ ? output_table_ : nullptr; }
+  ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const override;
+  LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const override;
 
   /// The encoder output [source tokens, width] in context.saved.
   Tensor encode(Context& context, const Sequences& source) const;
@@ -83,9 +64,6 @@ class Transformer {
   void embeddings_ready(Context& context) const;
 
   ModelConfig config_;
-  std::int64_t vocabulary_;
-  DType compute_;
-  ParameterStore store_;
   const Parameter* target_table_;
   const Parameter* source_table_;
   const Parameter* output_table_;
@@ -98,7 +76,7 @@ class Transformer {
   std::optional<OutputProjectionLoss> loss_;
 };
 
-/// Number of learned scalars of a Transformer, without the padding of its flat arrays. Allocates no memory for them.
-std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary);
+/// The model as a Transformer, which translates. Throws UsageFailure that names the other kind of model.
+const Transformer& require_transformer(const Model& model);
 
 }  // namespace babelring

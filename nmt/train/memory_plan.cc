@@ -34,7 +34,7 @@ PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, s
 
 /// Peak arena sizes of pass(dry backend, context).
 template <class Pass>
-ArenaBytes dry_pass(const Transformer& model, Backend& backend, Pass pass) {
+ArenaBytes dry_pass(const Model& model, Backend& backend, Pass pass) {
   const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
   ActivationArenas arenas(*dry);
   Context context = arenas.begin(model.compute_dtype());
@@ -65,8 +65,7 @@ std::size_t arena_room(const Backend& backend, const Communicator& communicator,
 
 /// Max number of tokens per side whose arenas fit into `room` bytes, by bisection to 1 % or 16 tokens. 0 if even the
 /// lower limit does not fit.
-std::int64_t max_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t min,
-                        std::int64_t max) {
+std::int64_t max_tokens(const Model& model, Backend& backend, std::size_t room, std::int64_t min, std::int64_t max) {
   const auto fits = [&](std::int64_t tokens) {
     const ArenaBytes need = dry_run(model, backend, tokens, tokens);
     return need.saved + need.scratch <= room;
@@ -89,8 +88,8 @@ std::int64_t min_over_ranks(std::int64_t mine, Communicator& communicator) {
   return min;
 }
 
-void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max, const Transformer& model,
-                 Backend& backend, Communicator& communicator) {
+void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max, const Model& model, Backend& backend,
+                 Communicator& communicator) {
   constexpr const char* key = "data.micro_batch_tokens: auto";
   const MemoryInfo room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
@@ -111,7 +110,7 @@ void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max, 
 
 }  // namespace
 
-ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens) {
+ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens) {
   const std::int64_t tokens = std::max(source_tokens, target_tokens);
   const std::int64_t sentences =
       std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
@@ -122,7 +121,7 @@ ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t sour
   });
 }
 
-ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens) {
+ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t tokens) {
   const PackedBatch batch = even_batch(tokens, tokens, tokens);  // max number of sentences: each is a single </s>
   return dry_pass(model, backend, [&](Backend& dry, Context& context) {
     const DeviceBatch on_device(dry, context.saved, batch);
@@ -145,20 +144,20 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   const std::unique_ptr<Backend> backend =
       config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
   const DType dtype = config.training.precision;
-  const Transformer model(config.model, vocabulary, 0, *backend, dtype);
+  const std::unique_ptr<Model> model = make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), dtype);
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   constexpr std::int64_t f32_bytes = size_of(DType::f32);
-  estimate.parameters = model.parameters().count();
+  estimate.parameters = model->parameters().count();
   estimate.weights = estimate.parameters * (f32_bytes + (dtype == DType::f32 ? 0 : element));
   estimate.gradients = estimate.parameters * f32_bytes;
   estimate.moments = 2 * estimate.parameters * f32_bytes;
-  const ArenaBytes arenas = dry_run(model, *backend, estimate.source_tokens, target);
+  const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target);
   estimate.activations = static_cast<std::int64_t>(arenas.saved);
   estimate.scratch = static_cast<std::int64_t>(arenas.scratch);
   return estimate;
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Transformer& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Model& model, Backend& backend,
                        Communicator& communicator) {
   const ShareTokens share = share_of(config, plan, communicator.size());
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};

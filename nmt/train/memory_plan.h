@@ -6,7 +6,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/layers/activation_arenas.h"
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -25,10 +25,10 @@ inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 
 /// Arena sizes for forward and backward of a micro-batch with the given tokens on `backend`. Measured by a dry run on a
 /// backend that allocates no memory and computes nothing.
-ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
+ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
 
 /// Arena sizes for evaluating any batch of up to `tokens` tokens per side.
-ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens);
+ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t tokens);
 
 /// Memory of one rank during an update in bytes, by the purposes used in step records. Memory that the ranks of a host
 /// share is counted for each of them. Does not include the program, the corpus and the beam search of validation.
@@ -50,7 +50,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
 /// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
 /// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
 /// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.
-MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Transformer& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Model& model, Backend& backend,
                        Communicator& communicator);
 
 }  // namespace babelring

@@ -10,8 +10,9 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
     : backend(on),
       communicator(among),
       sharding(on, among),
-      model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing), sharding.parameter_memory(),
-            config.training.precision),
+      owned_model(make_model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing),
+                             sharding.parameter_memory(), config.training.precision)),
+      model(*owned_model),
       adam(model.parameters(), config.optimizer.adam, sharding.local_shard(model.parameters().flat_size()),
            [this](std::size_t bytes) { return sharding.allocate(bytes); }),
       arenas(on) {

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "nmt/model/transformer.h"
+#include <memory>
+
+#include "nmt/model/model.h"
 #include "nmt/optim/adam.h"
 #include "nmt/parallel/parameter_sharding.h"
 #include "nmt/parallel/rank_context.h"
@@ -22,7 +24,8 @@ struct ModelReplica {
   Backend& backend;
   Communicator& communicator;
   ParameterSharding sharding;
-  Transformer model;
+  const std::unique_ptr<Model> owned_model;
+  Model& model;  // *owned_model
   Adam adam;
   ActivationArenas arenas;
 };

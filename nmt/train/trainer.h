@@ -51,7 +51,7 @@ class Trainer {
   /// Initialises the model from the seed; begin() may replace its weights and state by a checkpoint's.
   explicit Trainer(const TrainerParts& parts);
 
-  const Transformer& model() const { return replica_.model; }
+  const Model& model() const { return replica_.model; }
   const TrainingState& state() const { return state_; }
   std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
   /// Sentence pairs that are longer than data.max_length.

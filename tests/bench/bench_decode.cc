@@ -37,8 +37,8 @@ DType precision_of(const Options& options) {
   return options.precision == "bf16" ? DType::bf16 : DType::f32;
 }
 
-std::unique_ptr<Transformer> make_model(const Options& options, Backend& backend) {
-  if (!options.checkpoint.empty()) return load_model(options.checkpoint, backend, precision_of(options)).transformer;
+std::unique_ptr<Model> open_model(const Options& options, Backend& backend) {
+  if (!options.checkpoint.empty()) return load_model(options.checkpoint, backend, precision_of(options)).model;
   ModelConfig config = model_preset("transformer-" + options.preset);
   config.norm = options.norm == "pre" ? NormPlace::pre : NormPlace::post;
   auto model = std::make_unique<Transformer>(config, load_manifest(options.data).vocabulary_size, 0.0f, backend,
@@ -126,11 +126,12 @@ json::object describe(const Options& options, const Backend& backend, const Tran
 
 int run(const Options& options) {
   const auto backend = options.device == "cuda" ? make_cuda_backend(0) : make_cpu_backend(options.threads);
-  const auto model = make_model(options, *backend);
+  const std::unique_ptr<Model> opened = open_model(options, *backend);
+  const Transformer& model = require_transformer(*opened);
   const Corpus corpus = Corpus::open(options.data, options.set);
   const auto batches = make_batches(corpus, options);
   if (batches.empty()) fail("decode: {} of {} has no sentences", options.set, options.data);
-  BeamSearch search(*model, *backend);
+  BeamSearch search(model, *backend);
   search_all(search, {batches.front()}, options.beam);
   MachinePeaks peaks = measure_peaks(*backend, options.threads);
   std::vector<double> seconds;
@@ -146,12 +147,12 @@ int run(const Options& options) {
   search_all(search, batches, options.beam);
   backend->observe(nullptr);
 
-  const OpCost cost = unavoidable(times, *model, batches.size());
-  const double floor = roofline_ms(peaks, model->compute_dtype(), cost.flops, cost.bytes) / 1e3;
+  const OpCost cost = unavoidable(times, model, batches.size());
+  const double floor = roofline_ms(peaks, model.compute_dtype(), cost.flops, cost.bytes) / 1e3;
   const double middle = median(seconds);
   const auto [fastest, slowest] = std::minmax_element(seconds.begin(), seconds.end());
   const auto sentences = static_cast<double>(totals.sentences), tokens = static_cast<double>(totals.target_tokens);
-  json::object result = describe(options, *backend, *model, totals);
+  json::object result = describe(options, *backend, model, totals);
   result["seconds"] = middle;
   result["sentences_per_s"] = sentences / middle;
   result["sentences_per_s_min"] = sentences / *slowest;
@@ -163,10 +164,10 @@ int run(const Options& options) {
   result["roofline_s"] = floor;
   result["roofline_fraction"] = floor / middle;
   result["peaks"] = to_json(peaks);
-  result["ops"] = to_json(times, peaks, model->compute_dtype());
+  result["ops"] = to_json(times, peaks, model.compute_dtype());
   fmt::print("{}\n", backend->description());
   print_peaks(peaks);
-  print_table(times, peaks, model->compute_dtype());
+  print_table(times, peaks, model.compute_dtype());
   fmt::print("{} sentences, {} source and {} target tokens, {} translations complete, in {:.2f} s ({:.2f} to {:.2f}): ",
              totals.sentences, totals.source_tokens, totals.target_tokens, totals.complete, middle, *fastest, *slowest);
   fmt::print("{:.1f} sentences/s, {:.0f} tokens/s; roofline {:.2f} s = {:.1f} %\n", sentences / middle, tokens / middle,

@@ -67,7 +67,7 @@ class TrainingCase {
 
   Backend& backend() { return *device_.backend; }
   const TrainConfig& config() const { return config_; }
-  const Transformer& model() const { return replica_.model; }
+  const Model& model() const { return replica_.model; }
   DType precision() const { return replica_.model.compute_dtype(); }
 
  private:

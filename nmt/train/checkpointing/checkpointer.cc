@@ -148,7 +148,7 @@ bool Checkpointer::rewind(ModelReplica& replica, TrainingState& state, std::int6
 
 /// Collective. Only rank 0 passes a checkpoint.
 bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state) {
-  Transformer& model = replica.model;
+  Model& model = replica.model;
   Adam& adam = replica.adam;
   std::string text;
   if (checkpoint) {

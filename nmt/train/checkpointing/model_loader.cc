@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-void read_weights(const SafetensorsReader& weights, Transformer& model, Backend& backend) {
+void read_weights(const SafetensorsReader& weights, Model& model, Backend& backend) {
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
     backend.upload(weights.tensor(parameter.name, parameter.shape).data, parameter.master);
@@ -19,12 +19,12 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
   TrainConfig config = read_config(read_file(config_file), config_file.string(), {});
   Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
   const ParameterMemory memory{.weights = [&](std::size_t bytes) { return backend.allocate(bytes); }, .gradients = {}};
-  auto transformer = std::make_unique<Transformer>(
-      config.model, vocabulary.size(), static_cast<float>(config.optimizer.label_smoothing), memory, precision);
-  read_weights(checkpoint.weights(), *transformer, backend);
+  std::unique_ptr<Model> model = make_model(config.model, vocabulary.size(),
+                                            static_cast<float>(config.optimizer.label_smoothing), memory, precision);
+  read_weights(checkpoint.weights(), *model, backend);
   return {.config = std::move(config),
           .vocabulary = std::move(vocabulary),
-          .transformer = std::move(transformer),
+          .model = std::move(model),
           .checkpoint = std::move(checkpoint)};
 }
 

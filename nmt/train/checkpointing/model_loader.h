@@ -5,7 +5,7 @@
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -14,7 +14,7 @@ namespace babelring {
 struct LoadedModel {
   TrainConfig config;  // configuration of the training run
   Vocabulary vocabulary;
-  std::unique_ptr<Transformer> transformer;
+  std::unique_ptr<Model> model;  // the kind that the configuration names
   Checkpoint checkpoint;
 };
 
@@ -24,6 +24,6 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
 
 /// Copies weights into the model's masters by name and refreshes the compute copies. Throws Failure if a weight is not
 /// finite, or a parameter is missing or has another shape.
-void read_weights(const SafetensorsReader& weights, Transformer& model, Backend& backend);
+void read_weights(const SafetensorsReader& weights, Model& model, Backend& backend);
 
 }  // namespace babelring

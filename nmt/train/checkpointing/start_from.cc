@@ -72,7 +72,7 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
   return frozen;
 }
 
-void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
+void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Model& model,
                            const ParameterSharding& sharding, Backend& backend, Communicator& communicator) {
   run_on_rank_0(communicator, [&] {
     const std::filesystem::path folder = config.training.start_from;

@@ -8,9 +8,8 @@ namespace {
 
 constexpr std::int64_t batch_tokens = 2048;
 
-void add_forced_batch(const Transformer& model, const ValidationSet& set, const PackedBatch& batch,
-                      std::size_t sentence, const Bleu& bleu, Backend& backend, ActivationArenas& arenas,
-                      TeacherForcedScores& sums) {
+void add_forced_batch(const Model& model, const ValidationSet& set, const PackedBatch& batch, std::size_t sentence,
+                      const Bleu& bleu, Backend& backend, ActivationArenas& arenas, TeacherForcedScores& sums) {
   Context context = arenas.begin(model.compute_dtype());
   const DeviceBatch on_device(backend, context.saved, batch);
   const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
@@ -25,12 +24,12 @@ void add_forced_batch(const Transformer& model, const ValidationSet& set, const 
 
 }  // namespace
 
-ArenaBytes evaluation_need(const Transformer& model, Backend& backend) {
+ArenaBytes evaluation_need(const Model& model, Backend& backend) {
   return dry_run_evaluation(model, backend, batch_tokens);
 }
 
-TeacherForcedScores teacher_forced(const Transformer& model, const ValidationSet& set, std::int64_t first,
-                                   std::int64_t last, const Bleu& bleu, Backend& backend, ActivationArenas& arenas) {
+TeacherForcedScores teacher_forced(const Model& model, const ValidationSet& set, std::int64_t first, std::int64_t last,
+                                   const Bleu& bleu, Backend& backend, ActivationArenas& arenas) {
   TeacherForcedScores sums;
   auto sentence = static_cast<std::size_t>(first);
   for (const PackedBatch& batch : sequential_batches(set.corpus, first, last, batch_tokens)) {

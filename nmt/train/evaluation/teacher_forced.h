@@ -7,7 +7,7 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/metrics/bleu.h"
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 
 namespace babelring {
 
@@ -27,10 +27,10 @@ struct TeacherForcedScores {
 
 /// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs
 /// more.
-ArenaBytes evaluation_need(const Transformer& model, Backend& backend);
+ArenaBytes evaluation_need(const Model& model, Backend& backend);
 
 /// Evaluates sentences [first, last) of the set. `bleu` counts the n-grams.
-TeacherForcedScores teacher_forced(const Transformer& model, const ValidationSet& set, std::int64_t first,
-                                   std::int64_t last, const Bleu& bleu, Backend& backend, ActivationArenas& arenas);
+TeacherForcedScores teacher_forced(const Model& model, const ValidationSet& set, std::int64_t first, std::int64_t last,
+                                   const Bleu& bleu, Backend& backend, ActivationArenas& arenas);
 
 }  // namespace babelring

@@ -44,7 +44,7 @@ Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& 
   return {.corpus = Corpus::open(manifest, data.valid_set), .text = ParallelText::open(manifest, data.valid_set)};
 }
 
-EvalRecord Validator::run(const Transformer& model, bool translate) const {
+EvalRecord Validator::run(const Model& model, bool translate) const {
   const Stopwatch watch;
   const Share share(set_.corpus.sentences(), rank_.communicator);
   const ValidationSet set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
@@ -79,11 +79,11 @@ TeacherForcedScores Validator::over_ranks(TeacherForcedScores sums) const {
 }
 
 /// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
-std::vector<std::string> Validator::translations(const Transformer& model, std::int64_t sentences) const {
+std::vector<std::string> Validator::translations(const Model& model, std::int64_t sentences) const {
   const Share share(sentences, rank_.communicator);
   std::vector<std::span<const std::int32_t>> sources;
   for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
-  Translator translator(model, vocabulary_, rank_.backend);
+  Translator translator(require_transformer(model), vocabulary_, rank_.backend);
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;

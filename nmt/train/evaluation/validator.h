@@ -7,7 +7,7 @@
 #include "base/records.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 #include "nmt/parallel/rank_context.h"
 #include "nmt/train/config.h"
 #include "nmt/train/evaluation/teacher_forced.h"
@@ -30,11 +30,11 @@ class Validator {
 
   /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples. Collective; returns the same
   /// record on all ranks. The caller sets `update` and `best`.
-  EvalRecord run(const Transformer& model, bool translate) const;
+  EvalRecord run(const Model& model, bool translate) const;
 
  private:
   TeacherForcedScores over_ranks(TeacherForcedScores sums) const;
-  std::vector<std::string> translations(const Transformer& model, std::int64_t sentences) const;
+  std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
 
   const TrainConfig& config_;

@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "nmt/data/batch.h"
+#include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"

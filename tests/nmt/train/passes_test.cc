@@ -16,7 +16,7 @@ namespace {
 /// How a rank gives the passes of its updates to a backend. `begun` is called before the first.
 std::vector<StepRecord> train_on(
     const TrainConfig& config, const Corpus& corpus, Backend& backend, Communicator& communicator,
-    const std::function<void(const Transformer&)>& begun = [](const Transformer&) {}) {
+    const std::function<void(const Model&)>& begun = [](const Model&) {}) {
   Collector records;
   const StopRequest stop;
   Trainer trainer({.config = config,
@@ -89,7 +89,7 @@ class WeightsAtLosses final : public ThreadCommunicator {
     constexpr std::size_t losses_and_votes = 9;
     if (values.size() == losses_and_votes) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
-  const Transformer* model = nullptr;
+  const Model* model = nullptr;
   std::vector<std::vector<float>> seen;
 
  private:
@@ -173,7 +173,7 @@ TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
   ThreadGroup group(1);
   WeightsAtLosses communicator(group, *backend);
   std::vector<float> first;
-  train_on(config, sentences_of_one_length(), *backend, communicator, [&](const Transformer& begun) {
+  train_on(config, sentences_of_one_length(), *backend, communicator, [&](const Model& begun) {
     communicator.model = &begun;
     first = downloaded(*backend, begun.parameters().masters());
   });

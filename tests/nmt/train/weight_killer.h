@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 #include "tests/nmt/train/small_training.h"
 
 namespace babelring {
@@ -26,7 +26,7 @@ class WeightKiller : public Collector {
     Collector::write(std::move(body));
   }
 
-  const Transformer* model = nullptr;  // weights in host memory
+  const Model* model = nullptr;  // weights in host memory
 
  private:
   std::span<float> weights() const {

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
+#include "nmt/model/transformer.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
@@ -51,9 +52,9 @@ class ValidatorTest : public testing::Test {
   }
 
   /// A model with fixed initial weights.
-  Transformer model(Backend& backend) const {
-    Transformer model(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
-    model.initialize(backend, 5);
+  std::unique_ptr<Transformer> model(Backend& backend) const {
+    auto model = std::make_unique<Transformer>(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
+    model->initialize(backend, 5);
     return model;
   }
 
@@ -61,7 +62,7 @@ class ValidatorTest : public testing::Test {
     const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
     ActivationArenas arenas(*backend);
     return Validator(config_, *vocabulary_, {.backend = *backend, .communicator = communicator, .arenas = arenas})
-        .run(model(*backend), translate);
+        .run(*model(*backend), translate);
   }
 
   /// The text of the most likely id at each target position, from the logits.
@@ -109,10 +110,10 @@ class ValidatorTest : public testing::Test {
 
 TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   const auto backend = make_cpu_backend(1);
-  const Transformer untrained = model(*backend);
+  const std::unique_ptr<Transformer> untrained = model(*backend);
   const Corpus corpus = Corpus::open(config_.data.folder, "valid");
   std::vector<std::string> said;
-  for (int i = 0; i < held_out_count; ++i) said.push_back(max_likely(untrained, *backend, corpus, i));
+  for (int i = 0; i < held_out_count; ++i) said.push_back(max_likely(*untrained, *backend, corpus, i));
   const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
 
   const EvalRecord record = validate(*make_single_communicator());

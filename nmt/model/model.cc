@@ -1,0 +1,41 @@
+#include "nmt/model/model.h"
+
+#include "nmt/model/transformer.h"
+#include "nmt/ops/dry_backend.h"
+
+namespace babelring {
+
+void Model::initialize(Backend& backend, std::uint64_t seed) {
+  for (const Parameter& parameter : store_.all()) {
+    backend.upload(initial_values(parameter, seed).data(), parameter.master);
+  }
+  refresh_compute_copies(backend);
+}
+
+void Model::refresh_compute_copies(Backend& backend) {
+  if (const Tensor copies = store_.compute_copies()) backend.run(Cast{.x = store_.masters(), .y = copies});
+}
+
+void Model::add_no_gradients(Context& context) const {
+  if (!context.accumulate) context.backend.run(Fill{.y = store_.gradients(), .value = 0});
+  for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
+    context.ready(&*parameter);
+  }
+}
+
+ParameterMemory parameter_memory_of(Backend& backend) {
+  const auto allocate = [&backend](std::size_t bytes) { return backend.allocate(bytes); };
+  return {.weights = allocate, .gradients = allocate};
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
+                                  const ParameterMemory& memory, DType compute) {
+  return std::make_unique<Transformer>(config, vocabulary, label_smoothing, memory, compute);
+}
+
+std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary) {
+  const std::unique_ptr<Backend> backend = make_dry_backend();
+  return make_model(config, vocabulary, 0, parameter_memory_of(*backend), DType::f32)->parameters().count();
+}
+
+}  // namespace babelring

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "nmt/core/parameters.h"
+#include "nmt/layers/output_projection_loss.h"
+#include "nmt/model/config.h"
+#include "nmt/model/device_batch.h"
+
+namespace babelring {
+
+/// A neural network with its parameters, as training sees it. Forward and backward are explicit; there is no autograd.
+/// The constructor of a subclass declares the parameters in parameters() and allocates them.
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  ParameterStore& parameters() { return store_; }
+  const ParameterStore& parameters() const { return store_; }
+  std::int64_t vocabulary() const { return vocabulary_; }
+  DType compute_dtype() const { return compute_; }
+  /// The kind of model with its article, for messages: "a Transformer".
+  virtual const char* kind() const = 0;
+  /// The table shared by all embeddings and the output projection; null if they do not share one.
+  virtual const Parameter* shared_table() const = 0;
+
+  /// Sets masters and compute copies to initial values that depend on the seed only.
+  void initialize(Backend& backend, std::uint64_t seed);
+  /// Rounds the masters to the compute copies. Call after writing to the masters.
+  void refresh_compute_copies(Backend& backend);
+
+  /// Forward, loss and backward of a micro-batch. Adds the gradients of gradient_scale * sum(token losses) to the
+  /// parameters' gradients, or overwrites them unless context.accumulate. Returns the result of
+  /// OutputProjectionLoss::run(), for FetchedLosses; null for a batch without target tokens. Does not wait for a
+  /// device. With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the
+  /// loss, with the output projection's part only; the caller adds the embedding rows later.
+  virtual ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const = 0;
+
+  /// Forward and loss only. Writes the most likely id at each position to `predicted` [target tokens] i32 unless null.
+  virtual LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const = 0;
+
+ protected:
+  /// `compute` (f32 or bf16) is the data type of matmuls.
+  Model(std::int64_t vocabulary, DType compute) : vocabulary_(vocabulary), compute_(compute) {}
+  /// add_gradients() of a batch without target tokens: clears the gradients unless context.accumulate, and reports each
+  /// ready.
+  void add_no_gradients(Context& context) const;
+
+ private:
+  std::int64_t vocabulary_;
+  DType compute_;
+  ParameterStore store_;
+};
+
+/// Allocates weights and gradients in the backend's memory. The backend must outlive the allocators.
+ParameterMemory parameter_memory_of(Backend& backend);
+
+/// The model that the configuration describes, with zeroed arrays from `memory`. `compute` (f32 or bf16) is the data
+/// type of matmuls.
+std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
+                                  const ParameterMemory& memory, DType compute);
+
+/// Number of learned scalars of a model, without the padding of its flat arrays. Allocates no memory for them.
+std::int64_t count_parameters(const ModelConfig& config, std::int64_t vocabulary);
+
+}  // namespace babelring
