@@ -17,6 +17,7 @@
 #include "nmt/comm/rank_results.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
+#include "nmt/data/text_source.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/lab/make_lab.h"
 #include "nmt/ops/cpu_kernels.h"
@@ -169,22 +170,20 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
           {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
 
-void log_ranks(const RankIdentity& identity, const Communicator& communicator, const std::string& gradient_comm) {
+/// `gpu`: the GPU of rank 0, or why none is used.
+void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Communicator& communicator,
+               const std::string& gradient_comm, const Result<std::string>& gpu) {
   spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
   if (!gradient_comm.empty()) spdlog::info("gradients: {}", gradient_comm);
+  if (config.training.device == DeviceChoice::automatic && !gpu) spdlog::info("no GPU is used: {}", gpu.error());
 }
 
-/// Says why no GPU is used.
-void log_missing_gpu(const Result<std::string>& gpu) {
-  if (!gpu) spdlog::info("no GPU is used: {}", gpu.error());
-}
-
-void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
+void log_sizes(const TrainConfig& config, const Backend& backend, const BatchPlan& plan, const Trainer& trainer) {
   spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
-               trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
-  if (trainer.left_out() == 0) return;
-  spdlog::info("{} pairs are left out because they are longer than data.max_length, {} tokens", trainer.left_out(),
+               trainer.model().parameters().count(), plan.corpus().sentences(), plan.updates_per_epoch());
+  if (plan.left_out() == 0) return;
+  spdlog::info("{} pairs are left out because they are longer than data.max_length, {} tokens", plan.left_out(),
                config.data.max_length);
 }
 
@@ -309,8 +308,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
   const std::unique_ptr<Heartbeat> heartbeat =
       start_heartbeat(options, folder, identity, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
-  if (first_rank) log_ranks(identity, communicator, gradient_comm.line);
-  if (first_rank && config.training.device == DeviceChoice::automatic) log_missing_gpu(gpu);
+  if (first_rank) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
 
   SpanLog spans;
   Reporter reporter(
@@ -324,10 +322,11 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                            [&opened] { opened->require_current(); });
   const auto lab =
       make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans, &vocabulary});
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
-                   .corpus = corpus,
+                   .source = source,
                    .vocabulary = &vocabulary,
                    .checkpoints = &checkpoints,
                    .records = records,
@@ -345,7 +344,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    log_sizes(config, *backend, corpus, trainer);
+    log_sizes(config, *backend, source.plan(), trainer);
     records.write(started(config, communicator, trainer, progress));
   }
   records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "nmt/data/batch.h"
 
 namespace babelring {
 
@@ -17,35 +16,15 @@ namespace {
 
 /// Checks the options before the thread starts.
 const PipelineOptions& checked(const PipelineOptions& options) {
-  if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
+  const RankPart& part = options.part;
+  if (part.rank < 0 || part.rank >= part.world || part.micro_batch_tokens < 0) {
     fail("pipeline: rank {} of {}, micro_batch_tokens {}; expected rank < world size and micro_batch_tokens >= 0",
-         options.rank, options.world, options.micro_batch_tokens);
+         part.rank, part.world, part.micro_batch_tokens);
   }
   return options;
 }
 
 }  // namespace
-
-UpdateBatches make_update(const BatchPlan& plan, const PipelineOptions& options, const DataPosition& start,
-                          std::int64_t update) {
-  const Corpus& corpus = plan.corpus();
-  const UpdatePlan planned = plan(start);
-  const int micro_batches = micro_batches_for(corpus, planned, options.world, options.micro_batch_tokens);
-  UpdateBatches batches;
-  batches.update = update;
-  batches.next = planned.next;
-  batches.epoch = planned.epochs_done;
-  batches.global_sentences = static_cast<std::int64_t>(planned.sentences.size());
-  batches.global_source_tokens = planned.source_tokens;
-  batches.global_target_tokens = planned.target_tokens;
-  for (const BatchSlice& part : slice(corpus, planned, options.rank, options.world, micro_batches)) {
-    batches.sentences += part.last - part.first;
-    batches.source_tokens += part.source_tokens;
-    batches.target_tokens += part.target_tokens;
-    batches.micro_batches.push_back(make_batch(corpus, planned, part));
-  }
-  return batches;
-}
 
 /// The queue of ready updates and the thread that fills it.
 class BatchPipeline::Worker {
@@ -103,11 +82,11 @@ BatchPipeline::BatchPipeline(std::function<UpdateBatches(std::int64_t)> make, st
   worker_ = std::make_unique<Worker>(std::move(make), first_update, prefetch);
 }
 
-BatchPipeline::BatchPipeline(const BatchPlan& plan, const PipelineOptions& options)
+BatchPipeline::BatchPipeline(const UpdateSource& source, const PipelineOptions& options)
     : BatchPipeline(
-          [&plan, checked = checked(options), position = options.start](std::int64_t update) mutable {
+          [&source, checked = checked(options), position = options.start](std::int64_t update) mutable {
             const SpanScope preparing(checked.spans, "data", "batch");
-            UpdateBatches batches = make_update(plan, checked, position, update);
+            UpdateBatches batches = source.make(update, position, checked.part);
             position = batches.next;
             return batches;
           },

@@ -6,29 +6,15 @@
 #include <vector>
 
 #include "nmt/data/corpus.h"
+#include "nmt/data/data_position.h"
 
 namespace babelring {
-
-/// Sentence order within an epoch.
-enum class DataOrder {
-  shuffled,  // every update mixes sentences of all lengths
-  pooled,  // of runs that began before `shuffled` was there: the sentences of 64 updates are sorted by length together,
-           // so that an update holds sentences of nearly one length
-};
 
 struct PlanOptions {
   std::int64_t tokens_per_update = 4096;  // target tokens, each sentence's </s> included, over all ranks
   int max_length = 256;                   // sentences with more tokens (</s> included) on either side are left out
   std::uint64_t seed = 1;
   DataOrder order = DataOrder::shuffled;
-};
-
-/// A position in the training data: in epoch `epoch`, `sentences` sentences are done. `sentences` is always below the
-/// epoch's size; the end of an epoch is the start of the next.
-struct DataPosition {
-  std::int64_t epoch = 0;  // from 0
-  std::int64_t sentences = 0;
-  friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
 /// The data of one optimizer update, over all ranks and micro-batches.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check_name.h"
+#include "nmt/data/batch_plan.h"
 
 namespace babelring {
 
@@ -123,6 +124,12 @@ void TrainConfig::check() const {
   }
   lab.check();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
+}
+
+PlanOptions TrainConfig::plan_options() const {
+  return {.tokens_per_update = data.tokens_per_update,
+          .max_length = data.max_length,
+          .seed = static_cast<std::uint64_t>(training.seed)};
 }
 
 namespace {

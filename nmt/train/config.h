@@ -14,6 +14,8 @@
 
 namespace babelring {
 
+struct PlanOptions;
+
 struct DataConfig {
   static constexpr std::int64_t automatic = -1;  // value of micro_batch_tokens that means "auto"
 
@@ -102,6 +104,8 @@ struct TrainConfig {
   void bind(OptionBinder& binder);
   /// Checks values that depend on each other. Throws ConfigError.
   void check() const;
+  /// How the training set is divided into updates.
+  PlanOptions plan_options() const;
 };
 
 /// Reads YAML text, then applies `key=value` overrides. `preset` sets the defaults of model.* wherever it appears, so

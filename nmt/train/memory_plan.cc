@@ -48,11 +48,9 @@ struct ShareTokens {
   std::int64_t larger() const { return std::max(source, target); }
 };
 
-ShareTokens share_of(const TrainConfig& config, const BatchPlan& plan, int ranks) {
-  const double target = static_cast<double>(config.data.tokens_per_update) / ranks;
-  const double source = target * static_cast<double>(plan.source_tokens()) / static_cast<double>(plan.target_tokens());
-  const auto with_margin = [&](double tokens) { return std::llround(1.1 * tokens) + config.data.max_length; };
-  return {.source = with_margin(source), .target = with_margin(target)};
+ShareTokens share_of(const UpdateShape& update, int ranks) {
+  const auto with_margin = [&](double tokens) { return std::llround(1.1 * (tokens / ranks)) + update.max_length; };
+  return {.source = with_margin(update.source_tokens), .target = with_margin(update.target_tokens)};
 }
 
 /// Bytes of the free memory that this rank's arenas may use.
@@ -88,20 +86,20 @@ std::int64_t min_over_ranks(std::int64_t mine, Communicator& communicator) {
   return min;
 }
 
-void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max, const Model& model, Backend& backend,
+void answer_auto(MemoryPlan& plan, std::int64_t max_length, std::int64_t max, const Model& model, Backend& backend,
                  Communicator& communicator) {
   constexpr const char* key = "data.micro_batch_tokens: auto";
   const MemoryInfo room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
-  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, config.data.max_length, max) : -1;
+  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, max_length, max) : -1;
   plan.micro_batch_tokens = min_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0)
     throw UsageFailure(fmt::format("{}: free memory is unknown on at least one rank; give a number", key));
   if (plan.micro_batch_tokens == 0) {
-    const ArenaBytes need = dry_run(model, backend, config.data.max_length, config.data.max_length);
+    const ArenaBytes need = dry_run(model, backend, max_length, max_length);
     throw UsageFailure(fmt::format(
         "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank may use {}: {} of {} bytes are free", key,
-        config.data.max_length, need.saved + need.scratch, usable, room.free, room.total));
+        max_length, need.saved + need.scratch, usable, room.free, room.total));
   }
   plan.answer = fmt::format("{}: {} tokens; rank 0 may use {:.2f} GiB, {:.2f} of {:.2f} GiB were free", key,
                             plan.micro_batch_tokens, static_cast<double>(usable) / (1 << 30),
@@ -157,16 +155,16 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   return estimate;
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Model& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
                        Communicator& communicator) {
-  const ShareTokens share = share_of(config, plan, communicator.size());
+  const ShareTokens share = share_of(shape, communicator.size());
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {
-    answer_auto(memory, config, share.larger(), model, backend, communicator);
+    answer_auto(memory, shape.max_length, share.larger(), model, backend, communicator);
   }
   const auto limited = [&](std::int64_t tokens) {
     // A sentence longer than the limit forms its own micro-batch.
-    const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, config.data.max_length);
+    const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, shape.max_length);
     return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
   };
   const auto pass_tokens = [&](std::int64_t tokens) {

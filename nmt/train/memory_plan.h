@@ -4,7 +4,7 @@
 #include <string>
 
 #include "nmt/comm/communicator.h"
-#include "nmt/data/batch_plan.h"
+#include "nmt/data/update_source.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/model/model.h"
 #include "nmt/train/config.h"
@@ -13,7 +13,7 @@ namespace babelring {
 
 /// Micro-batch size and arena sizes of a training run.
 struct MemoryPlan {
-  std::int64_t micro_batch_tokens = 0;  // for PipelineOptions; equal on all ranks
+  std::int64_t micro_batch_tokens = 0;  // for RankPart; equal on all ranks
   ArenaBytes need;                      // on a device: for the largest expected micro-batch; zero on the CPU
   std::string answer;                   // log line with the result of `auto`; otherwise empty
 };
@@ -50,7 +50,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
 /// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
 /// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
 /// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.
-MemoryPlan plan_memory(const TrainConfig& config, const BatchPlan& plan, const Model& model, Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
                        Communicator& communicator);
 
 }  // namespace babelring

@@ -14,12 +14,6 @@ namespace babelring {
 
 namespace {
 
-PlanOptions plan_options(const TrainConfig& config) {
-  return {.tokens_per_update = config.data.tokens_per_update,
-          .max_length = config.data.max_length,
-          .seed = static_cast<std::uint64_t>(config.training.seed)};
-}
-
 /// Each rewind halved the learning rate.
 double learning_rate_factor(const TrainingState& state) {
   return std::ldexp(1.0, -static_cast<int>(state.rewinds));
@@ -29,7 +23,6 @@ double learning_rate_factor(const TrainingState& state) {
 
 Trainer::Trainer(const TrainerParts& parts)
     : parts_(parts),
-      plan_(parts.corpus, plan_options(parts.config)),
       replica_(parts.config, parts.model_vocabulary, parts.backend, parts.communicator),
       updates_(parts.config, replica_, parts.spans),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
@@ -38,7 +31,7 @@ Trainer::Trainer(const TrainerParts& parts)
                    parts.checkpoints != nullptr ? [this] { return write_checkpoint(); } : CheckpointPolicy::Write(),
                    parts.checkpoint_request),
       divergence_(parts.config) {
-  state_.corpus_digest = parts.corpus.digest();
+  state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
@@ -74,11 +67,7 @@ void Trainer::adopt_state(const TrainingState& own) {
   state_.corpus_digest = own.corpus_digest;
   state_.ranks = own.ranks;
   state_.threads = own.threads;
-  plan_.set_order(state_.data_order);
-  // If changed data was accepted, it may have fewer sentences than the position needs.
-  if (!state_.position || state_.position->sentences >= plan_.sentences()) {
-    state_.position = plan_.position_at(state_.progress.epoch);
-  }
+  state_.position = parts_.source.resume(state_.data_order, state_.position, state_.progress.epoch);
 }
 
 TrainingEnd Trainer::run() {
@@ -97,13 +86,13 @@ TrainingEnd Trainer::run() {
 
 /// Trains and evaluates to the end, or until training has diverged; then the result has no meaning.
 TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
-  BatchPipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
-                                 .world = parts_.communicator.size(),
-                                 .micro_batch_tokens = micro_batch_tokens,
-                                 .start = state_.position.value(),
-                                 .first_update = state_.progress.update + 1,
-                                 .prefetch = parts_.config.data.prefetch,
-                                 .spans = parts_.spans});
+  BatchPipeline pipeline(parts_.source, {.part = {.rank = parts_.communicator.rank(),
+                                                  .world = parts_.communicator.size(),
+                                                  .micro_batch_tokens = micro_batch_tokens},
+                                         .start = state_.position.value(),
+                                         .first_update = state_.progress.update + 1,
+                                         .prefetch = parts_.config.data.prefetch,
+                                         .spans = parts_.spans});
   std::optional<TrainingEnd> end = end_after(last);
   while (!end) {
     const Progress before = state_.progress;
@@ -145,7 +134,8 @@ void Trainer::rewind() {
 
 /// Reserves the arenas' memory. Returns the max number of tokens of a micro-batch.
 std::int64_t Trainer::prepare_memory() {
-  const MemoryPlan plan = plan_memory(parts_.config, plan_, replica_.model, parts_.backend, parts_.communicator);
+  const MemoryPlan plan =
+      plan_memory(parts_.config, parts_.source.shape(), replica_.model, parts_.backend, parts_.communicator);
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
   // A device would keep blocks that turn out too small next to larger ones. On the host they are merged.
   if (!parts_.backend.host_memory()) {

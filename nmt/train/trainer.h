@@ -25,7 +25,7 @@ struct TrainerParts {
   const TrainConfig& config;
   Backend& backend;
   Communicator& communicator;
-  const Corpus& corpus;
+  UpdateSource& source;
   const Vocabulary* vocabulary = nullptr;  // null for tasks without text, which are not validated
   Checkpointer* checkpoints = nullptr;     // null: nothing is saved
   RecordSink& records;
@@ -53,9 +53,6 @@ class Trainer {
 
   const Model& model() const { return replica_.model; }
   const TrainingState& state() const { return state_; }
-  std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
-  /// Sentence pairs that are longer than data.max_length.
-  std::int64_t left_out() const { return plan_.left_out(); }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
   /// training.start_from names. Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the
@@ -78,7 +75,6 @@ class Trainer {
   std::int64_t prepare_memory();
 
   TrainerParts parts_;
-  BatchPlan plan_;
   ModelReplica replica_;
   UpdateRunner updates_;
   HostMeter meter_;

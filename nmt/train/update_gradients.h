@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/data/batch_pipeline.h"
+#include "nmt/data/update_source.h"
 #include "nmt/metering/step_clock.h"
 #include "nmt/train/model_replica.h"
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/data/prepare.h"
+#include "nmt/data/text_source.h"
 #include "tests/bench/train_measurement.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -100,17 +101,17 @@ int run(const Options& options) {
   rates.push_back(measure("prepare, vocabulary given", "pairs", options.repeats, [&] { return prepare_all(again); }));
 
   const Corpus corpus = Corpus::open(work.path() / "first", "train");
-  const BatchPlan plan(corpus, {.tokens_per_update = options.tokens});
-  const double tokens = tokens_of(plan, options.updates);
+  const TextSource source(corpus, {.tokens_per_update = options.tokens});
+  const double tokens = tokens_of(source.plan(), options.updates);
   rates.push_back(measure("batches made in place", "updates", options.repeats, [&] {
     return take(options.updates, tokens, [&, position = DataPosition()](std::int64_t update) mutable {
-      UpdateBatches batches = make_update(plan, {}, position, update);
+      UpdateBatches batches = source.make(update, position, {});
       position = batches.next;
       return batches;
     });
   }));
   rates.push_back(measure("batches from the thread that works ahead", "updates", options.repeats, [&] {
-    BatchPipeline pipeline(plan, {});
+    BatchPipeline pipeline(source, {});
     return take(options.updates, tokens, [&](std::int64_t) { return pipeline.next(); });
   }));
   json::array rows;

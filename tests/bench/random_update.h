@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nmt/data/batch_pipeline.h"
+#include "nmt/data/update_source.h"
 
 namespace babelring {
 

@@ -57,15 +57,15 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
 
 void write_batches(const TrainingCaseOptions& options, int updates, const std::string& file) {
   std::unique_ptr<Corpus> corpus;
-  std::unique_ptr<BatchPlan> plan;
+  std::unique_ptr<TextSource> source;
   if (!options.data_folder.empty()) {
     corpus = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
-    plan = std::make_unique<BatchPlan>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
+    source = std::make_unique<TextSource>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
   }
   std::ofstream out(file);
   DataPosition position;
   for (int update = 1; update <= updates; ++update) {
-    const UpdateBatches batches = plan ? make_update(*plan, {}, position, update) : random_update(options.random, 0, 1);
+    const UpdateBatches batches = source ? source->make(update, position, {}) : random_update(options.random, 0, 1);
     position = batches.next;
     const PackedBatch& batch = batches.micro_batches.at(0);
     out << to_text(json::object{{"vocabulary", vocabulary_of(options)},
@@ -106,11 +106,11 @@ std::unique_ptr<BatchPipeline> TrainingCase::make_data(const TrainingCaseOptions
         1, config_.data.prefetch);
   }
   corpus_ = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
-  plan_ = std::make_unique<BatchPlan>(*corpus_, PlanOptions{.tokens_per_update = options.tokens_per_update});
-  return std::make_unique<BatchPipeline>(*plan_, PipelineOptions{.rank = rank,
-                                                                 .world = ranks,
-                                                                 .micro_batch_tokens = options.micro_batch_tokens,
-                                                                 .prefetch = config_.data.prefetch});
+  source_ = std::make_unique<TextSource>(*corpus_, PlanOptions{.tokens_per_update = options.tokens_per_update});
+  return std::make_unique<BatchPipeline>(
+      *source_,
+      PipelineOptions{.part = {.rank = rank, .world = ranks, .micro_batch_tokens = options.micro_batch_tokens},
+                      .prefetch = config_.data.prefetch});
 }
 
 TimedUpdate TrainingCase::update(RecordSink* records) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "nmt/data/text_source.h"
 #include "nmt/lab/make_lab.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
@@ -78,7 +79,7 @@ class TrainingCase {
   Communicator& communicator_;
   ChosenBackend device_;
   std::unique_ptr<Corpus> corpus_;  // null: random
-  std::unique_ptr<BatchPlan> plan_;
+  std::unique_ptr<TextSource> source_;
   ModelReplica replica_;
   UpdateRunner runner_;
   HostMeter meter_;

@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/special_ids.h"
+#include "nmt/data/text_source.h"
 #include "nmt/lab/probe/probe_environment.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/train/checkpointing/model_loader.h"
@@ -82,8 +83,10 @@ class ProbedTraining {
     replica_ = std::make_unique<ModelReplica>(plan.config, vocabulary(), backend, *communicator_);
     replica_->initialize(static_cast<std::uint64_t>(plan.config.training.seed));
     progress_.update = plan.first_update - 1;
-    if (checkpoint_) restore();
-    if (batches_) skip_to(progress_.update);
+    if (checkpoint_)
+      restore();
+    else if (source_)
+      skip(progress_.update);
     updates_ = std::make_unique<UpdateRunner>(plan.config, *replica_);
     pipeline_ = make_pipeline();
   }
@@ -111,10 +114,7 @@ class ProbedTraining {
     const Manifest manifest = load_manifest(data.folder);
     vocabulary_ = Vocabulary::load(std::filesystem::path(data.folder) / manifest.vocabulary.name).size();
     corpus_.emplace(Corpus::open(manifest, data.train_set));
-    batches_ = std::make_unique<BatchPlan>(*corpus_,
-                                           PlanOptions{.tokens_per_update = data.tokens_per_update,
-                                                       .max_length = data.max_length,
-                                                       .seed = static_cast<std::uint64_t>(plan_.config.training.seed)});
+    source_ = std::make_unique<TextSource>(*corpus_, plan_.config.plan_options());
   }
   std::int64_t vocabulary() const {
     if (!checkpoint_) return vocabulary_;
@@ -129,18 +129,13 @@ class ProbedTraining {
     read_flat(moments, "v.", store, replica_->adam.second_moment(), backend_);
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;
-    if (batches_) batches_->set_order(state.data_order);
-    restored_position_ = state.position;
+    if (source_) position_ = source_->resume(state.data_order, state.position, progress_.epoch);
   }
-  void skip_to(std::int64_t updates_done) {
-    if (checkpoint_) {
-      position_ = restored_position_.value_or(batches_->position_at(progress_.epoch));
-      return;
-    }
-    for (std::int64_t i = 0; i < updates_done; ++i) position_ = (*batches_)(position_).next;
+  void skip(std::int64_t updates) {
+    for (std::int64_t i = 0; i < updates; ++i) position_ = source_->plan()(position_).next;
   }
   std::unique_ptr<BatchPipeline> make_pipeline() const {
-    if (!batches_) {
+    if (!source_) {
       const RandomBatch shape = *plan_.random;
       const auto make = [shape, words = replica_->model.vocabulary()](std::int64_t update) {
         return random_update(shape, words, update);
@@ -149,8 +144,9 @@ class ProbedTraining {
     }
     const std::int64_t limit = std::max<std::int64_t>(0, plan_.config.data.micro_batch_tokens);
     return std::make_unique<BatchPipeline>(
-        *batches_,
-        PipelineOptions{.micro_batch_tokens = limit, .start = position_, .first_update = next_update(), .prefetch = 1});
+        *source_,
+        PipelineOptions{
+            .part = {.micro_batch_tokens = limit}, .start = position_, .first_update = next_update(), .prefetch = 1});
   }
 
   const ProbePlan& plan_;
@@ -158,12 +154,11 @@ class ProbedTraining {
   std::unique_ptr<Communicator> communicator_ = make_single_communicator();
   std::optional<Checkpoint> checkpoint_;
   std::optional<Corpus> corpus_;
-  std::unique_ptr<BatchPlan> batches_;  // null: random batches
+  std::unique_ptr<TextSource> source_;  // null: random batches
   std::int64_t vocabulary_ = probe_vocabulary;
   std::unique_ptr<ModelReplica> replica_;
   Progress progress_;
   DataPosition position_;
-  std::optional<DataPosition> restored_position_;
   std::unique_ptr<UpdateRunner> updates_;
   std::unique_ptr<BatchPipeline> pipeline_;
 };

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "nmt/data/batch_plan.h"
+#include "nmt/data/data_position.h"
 #include "nmt/optim/interval.h"
 
 namespace babelring {

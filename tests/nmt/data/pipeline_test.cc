@@ -8,6 +8,7 @@
 #include "base/failure.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/special_ids.h"
+#include "nmt/data/text_source.h"
 #include "tests/nmt/data/synthetic.h"
 
 namespace babelring {
@@ -65,13 +66,13 @@ TEST(BatchTest, SequentialBatchesCoverARangeInOrder) {
 
 TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
   const Corpus corpus = small_corpus();
-  const BatchPlan plan(corpus, small_updates);
-  BatchPipeline whole(plan, {.micro_batch_tokens = 60});
+  const TextSource source(corpus, small_updates);
+  BatchPipeline whole(source, {.part = {.micro_batch_tokens = 60}});
   std::vector<UpdateBatches> updates;
   for (int u = 0; u < 40; ++u) updates.push_back(whole.next());
   for (const std::size_t from : {1U, 7U, 23U, 39U}) {
-    const BatchPlan again(corpus, small_updates);
-    BatchPipeline resumed(again, {.micro_batch_tokens = 60,
+    const TextSource again(corpus, small_updates);
+    BatchPipeline resumed(again, {.part = {.micro_batch_tokens = 60},
                                   .start = updates[from - 1].next,
                                   .first_update = static_cast<std::int64_t>(from) + 1});
     for (std::size_t u = from; u < updates.size(); ++u) {
@@ -86,50 +87,11 @@ TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
   }
 }
 
-class WorldTest : public testing::TestWithParam<int> {};
-
-TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
-  const int world = GetParam();
-  const Corpus corpus = small_corpus();
-  const BatchPlan plan(corpus, small_updates);
-  DataPosition position;
-  for (std::int64_t u = 1; u <= 20; ++u) {
-    const UpdateBatches whole = make_update(plan, {}, position, u);
-    const PackedBatch& one = whole.micro_batches.at(0);
-    std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;
-    std::size_t micro_batches = 0;
-    for (int rank = 0; rank < world; ++rank) {
-      const UpdateBatches share =
-          make_update(plan, {.rank = rank, .world = world, .micro_batch_tokens = 40}, position, u);
-      EXPECT_EQ(share.next, whole.next);
-      EXPECT_EQ(share.global_target_tokens, whole.target_tokens);
-      EXPECT_EQ(share.epoch, whole.epoch);
-      if (rank == 0) micro_batches = share.micro_batches.size();
-      EXPECT_EQ(share.micro_batches.size(), micro_batches);
-      sentences += share.sentences;
-      source_tokens += share.source_tokens;
-      target_tokens += share.target_tokens;
-      for (const PackedBatch& part : share.micro_batches) {
-        EXPECT_TRUE(
-            std::equal(part.source.ids.begin(), part.source.ids.end(), one.source.ids.begin() + part.first_source_row));
-        EXPECT_TRUE(
-            std::equal(part.target_out.begin(), part.target_out.end(), one.target_out.begin() + part.first_target_row));
-      }
-    }
-    EXPECT_EQ(sentences, whole.global_sentences);
-    EXPECT_EQ(source_tokens, whole.global_source_tokens);
-    EXPECT_EQ(target_tokens, whole.global_target_tokens);
-    position = whole.next;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
-
 TEST(PipelineTest, StopsAtAnyTime) {
   const Corpus corpus = small_corpus();
-  const BatchPlan plan(corpus, small_updates);
+  const TextSource source(corpus, small_updates);
   for (int taken = 0; taken < 30; ++taken) {
-    BatchPipeline pipeline(plan, {.prefetch = 1 + taken % 4});
+    BatchPipeline pipeline(source, {.prefetch = 1 + taken % 4});
     for (int u = 0; u < taken; ++u) EXPECT_EQ(pipeline.next().update, u + 1);
     if (taken % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -151,12 +113,12 @@ TEST(PipelineTest, RethrowsTheThreadsExceptionOnEveryCall) {
 
 TEST(PipelineTest, RefusesOptionsOutOfRange) {
   const Corpus corpus = small_corpus();
-  const BatchPlan plan(corpus, small_updates);
-  EXPECT_THROW(BatchPipeline(plan, {.rank = 1, .world = 1}), Failure);
-  EXPECT_THROW(BatchPipeline(plan, {.world = 0, .micro_batch_tokens = 100}), Failure);
-  EXPECT_THROW(BatchPipeline(plan, {.micro_batch_tokens = -1}), Failure);
-  EXPECT_THROW(BatchPipeline(plan, {.first_update = 0}), Failure);
-  EXPECT_THROW(BatchPipeline(plan, {.prefetch = 0}), Failure);
+  const TextSource source(corpus, small_updates);
+  EXPECT_THROW(BatchPipeline(source, {.part = {.rank = 1, .world = 1}}), Failure);
+  EXPECT_THROW(BatchPipeline(source, {.part = {.world = 0, .micro_batch_tokens = 100}}), Failure);
+  EXPECT_THROW(BatchPipeline(source, {.part = {.micro_batch_tokens = -1}}), Failure);
+  EXPECT_THROW(BatchPipeline(source, {.first_update = 0}), Failure);
+  EXPECT_THROW(BatchPipeline(source, {.prefetch = 0}), Failure);
 }
 
 TEST(SyntheticTest, CopiesAndReversesWithinTheVocabulary) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "nmt/data/batch_pipeline.h"
+#include "nmt/data/text_source.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/model/transformer.h"
@@ -25,11 +25,11 @@ Corpus mixed_corpus(std::int64_t sentences) {
 }
 
 std::vector<PackedBatch> batches_of(const Corpus& corpus, std::int64_t tokens_per_update, int updates) {
-  const BatchPlan plan(corpus, PlanOptions{.tokens_per_update = tokens_per_update});
+  const TextSource source(corpus, {.tokens_per_update = tokens_per_update});
   std::vector<PackedBatch> batches;
   DataPosition position;
   for (int update = 1; update <= updates; ++update) {
-    const UpdateBatches of_update = make_update(plan, {}, position, update);
+    const UpdateBatches of_update = source.make(update, position, {});
     position = of_update.next;
     batches.push_back(of_update.micro_batches.at(0));
   }

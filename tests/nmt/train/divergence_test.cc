@@ -8,6 +8,7 @@
 #include <limits>
 #include <thread>
 
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -97,10 +98,11 @@ std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path&
       WeightKiller records(deaths);
       const StopRequest stop;
       Checkpointer keeper(config, folder, "", *backend, *communicator, records);
+      TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,
-                       .corpus = corpus,
+                       .source = source,
                        .checkpoints = &keeper,
                        .records = records,
                        .stop = stop,

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "nmt/data/text_source.h"
 #include "nmt/ops/precision.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
@@ -56,10 +57,11 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   }
   MemorySink records;
   const StopRequest stop;
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = *communicator,
-                   .corpus = corpus,
+                   .source = source,
                    .records = records,
                    .stop = stop,
                    .model_vocabulary = pieces});

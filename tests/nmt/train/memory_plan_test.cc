@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "nmt/data/batch.h"
+#include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
 #include "tests/nmt/comm/thread_communicator.h"
@@ -202,8 +203,8 @@ class PlanMemory : public testing::Test {
   /// The plan of this rank on a device with memory `room`.
   MemoryPlan plan(const MemoryInfo& room, Communicator& communicator) const {
     const auto backend = make_dry_backend(room);
-    const BatchPlan updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
-    return plan_memory(config_, updates, model(), *backend, communicator);
+    const TextSource updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
+    return plan_memory(config_, updates.shape(), model(), *backend, communicator);
   }
   /// Memory of a 4 GiB GPU that has `bytes` for arenas after the margins.
   static MemoryInfo room_for(std::size_t bytes) {
@@ -279,9 +280,9 @@ TEST_F(PlanMemory, KeepsAGivenNumber) {
 
 TEST_F(PlanMemory, UsesHostMemoryOnTheCpu) {
   const auto backend = make_cpu_backend(1);
-  const BatchPlan updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
+  const TextSource updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
   config_.data.tokens_per_update = 600;
-  const MemoryPlan found = plan_memory(config_, updates, model(), *backend, *alone_);
+  const MemoryPlan found = plan_memory(config_, updates.shape(), model(), *backend, *alone_);
   EXPECT_GE(found.micro_batch_tokens, 660);  // a few megabytes are free
   EXPECT_EQ(found.need.saved, 0U);           // the CPU reserves nothing
 }

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -19,10 +20,11 @@ std::vector<StepRecord> train_on(
     const std::function<void(const Model&)>& begun = [](const Model&) {}) {
   Collector records;
   const StopRequest stop;
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = backend,
                    .communicator = communicator,
-                   .corpus = corpus,
+                   .source = source,
                    .records = records,
                    .stop = stop,
                    .model_vocabulary = pieces});

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -56,10 +57,11 @@ std::vector<Outcome> train_two(const TrainConfig& config, bool flips, bool share
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
       BitFlip flip(flips && rank == 1 ? 3 : 0);
+      TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,
-                       .corpus = corpus,
+                       .source = source,
                        .records = outcome.records,
                        .stop = stop,
                        .lab = &flip,

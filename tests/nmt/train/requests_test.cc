@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/run_fence.h"
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
@@ -32,10 +33,11 @@ class RequestsTest : public ::testing::Test {
     const auto communicator = make_single_communicator();
     const auto backend = make_cpu_backend(1);
     Checkpointer keeper(config_, folder_, "", *backend, *communicator, records_, guard);
+    TextSource source(corpus, config_.plan_options());
     Trainer trainer({.config = config_,
                      .backend = *backend,
                      .communicator = *communicator,
-                     .corpus = corpus,
+                     .source = source,
                      .checkpoints = &keeper,
                      .records = records_,
                      .stop = stop_,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -24,10 +25,11 @@ class Resume : public testing::Test {
     Collector records;
     Checkpointer keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
     const StopRequest stop;
+    TextSource source(corpus_, config_.plan_options());
     Trainer trainer({.config = config_,
                      .backend = *backend_,
                      .communicator = *communicator_,
-                     .corpus = corpus_,
+                     .source = source,
                      .checkpoints = &keeper,
                      .records = records,
                      .stop = stop,
@@ -259,10 +261,11 @@ TEST(ResumeOnRanks, AllRanksFailWithTheSameError) {
         Collector records;
         const StopRequest stop;
         Checkpointer keeper(config, folder.path(), "", *backend, *communicator, records);
+        TextSource source(corpus, config.plan_options());
         Trainer trainer({.config = config,
                          .backend = *backend,
                          .communicator = *communicator,
-                         .corpus = corpus,
+                         .source = source,
                          .checkpoints = &keeper,
                          .records = records,
                          .stop = stop,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "nmt/data/batch.h"
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
@@ -39,10 +40,11 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
   const auto backend = make_cpu_backend(1);
   Collector records;
   const StopRequest stop;
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = *communicator,
-                   .corpus = corpus,
+                   .source = source,
                    .records = records,
                    .stop = stop,
                    .model_vocabulary = pieces});

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
+#include "nmt/data/text_source.h"
 #include "nmt/parallel/gradient_comm.h"
 #include "tests/nmt/checkpoint/poison.h"
 #include "tests/nmt/comm/fake_nccl.h"
@@ -39,10 +40,11 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
   Communicator& ranks = gradient_comm.nccl ? *gradient_comm.nccl : communicator;
   std::optional<Checkpointer> keeper;
   if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
-                   .corpus = corpus,
+                   .source = source,
                    .checkpoints = keeper ? &*keeper : nullptr,
                    .records = records,
                    .stop = stop,
@@ -283,10 +285,11 @@ TEST(Trainer, AFailedCheckpointEndsTheRunOnlyIfItIsTheLast) {
   const auto backend = make_cpu_backend(1);
   const StopRequest stop;
   Checkpointer keeper(config, folder.path() / "checkpoints", "", *backend, *communicator, records);
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = *communicator,
-                   .corpus = corpus,
+                   .source = source,
                    .checkpoints = &keeper,
                    .records = records,
                    .stop = stop,

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -57,10 +58,11 @@ std::vector<Collector> train_observed(const TrainConfig& config, std::vector<Obs
       const auto communicator = group.rank(rank);
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
+      TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,
-                       .corpus = corpus,
+                       .source = source,
                        .records = collectors[index],
                        .stop = stop,
                        .lab = observers != nullptr ? &(*observers)[index] : nullptr,
@@ -114,10 +116,11 @@ TEST(UpdateObserver, IsRemovedAfterAnException) {
   Collector records;
   const StopRequest stop;
   Fails lab;
+  TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = *communicator,
-                   .corpus = corpus,
+                   .source = source,
                    .records = records,
                    .stop = stop,
                    .lab = &lab,

@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "nmt/data/text_source.h"
 #include "nmt/lab/parameters/window_summary.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
@@ -58,10 +59,11 @@ Collector train(const TrainConfig& config, int ranks, bool shares_memory, const 
       const StopRequest stop;
       Collector& records = collectors[static_cast<std::size_t>(rank)];
       ParameterTrace trace({.window = 4, .run = "r_1", .heads = config.model.heads}, {folder, 20, rank, records});
+      TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,
-                       .corpus = corpus,
+                       .source = source,
                        .records = records,
                        .stop = stop,
                        .lab = traced ? &trace : nullptr,

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "nmt/data/text_source.h"
 #include "nmt/lab/probe/probe_compare.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
@@ -47,10 +48,11 @@ void train_probed(const TrainConfig& config, const std::filesystem::path& folder
       Collector records;
       RunProbe probe(config, folder, corpus.digest());
       FlipsBit lab(probe, rank == 1 ? flip_before : 0);
+      TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
                        .communicator = *communicator,
-                       .corpus = corpus,
+                       .source = source,
                        .records = records,
                        .stop = stop,
                        .lab = &lab,

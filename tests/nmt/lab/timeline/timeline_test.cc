@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "nmt/data/text_source.h"
 #include "nmt/lab/lab.h"
 #include "nmt/lab/timeline/trace_file.h"
 #include "nmt/train/trainer.h"
@@ -63,10 +64,11 @@ class TimelineTest : public testing::Test {
                           write_file_atomically(folder_.path() / name, content);
                         }}));
     const StopRequest stop;
+    TextSource source(corpus_, config_.plan_options());
     Trainer trainer({.config = config_,
                      .backend = *backend,
                      .communicator = communicator,
-                     .corpus = corpus_,
+                     .source = source,
                      .records = records,
                      .stop = stop,
                      .spans = &spans,

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
+#include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
@@ -88,10 +89,11 @@ class ValidatorTest : public testing::Test {
     const Corpus corpus = Corpus::open(config_.data.folder, "train");
     const StopRequest stop;
     Checkpointer keeper(config_, folder_ / "checkpoints", vocabulary_->bytes(), *backend, *communicator, records);
+    TextSource source(corpus, config_.plan_options());
     Trainer trainer({.config = config_,
                      .backend = *backend,
                      .communicator = *communicator,
-                     .corpus = corpus,
+                     .source = source,
                      .vocabulary = &*vocabulary_,
                      .checkpoints = &keeper,
                      .records = records,

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "nmt/data/batch_plan.h"
+#include "nmt/data/update_source.h"
+
+namespace babelring {
+
+/// Updates of the sentence pairs of a corpus, in the order of a BatchPlan.
+class TextSource : public UpdateSource {
+ public:
+  /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
+  /// kept.
+  TextSource(const Corpus& corpus, const PlanOptions& options)
+      : plan_(corpus, options), max_length_(options.max_length), tokens_per_update_(options.tokens_per_update) {}
+
+  UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
+  DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) override;
+  std::int64_t updates_per_epoch() const override { return plan_.updates_per_epoch(); }
+  UpdateShape shape() const override;
+  const std::string& digest() const override { return plan_.corpus().digest(); }
+
+  const BatchPlan& plan() const { return plan_; }
+
+ private:
+  BatchPlan plan_;
+  std::int64_t max_length_, tokens_per_update_;
+};
+
+}  // namespace babelring

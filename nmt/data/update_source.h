@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nmt/core/packed_batch.h"
+#include "nmt/data/data_position.h"
+
+namespace babelring {
+
+/// One rank's data for one update.
+struct UpdateBatches {
+  std::int64_t update = 0;
+  DataPosition next;                      // data position after this update
+  double epoch = 0;                       // epochs completed after this update
+  std::int64_t global_sentences = 0;      // over all ranks
+  std::int64_t global_source_tokens = 0;  // over all ranks, with </s>
+  std::int64_t global_target_tokens = 0;  // over all ranks, with </s>; divisor of losses and gradients
+  std::int64_t sentences = 0;             // of this rank
+  std::int64_t source_tokens = 0, target_tokens = 0;
+  std::vector<PackedBatch> micro_batches;  // same number on every rank; some may be empty
+};
+
+/// A rank's part of every update, and its division into micro-batches.
+struct RankPart {
+  int rank = 0;
+  int world = 1;
+  std::int64_t micro_batch_tokens = 0;  // max source or target tokens per micro-batch; 0: no limit, one micro-batch
+};
+
+/// The size of a source's updates, from which their memory follows.
+struct UpdateShape {
+  std::int64_t max_length = 0;                  // tokens of the longest sentence on either side
+  double source_tokens = 0, target_tokens = 0;  // of an update over all ranks, on average
+};
+
+/// Where the updates of a run come from. An update is a pure function of the source, the position at which it starts,
+/// and its number. make() may be called by several threads at once.
+class UpdateSource {
+ public:
+  virtual ~UpdateSource() = default;
+
+  /// This rank's part of the update that starts at `start`: the `next` of the update before, or the beginning. `update`
+  /// is its number. Throws Failure if the source has no such position.
+  virtual UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const = 0;
+  /// Continues a run that began with data in the given order: returns `position`, if the source has it, otherwise the
+  /// start of the first update after at least `epochs` epochs. Call before make().
+  virtual DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) = 0;
+  /// 0 if the source never ends.
+  virtual std::int64_t updates_per_epoch() const = 0;
+  virtual UpdateShape shape() const = 0;
+  /// Identifies the data as 64 hexadecimal digits. A run does not resume from a checkpoint of other data.
+  virtual const std::string& digest() const = 0;
+};
+
+}  // namespace babelring

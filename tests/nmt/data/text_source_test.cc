@@ -1,0 +1,84 @@
+#include "nmt/data/text_source.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/nmt/data/synthetic.h"
+
+namespace babelring {
+namespace {
+
+const PlanOptions updates_of_200{.tokens_per_update = 200, .max_length = 20};
+
+Corpus reversed_sentences() {
+  return make_synthetic({.task = SyntheticTask::reverse, .sentences = 300, .max_length = 12});
+}
+
+class WorldTest : public testing::TestWithParam<int> {};
+
+TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
+  const int world = GetParam();
+  const Corpus corpus = reversed_sentences();
+  const TextSource source(corpus, updates_of_200);
+  DataPosition position;
+  for (std::int64_t u = 1; u <= 20; ++u) {
+    const UpdateBatches whole = source.make(u, position, {});
+    const PackedBatch& one = whole.micro_batches.at(0);
+    std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;
+    std::size_t micro_batches = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const UpdateBatches share = source.make(u, position, {.rank = rank, .world = world, .micro_batch_tokens = 40});
+      EXPECT_EQ(share.next, whole.next);
+      EXPECT_EQ(share.global_target_tokens, whole.target_tokens);
+      EXPECT_EQ(share.epoch, whole.epoch);
+      if (rank == 0) micro_batches = share.micro_batches.size();
+      EXPECT_EQ(share.micro_batches.size(), micro_batches);
+      sentences += share.sentences;
+      source_tokens += share.source_tokens;
+      target_tokens += share.target_tokens;
+      for (const PackedBatch& part : share.micro_batches) {
+        EXPECT_TRUE(
+            std::equal(part.source.ids.begin(), part.source.ids.end(), one.source.ids.begin() + part.first_source_row));
+        EXPECT_TRUE(
+            std::equal(part.target_out.begin(), part.target_out.end(), one.target_out.begin() + part.first_target_row));
+      }
+    }
+    EXPECT_EQ(sentences, whole.global_sentences);
+    EXPECT_EQ(source_tokens, whole.global_source_tokens);
+    EXPECT_EQ(target_tokens, whole.global_target_tokens);
+    position = whole.next;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
+
+TEST(TextSource, ResumesAtAPositionThatTheCorpusHas) {
+  const Corpus corpus = reversed_sentences();
+  TextSource source(corpus, updates_of_200);
+  const DataPosition second = source.make(1, {}, {}).next;
+  EXPECT_EQ(source.resume(DataOrder::shuffled, second, 0.1), second);
+  const DataPosition derived = source.resume(DataOrder::shuffled, std::nullopt, 1.5);
+  EXPECT_EQ(derived, source.plan().position_at(1.5));
+  EXPECT_EQ(source.resume(DataOrder::shuffled, DataPosition{.epoch = 1, .sentences = 300}, 1.5), derived);
+}
+
+TEST(TextSource, ResumesInTheOrderOfTheRun) {
+  const Corpus corpus = reversed_sentences();
+  TextSource source(corpus, updates_of_200);
+  const std::vector<std::int32_t> shuffled = source.make(1, {}, {}).micro_batches.at(0).source.ids;
+  TextSource resumed(corpus, updates_of_200);
+  resumed.resume(DataOrder::pooled, DataPosition(), 0);
+  EXPECT_NE(resumed.make(1, {}, {}).micro_batches.at(0).source.ids, shuffled);
+}
+
+TEST(TextSource, TellsTheSizeOfItsUpdates) {
+  const Corpus corpus = Corpus::from_memory({{5, 6, 7}, {8, 9, 5}}, {{5}, {6}});  // 8 source, 4 target tokens with </s>
+  const UpdateShape shape = TextSource(corpus, updates_of_200).shape();
+  EXPECT_EQ(shape.max_length, 20);
+  EXPECT_EQ(shape.target_tokens, 200);
+  EXPECT_EQ(shape.source_tokens, 400);
+}
+
+}  // namespace
+}  // namespace babelring
