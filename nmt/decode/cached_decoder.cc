@@ -82,14 +82,14 @@ std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const 
     memory_count_.push_back(source_offsets_[sentence + 1] - source_offsets_[sentence]);
   }
   const Shape one_each{std::ssize(rows)}, listed{std::ssize(rows), position_ + 1};
-  DecoderLayer::StepInput input{.position = position_,
-                                .self_rows = ConstTensor(self_rows_.data(), listed, DType::i32),
-                                .self_count = ConstTensor(self_count_.data(), one_each, DType::i32),
+  DecoderLayer::StepInput input{.self = {.position = position_,
+                                         .rows = ConstTensor(self_rows_.data(), listed, DType::i32),
+                                         .count = ConstTensor(self_count_.data(), one_each, DType::i32)},
                                 .memory_begin = ConstTensor(memory_begin_.data(), one_each, DType::i32),
                                 .memory_count = ConstTensor(memory_count_.data(), one_each, DType::i32)};
   std::vector<DecoderLayer::StepInput> inputs;
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
-    input.cache = caches_[layer];
+    input.self.cache = caches_[layer];
     input.memory = memories_[layer];
     inputs.push_back(input);
   }

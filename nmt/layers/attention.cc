@@ -95,6 +95,27 @@ void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& save
   qkv_.backward(context, dqkv, saved.x, dx, accumulate);
 }
 
+Tensor SelfAttention::step(Context& context, ConstTensor x, const StepInput& input) const {
+  const std::int64_t width = options_.width;
+  const std::int64_t capacity = input.cache.columns() / (2 * width);
+  const Tensor q = context.scratch.make(x.shape, context.dtype);
+  qkv_.forward_rows(context, x, 0, q);
+  const Tensor new_rows = input.cache.row_slice(0, x.rows());
+  qkv_.forward_rows(context, x, width, new_rows.column_slice(input.position * 2 * width, 2 * width));
+
+  const ConstTensor positions(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
+  Tensor out = context.scratch.make(x.shape, context.dtype);
+  context.backend.run(DecodeAttention{.q = q,
+                                      .keys = positions.column_slice(0, width),
+                                      .values = positions.column_slice(width, width),
+                                      .key_rows = input.rows,
+                                      .key_count = input.count,
+                                      .heads = options_.heads,
+                                      .scale = attention_scale(options_),
+                                      .out = out});
+  return output_.forward(context, context.scratch, out);
+}
+
 CrossAttention::CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options,
                                std::uint64_t site)
     : options_(options),

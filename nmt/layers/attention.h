@@ -38,9 +38,17 @@ class SelfAttention {
   /// Writes dx, or adds to it with `accumulate`. dx may alias dy: dy is read before dx is written.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
 
-  /// The fused and the output projection, for incremental decoding.
-  const Linear& qkv() const { return qkv_; }
-  const Linear& output() const { return output_; }
+  /// The state of one decoding step for `rows` hypotheses. The i32 lists are in host memory.
+  struct StepInput {
+    Tensor cache;               // [rows or more, capacity * 2 width]: key and value of each position, interleaved
+    std::int64_t position = 0;  // of the new token, equal for all rows; step() writes its key and value to the cache
+    // [rows, position + 1] i32: for each hypothesis, where the cache holds its tokens. Token j that was written by row
+    // r has index r * capacity + j. A hypothesis that extends another row's refers to that row, so nothing is copied.
+    ConstTensor rows;
+    ConstTensor count;  // [rows] i32: position + 1
+  };
+  /// x [rows, width] → [rows, width] in context.scratch. Inference only.
+  Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
 
  private:
   AttentionOptions options_;

@@ -49,33 +49,12 @@ Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& inpu
   const WorkRange range(context.backend, name_);
   Saved unused;
   x = self_block_.forward(context, x, 0, unused.self_block,
-                          [&](ConstTensor h) { return attend_self(context, h, input); });
+                          [&](ConstTensor h) { return self_.step(context, h, input.self); });
   x = cross_block_.forward(context, x, 0, unused.cross_block,
                            [&](ConstTensor h) { return attend_memory(context, h, input); });
   return feed_forward_block_.forward(context, x, 0, unused.feed_forward_block, [&](ConstTensor h) {
     return feed_forward_.forward(context, h, 0, unused.feed_forward);
   });
-}
-
-Tensor DecoderLayer::attend_self(Context& context, ConstTensor x, const StepInput& input) const {
-  const std::int64_t width = attention_options_.width;
-  const std::int64_t capacity = input.cache.columns() / (2 * width);
-  const Tensor q = context.scratch.make(x.shape, context.dtype);
-  self_.qkv().forward_rows(context, x, 0, q);
-  const Tensor new_rows = input.cache.row_slice(0, x.rows());
-  self_.qkv().forward_rows(context, x, width, new_rows.column_slice(input.position * 2 * width, 2 * width));
-
-  const ConstTensor positions(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
-  Tensor out = context.scratch.make(x.shape, context.dtype);
-  context.backend.run(DecodeAttention{.q = q,
-                                      .keys = positions.column_slice(0, width),
-                                      .values = positions.column_slice(width, width),
-                                      .key_rows = input.self_rows,
-                                      .key_count = input.self_count,
-                                      .heads = attention_options_.heads,
-                                      .scale = attention_scale(attention_options_),
-                                      .out = out});
-  return self_.output().forward(context, context.scratch, out);
 }
 
 Tensor DecoderLayer::attend_memory(Context& context, ConstTensor x, const StepInput& input) const {

@@ -34,12 +34,7 @@ class DecoderLayer {
 
   /// The state of one decoding step for `rows` hypotheses. The i32 lists are in host memory.
   struct StepInput {
-    Tensor cache;               // [rows or more, capacity * 2 width]: key and value of each position, interleaved
-    std::int64_t position = 0;  // of the new token, equal for all rows; step() writes its key and value to the cache
-    // [rows, position + 1] i32: for each hypothesis, where the cache holds its tokens. Token j that was written by row
-    // r has index r * capacity + j. A hypothesis that extends another row's refers to that row, so nothing is copied.
-    ConstTensor self_rows;
-    ConstTensor self_count;                  // [rows] i32: position + 1
+    SelfAttention::StepInput self;
     ConstTensor memory;                      // [source tokens, 2 width] from project_memory()
     ConstTensor memory_begin, memory_count;  // [rows] i32: range of the hypothesis's source tokens in `memory`
   };
@@ -47,7 +42,6 @@ class DecoderLayer {
   Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
 
  private:
-  Tensor attend_self(Context& context, ConstTensor x, const StepInput& input) const;
   Tensor attend_memory(Context& context, ConstTensor x, const StepInput& input) const;
 
   std::string name_;

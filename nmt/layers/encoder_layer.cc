@@ -7,7 +7,7 @@ EncoderLayer::EncoderLayer(ParameterStore& store, const std::string& name, const
     : name_(name),
       attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.dropout,
                        first_site),
-      attention_(store, name + ".attention", options.attention, false, first_site + 1),
+      attention_(store, name + ".attention", options.attention, options.causal, first_site + 1),
       feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
                           first_site + 2),
       feed_forward_(store, name + ".feed_forward", options.attention.width, options.inner, options.activation_dropout,
@@ -31,6 +31,16 @@ void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) cons
   });
   attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx, bool add) {
     attention_.backward(context, dy, saved.attention, dx, add);
+  });
+}
+
+Tensor EncoderLayer::step(Context& context, ConstTensor x, const SelfAttention::StepInput& input) const {
+  const WorkRange range(context.backend, name_);
+  Saved unused;
+  x = attention_block_.forward(context, x, 0, unused.attention_block,
+                               [&](ConstTensor h) { return attention_.step(context, h, input); });
+  return feed_forward_block_.forward(context, x, 0, unused.feed_forward_block, [&](ConstTensor h) {
+    return feed_forward_.forward(context, h, 0, unused.feed_forward);
   });
 }
 

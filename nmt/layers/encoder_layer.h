@@ -15,6 +15,7 @@ struct LayerOptions {
   NormPlace norm = NormPlace::pre;
   float dropout = 0;             // dropout probability on sub-layer outputs
   float activation_dropout = 0;  // dropout probability after the feed-forward ReLU
+  bool causal = false;           // of encoder layers: a token attends only to itself and to earlier tokens
 };
 
 /// Self-attention and feed-forward, each in a residual block. Source: Vaswani et al. 2017, 3.1.
@@ -33,6 +34,9 @@ class EncoderLayer {
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
   /// Replaces dy in `d` by dx.
   void backward(Context& context, Tensor d, const Saved& saved) const;
+  /// One decoding step of a causal layer: x [rows, width] → [rows, width] in context.saved. Inference only:
+  /// context.training must be false.
+  Tensor step(Context& context, ConstTensor x, const SelfAttention::StepInput& input) const;
 
  private:
   std::string name_;

@@ -1,11 +1,12 @@
 #include "nmt/model/config.h"
 
 #include "base/nearest.h"
+#include "nmt/layers/encoder_layer.h"
 
 namespace babelring {
 
 void ModelConfig::bind(OptionBinder& b) {
-  b.integer("encoder_layers", encoder_layers, 1, 100, "number of encoder layers");
+  b.integer("encoder_layers", encoder_layers, 0, 100, "number of encoder layers; translation needs at least 1");
   b.integer("decoder_layers", decoder_layers, 1, 100, "number of decoder layers");
   b.integer("width", width, 2, 65536, "features per token (d_model); even and a multiple of heads");
   b.integer("heads", heads, 1, 256, "number of attention heads");
@@ -27,6 +28,17 @@ void ModelConfig::check() const {
     throw ConfigError("model.heads", fmt::format("model.heads: {} does not divide model.width {}", heads, width));
   if (width % 2 != 0)
     throw ConfigError("model.width", fmt::format("model.width: {} is odd; sinusoidal positions need pairs", width));
+}
+
+LayerOptions ModelConfig::layer_options() const {
+  return {.attention = {.width = width,
+                        .heads = heads,
+                        .dropout = static_cast<float>(attention_dropout),
+                        .bias = attention_bias},
+          .inner = inner,
+          .norm = norm,
+          .dropout = static_cast<float>(dropout),
+          .activation_dropout = static_cast<float>(activation_dropout)};
 }
 
 ModelConfig model_preset(const std::string& name) {

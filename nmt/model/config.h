@@ -8,6 +8,8 @@
 
 namespace babelring {
 
+struct LayerOptions;
+
 /// Embeddings that share one table.
 enum class TiedEmbeddings {
   all,      // source, target and output
@@ -15,7 +17,8 @@ enum class TiedEmbeddings {
   none,     // three tables
 };
 
-/// Architecture of an encoder-decoder Transformer. bind() documents each member.
+/// Architecture of an encoder-decoder Transformer or, with encoder_layers 0, of a LanguageModel. bind() documents each
+/// member.
 struct ModelConfig {
   int encoder_layers = 6;
   int decoder_layers = 6;
@@ -32,6 +35,7 @@ struct ModelConfig {
   void bind(OptionBinder& binder);
   /// Throws ConfigError if width is odd or not a multiple of heads.
   void check() const;
+  LayerOptions layer_options() const;
 };
 
 /// transformer-tiny (4+4 layers, width 128, 4 heads, inner 256, dropout 0.3; Wu et al. 2021), transformer-base

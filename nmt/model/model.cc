@@ -1,5 +1,6 @@
 #include "nmt/model/model.h"
 
+#include "nmt/model/language_model.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
 
@@ -30,6 +31,9 @@ ParameterMemory parameter_memory_of(Backend& backend) {
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
                                   const ParameterMemory& memory, DType compute) {
+  if (config.encoder_layers == 0) {
+    return std::make_unique<LanguageModel>(config, vocabulary, label_smoothing, memory, compute);
+  }
   return std::make_unique<Transformer>(config, vocabulary, label_smoothing, memory, compute);
 }
 

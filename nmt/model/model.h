@@ -58,8 +58,8 @@ class Model {
 /// Allocates weights and gradients in the backend's memory. The backend must outlive the allocators.
 ParameterMemory parameter_memory_of(Backend& backend);
 
-/// The model that the configuration describes, with zeroed arrays from `memory`. `compute` (f32 or bf16) is the data
-/// type of matmuls.
+/// The model that the configuration describes, a Transformer or, without encoder layers, a LanguageModel, with zeroed
+/// arrays from `memory`. `compute` (f32 or bf16) is the data type of matmuls.
 std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
                                   const ParameterMemory& memory, DType compute);
 

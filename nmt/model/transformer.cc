@@ -10,17 +10,6 @@ namespace babelring {
 
 namespace {
 
-LayerOptions layer_options(const ModelConfig& config) {
-  return {.attention = {.width = config.width,
-                        .heads = config.heads,
-                        .dropout = static_cast<float>(config.attention_dropout),
-                        .bias = config.attention_bias},
-          .inner = config.inner,
-          .norm = config.norm,
-          .dropout = static_cast<float>(config.dropout),
-          .activation_dropout = static_cast<float>(config.activation_dropout)};
-}
-
 // Dropout sites: one per embedding, then a range for the encoder and one for the decoder layers.
 constexpr std::uint64_t source_embedding_site = 1;
 constexpr std::uint64_t target_embedding_site = 2;
@@ -39,7 +28,7 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   config.check();
   ParameterStore& store = parameters();
   const auto table = [&](const char* name) { return &Embedding::declare_table(store, name, vocabulary, config.width); };
-  const LayerOptions options = layer_options(config);
+  const LayerOptions options = config.layer_options();
   const auto dropout = static_cast<float>(config.dropout);
 
   target_table_ = table(config.tied_embeddings == TiedEmbeddings::all ? "embedding" : "decoder.embedding");

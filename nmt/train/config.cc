@@ -114,6 +114,7 @@ void TrainConfig::check() const {
   };
   if (const Status checked = check_name(name); !checked) refuse("name", checked.error());
   model.check();
+  if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
   static_cast<void>(Schedule(optimizer.schedule));
   if (const Interval& after = training.divergence.after;
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/model/transformer.h"
+#include "nmt/model/model.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -18,6 +18,7 @@ struct Pair {
 };
 
 inline constexpr std::int32_t test_bos = 1, test_eos = 2;
+inline constexpr std::int64_t test_vocabulary = 11;  // above all ids of test_pairs()
 
 /// Packs sentence pairs into a micro-batch that starts at the given rows of its update.
 inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_source_row = 0,
@@ -39,7 +40,7 @@ inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_sourc
   return batch;
 }
 
-/// Pairs with unequal lengths, a one-token source, an empty target, repeated and unknown ids. All ids are below 11.
+/// Pairs with unequal lengths, a one-token source, an empty target, repeated and unknown ids.
 inline std::vector<Pair> test_pairs() {
   return {
       {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
@@ -59,20 +60,20 @@ inline ModelConfig small_config(NormPlace norm, TiedEmbeddings tied, double drop
           .attention_bias = tied == TiedEmbeddings::none};
 }
 
-/// A Transformer with its backend and arenas.
+/// A model with its backend and arenas.
 class ModelRun {
  public:
   ModelRun(const std::string& backend, const ModelConfig& config, std::int64_t vocabulary, DType compute = DType::f32)
       : backend_(make_test_backend(backend)),
         saved_([this](std::size_t bytes) { return backend_->allocate(bytes); }),
         scratch_([this](std::size_t bytes) { return backend_->allocate(bytes); }),
-        model_(config, vocabulary, 0.1f, *backend_, compute) {
-    model_.initialize(*backend_, 17);
+        model_(make_model(config, vocabulary, 0.1f, parameter_memory_of(*backend_), compute)) {
+    model_->initialize(*backend_, 17);
   }
 
-  Transformer& model() { return model_; }
+  Model& model() { return *model_; }
   Backend& backend() { return *backend_; }
-  const ParameterStore& parameters() const { return model_.parameters(); }
+  const ParameterStore& parameters() const { return model_->parameters(); }
 
   Context context(bool training) {
     saved_.reset();
@@ -80,7 +81,7 @@ class ModelRun {
     return {.backend = *backend_,
             .saved = saved_,
             .scratch = scratch_,
-            .dtype = model_.compute_dtype(),
+            .dtype = model_->compute_dtype(),
             .training = training,
             .dropout_seed = 99};
   }
@@ -104,7 +105,7 @@ class ModelRun {
 
   LossSums evaluate(const PackedBatch& batch) {
     Context pass = context(false);
-    return model_.evaluate(pass, DeviceBatch(*backend_, saved_, batch));
+    return model_->evaluate(pass, DeviceBatch(*backend_, saved_, batch));
   }
 
   std::vector<float> download(ConstTensor tensor) const {
@@ -117,14 +118,14 @@ class ModelRun {
  private:
   LossSums add_gradients(Context& pass, const PackedBatch& batch, float scale) {
     const DeviceBatch on_device(*backend_, saved_, batch);
-    const FetchedLosses losses(*backend_, model_.add_gradients(pass, on_device, scale));
+    const FetchedLosses losses(*backend_, model_->add_gradients(pass, on_device, scale));
     backend_->synchronize();
     return losses.sums();
   }
 
   std::unique_ptr<Backend> backend_;
   Arena saved_, scratch_;
-  Transformer model_;
+  std::unique_ptr<Model> model_;
 };
 
 inline double length_of(const std::vector<float>& values) {

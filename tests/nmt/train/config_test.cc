@@ -141,6 +141,7 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
   };
   EXPECT_EQ(key_of({"data.folder="}), "data.folder");
   EXPECT_EQ(key_of({"model.heads=7"}), "model.heads");
+  EXPECT_EQ(key_of({"model.encoder_layers=0"}), "model.encoder_layers");
   EXPECT_EQ(key_of({"training.divergence.after=2e"}), "training.divergence.after");
   for (const char* start : {"1e", "0u", "1.5u"}) {
     EXPECT_EQ(key_of({std::string("lab.trace.start=") + start}), "lab.trace.start") << start;
