@@ -101,4 +101,12 @@ void FieldReader::read(std::string_view name, const json::value& in, std::map<st
   }
 }
 
+void FieldReader::read(std::string_view name, const json::value& in, std::vector<double>& out) {
+  if (!in.is_array()) return set_error(name, "an array of numbers", in);
+  for (const json::value& element : in.get_array()) {
+    if (!element.is_number()) return set_error(fmt::format("{}[{}]", name, out.size()), "a number", element);
+    out.push_back(element.to_number<double>());
+  }
+}
+
 }  // namespace babelring

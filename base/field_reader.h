@@ -59,6 +59,7 @@ class FieldReader {
   void read(std::string_view name, const json::value& in, std::string& out);
   void read(std::string_view, const json::value& in, json::value& out) { out = in; }
   void read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out);
+  void read(std::string_view name, const json::value& in, std::vector<double>& out);
   template <class T>
   void read(std::string_view name, const json::value& in, std::vector<T>& out) {
     if (!in.is_array()) return set_error(name, "an array of objects", in);

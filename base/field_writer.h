@@ -29,6 +29,9 @@ class FieldWriter {
   void operator()(std::string_view name, const std::string& value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const json::value& value) { out_.emplace(name, value); }
   void operator()(std::string_view name, const std::map<std::string, std::int64_t>& values);
+  void operator()(std::string_view name, const std::vector<double>& values) {
+    out_.emplace(name, json::array(values.begin(), values.end()));
+  }
   template <class T>
   void operator()(std::string_view name, const std::vector<T>& values) {
     json::array array;

@@ -16,6 +16,7 @@ from lib import check
 #: The rooms that each room may include directly; it may also include theirs. The longest prefix of a path is its room.
 ROOMS: dict[str, list[str]] = {
     "base": [],
+    "insight": ["base"],
     "nmt/core": ["base"],
     "nmt/ops": ["nmt/core"],
     "nmt/layers": ["nmt/ops"],
@@ -29,7 +30,7 @@ ROOMS: dict[str, list[str]] = {
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/parallel", "nmt/metering", "nmt/checkpoint"],
-    "nmt/lab": ["nmt/train"],
+    "nmt/lab": ["nmt/train", "insight"],
     "client": ["base"],
     "cli/runs": ["client"],
     "cli": ["nmt/lab", "cli/runs"],
@@ -63,7 +64,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("base", "nmt", "client", "cli", "worker", "server", "tests")
+FOLDERS = ("base", "insight", "nmt", "client", "cli", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

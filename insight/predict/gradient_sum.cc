@@ -1,0 +1,105 @@
+#include "insight/predict/gradient_sum.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace babelring::insight {
+namespace {
+
+/// Time of one step of a ring in which all ranks send at once: the slowest link in use counts.
+double ring_step_ms(const Topology& topology, double megabytes) {
+  const double inside = topology.ranks_per_host > 1 ? topology.inside.message_ms(megabytes) : 0;
+  const double between = topology.hosts > 1 ? topology.between.message_ms(megabytes) : 0;
+  return std::max(inside, between);
+}
+
+double ring_ms(const Topology& topology, double megabytes) {
+  const double n = topology.ranks();
+  return 2 * (n - 1) * ring_step_ms(topology, megabytes / n);
+}
+
+double tree_ms(const Topology& topology, double megabytes) {
+  const double depth = std::ceil(std::log2(topology.ranks()));
+  const double segments = std::max(1.0, std::ceil(megabytes / topology.segment_mb));
+  return (2 * depth + segments - 1) * ring_step_ms(topology, megabytes / segments);
+}
+
+double hierarchical_ms(const Topology& topology, double megabytes) {
+  const double r = topology.ranks_per_host, h = topology.hosts;
+  const double inside = r > 1 ? 2 * (r - 1) * topology.inside.message_ms(megabytes / r) : 0;
+  return inside + (h > 1 ? 2 * (h - 1) * topology.between.message_ms(megabytes / h) : 0);
+}
+
+double in_messages(const Topology& topology, double megabytes) {
+  const bool halved = topology.wire == Wire::bf16 && topology.algorithm != Algorithm::one_copy;
+  return halved ? megabytes / 2 : megabytes;
+}
+
+}  // namespace
+
+const Choices<Algorithm>& algorithm_choices() {
+  static const Choices<Algorithm> choices = {{"ring", Algorithm::ring},
+                                             {"tree", Algorithm::tree},
+                                             {"hierarchical", Algorithm::hierarchical},
+                                             {"one-copy", Algorithm::one_copy},
+                                             {"staged", Algorithm::staged}};
+  return choices;
+}
+
+bool is_offered(Algorithm algorithm) {
+  return algorithm != Algorithm::tree && algorithm != Algorithm::hierarchical;
+}
+
+const Choices<Wire>& wire_choices() {
+  static const Choices<Wire> choices = {{"f32", Wire::f32}, {"bf16", Wire::bf16}};
+  return choices;
+}
+
+double sum_ms(const Topology& topology, double megabytes) {
+  if (topology.ranks() < 2) return 0;
+  const double n = topology.ranks(), sent = in_messages(topology, megabytes);
+  switch (topology.algorithm) {
+    case Algorithm::ring:
+      return ring_ms(topology, sent);
+    case Algorithm::tree:
+      return tree_ms(topology, sent);
+    case Algorithm::hierarchical:
+      return hierarchical_ms(topology, sent);
+    case Algorithm::one_copy:
+      return topology.inside.message_ms(sent * (n - 1) / n) + topology.inside.latency_us * 1e-3;
+    case Algorithm::staged:
+      return ring_ms(topology, sent) + 2e-3 * megabytes * topology.device_copy_ms_per_gb;
+  }
+  return 0;
+}
+
+double host_megabytes(const Topology& topology, double megabytes) {
+  if (topology.hosts < 2) return 0;
+  const double n = topology.ranks(), h = topology.hosts, sent = in_messages(topology, megabytes);
+  switch (topology.algorithm) {
+    case Algorithm::hierarchical:
+      return 2 * (h - 1) / h * sent;
+    case Algorithm::tree:
+      return 2 * sent;
+    default:
+      return 2 * (n - 1) / n * sent;
+  }
+}
+
+double rank_megabytes(const Topology& topology, double megabytes) {
+  if (topology.ranks() < 2) return 0;
+  const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
+  const double sent = in_messages(topology, megabytes);
+  switch (topology.algorithm) {
+    case Algorithm::hierarchical:
+      return 2 * (r - 1) / r * sent + 2 * (h - 1) / h * sent / r;
+    case Algorithm::tree:
+      return 2 * sent;
+    case Algorithm::one_copy:
+      return (n - 1) / n * sent;
+    default:
+      return 2 * (n - 1) / n * sent;
+  }
+}
+
+}  // namespace babelring::insight

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+
+#include "base/choices.h"
+
+namespace babelring::insight {
+
+/// How the gradients of all ranks are summed.
+enum class Algorithm {
+  ring,          // 2 (n − 1) steps, each of 1/n of the bytes to the next rank
+  tree,          // segments go up to the root and down again, one behind the other
+  hierarchical,  // reduce-scatter inside of each host, a ring between hosts, all-gather inside
+  one_copy,      // ranks of one host share one copy of the model: after backward each sums its shard of all gradients
+  staged,        // a ring in host memory after backward, with copies from the device and back
+};
+const Choices<Algorithm>& algorithm_choices();
+/// Whether the worker sums gradients by this algorithm. Predictions for other algorithms carry a warning.
+bool is_offered(Algorithm algorithm);
+
+/// Element type of gradients in messages.
+enum class Wire { f32, bf16 };
+const Choices<Wire>& wire_choices();
+
+/// A connection between ranks, as each of them sees it, in each direction.
+struct Link {
+  double gbit_per_s = 10;     // infinity: sending takes no time
+  double latency_us = 0;      // of one message
+  double busy_ms_per_gb = 0;  // processor time that sending and receiving a gigabyte takes
+  double rate_error = 0;      // relative uncertainty of gbit_per_s: the rate is known to ± this part
+
+  /// Time of one message in ms.
+  double message_ms(double megabytes) const { return latency_us * 1e-3 + megabytes * 8 / gbit_per_s; }
+};
+
+/// The ranks of a run and their connections. Ranks of a host follow each other in the ring.
+struct Topology {
+  int hosts = 1, ranks_per_host = 1;
+  Link inside = {}, between = {};  // between ranks of one host; between hosts, shared by the ranks of a host
+  Algorithm algorithm = Algorithm::ring;
+  Wire wire = Wire::f32;
+  double segment_mb = 0.0614;        // of the tree; as the worker's messages
+  double device_copy_ms_per_gb = 0;  // of `staged`, each way
+
+  int ranks() const { return hosts * ranks_per_host; }
+};
+
+/// Time in ms of the sum of one bucket with `megabytes` (10^6 bytes) of f32 gradients. 0 for one rank.
+/// For S bytes in messages, n ranks on h hosts, latency a, seconds per byte b of the slowest link in use:
+/// - ring: 2 (n − 1) (a + b S / n)
+/// - tree: (2 ceil(log2 n) + k − 1) (a + b s) for k segments of s bytes
+/// - hierarchical, r ranks a host: 2 (r − 1) (a + b S / r) inside, and 2 (h − 1) (a + b S / h) between hosts, whose
+/// link
+///   the r rings of a host share
+/// - one copy: each rank reads S of other ranks' memory, f32 always: 2 a + b S (n − 1) / n
+double sum_ms(const Topology& topology, double megabytes);
+
+/// Megabytes that a host sends to other hosts for this sum; it receives as much.
+double host_megabytes(const Topology& topology, double megabytes);
+/// Megabytes that one rank sends for this sum, over any link.
+double rank_megabytes(const Topology& topology, double megabytes);
+
+}  // namespace babelring::insight

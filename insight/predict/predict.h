@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "insight/predict/gradient_sum.h"
+#include "insight/predict/quantiles.h"
+#include "insight/predict/rank_record.h"
+#include "insight/predict/simulation.h"
+
+namespace babelring::insight {
+
+/// The sizes of one update in the record's unit: one for all ranks, or one for each rank.
+using UpdateSizes = std::vector<double>;
+
+/// The run to predict.
+struct RunSetup {
+  Topology topology = {};
+  double bucket_mb = 0;  // 0: as recorded
+  int accumulate = 1;    // micro-batches of the recorded size in each update; sums run beside the last one
+  LoaderPlan loader = {};
+  double read_ms = 0;                   // of an update's bytes that are not cached, on the rank's share of the storage
+  double straggler = 0;                 // per cent by which one rank computes slower than the others
+  std::vector<UpdateSizes> sizes = {};  // of the updates, repeated in turn; empty: as recorded
+  std::int64_t updates = 1000;
+};
+
+/// The parts of an update in ms, as step records have them: means over ranks and updates, which add up to the mean
+/// step.
+struct StepParts {
+  double data = 0;  // waiting for batches
+  double transfer = 0, forward = 0, backward = 0;
+  double exposed_communication = 0;
+  double optimizer = 0, other = 0;
+  double waiting_for_slowest = 0;  // part of exposed_communication
+
+  double total() const { return data + transfer + forward + backward + exposed_communication + optimizer + other; }
+};
+
+/// What a run is expected to do. Rates are of all ranks together.
+struct Prediction {
+  Quantiles step_ms;  // over updates, of the mean over ranks
+  /// The interval of the median step, from the errors of the compute times and of the links. Equal to the median if
+  /// none is known.
+  double low_ms = 0, high_ms = 0;
+  StepParts parts;
+  double seconds = 0;           // of all updates
+  double size_per_s = 0;        // in the record's unit
+  double efficiency = 0;        // size_per_s over (ranks · that of one rank)
+  double communication_ms = 0;  // sums in progress, hidden or exposed, for each update
+  double host_megabytes = 0;    // that a host sends to other hosts in each update; it receives as much
+  double rank_megabytes = 0;    // that a rank sends in each update
+  std::vector<std::string> warnings = {};
+};
+
+/// Predicts a run from one rank's record. The slowest of all ranks counts, since each update's times vary by recorded
+/// factors, drawn with `seed`. Pure: the same arguments give the same result. Throws UsageFailure if a number of the
+/// setup is out of range or if the record lacks what the setup needs.
+Prediction predict(const RankRecord& record, const RunSetup& setup, std::uint64_t seed);
+
+/// One simulated update.
+struct SimulatedUpdate {
+  std::int64_t number = 0;  // from 1
+  std::span<const RankOutcome> ranks;
+  std::span<const SumTimes> sums;
+  std::span<const Bucket> buckets;  // of the sums
+  double size = 0;                  // of all ranks
+};
+
+/// Runs the simulation of predict() and passes each update to `each`.
+void simulate(const RankRecord& record, const RunSetup& setup, std::uint64_t seed,
+              const std::function<void(const SimulatedUpdate&)>& each);
+
+}  // namespace babelring::insight

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "insight/predict/curve.h"
+#include "insight/predict/op_model.h"
+
+namespace babelring::insight {
+
+inline constexpr std::string_view rank_record_format = "babelring-rank-record-1";
+
+/// The phases of an update. `transfer`: the batch goes to the device.
+inline constexpr std::string_view phase_names[] = {"transfer", "forward", "backward", "optimizer"};
+
+/// An op in one phase: its model, and its work at each recorded size.
+struct OpRecord {
+  std::string phase, op;
+  double fixed_ms = 0, ms_per_gflop = 0, ms_per_gb = 0;  // OpModel
+  std::vector<OpWork> work;
+
+  OpModel model() const { return {fixed_ms, ms_per_gflop, ms_per_gb}; }
+};
+
+/// Measured time of a whole phase, where the record has no ops.
+struct PhaseTime {
+  std::string phase;
+  double size = 0, ms = 0;
+};
+
+/// A part of the gradient that is summed as one message.
+struct Bucket {
+  double megabytes = 0;  // 10^6 bytes of f32
+  double ready = 1;      // part of backward that is done when the bucket is complete, 0 to 1
+};
+
+/// One rank's times of an update, without other ranks. The time of a phase at a size is the sum over its ops, whose
+/// work is interpolated, and of its phase times. Phases have no times at all if they take none.
+struct RankRecord {
+  std::string model;    // name of the model or of the configuration
+  std::string machine;  // processor or GPU
+  std::string version;  // of the program that wrote the record; empty: made from a table
+  std::string date;     // RFC 3339; empty: unknown
+  std::string unit;     // of sizes: "target tokens", "images"
+  double size = 0;      // of this rank's part of an update as recorded
+  std::int64_t parameters = 0;
+  std::vector<OpRecord> ops;
+  std::vector<PhaseTime> times;
+  std::vector<Bucket> buckets;        // in the order of their sums; empty: no gradients are summed
+  std::vector<double> make_batch_ms;  // samples; empty: batches take no time
+  std::vector<double> other_ms;       // samples of the time outside of all phases
+  std::vector<double> jitter;         // samples of (time of all phases) / (median), by which compute is multiplied
+  double slowdown_beside_communication = 1;  // factor on backward while a sum is in progress
+  std::int64_t threads = 1;                  // compute threads, over which processor time of sending is spread
+  double compute_error = 0;                  // relative error of the predicted compute time; 0: unknown
+  std::int64_t compute_comparisons = 0;      // that compute_error rests on
+  std::string quality;                       // "good", or why the record is doubtful
+
+  /// The time of a phase in ms as a function of the size.
+  Curve phase_ms(std::string_view phase) const;
+  /// The range of sizes that was recorded; both 0 if sizes do not matter.
+  std::pair<double, double> recorded_sizes() const;
+  /// MB of all buckets.
+  double gradient_megabytes() const;
+};
+
+template <class T, class Struct>
+concept same_struct = std::is_same_v<std::remove_const_t<T>, Struct>;
+
+template <same_struct<OpWork> Work, class Visitor>
+void visit_fields(Work& work, Visitor&& field) {
+  field.required("size", work.size);
+  field.required("calls", work.calls);
+  field("gflop", work.gflop);
+  field("gb", work.gb);
+  field("ms", work.ms);
+}
+
+template <same_struct<OpRecord> Op, class Visitor>
+void visit_fields(Op& op, Visitor&& field) {
+  field.required("phase", op.phase);
+  field.required("op", op.op);
+  field("fixed_ms", op.fixed_ms);
+  field("ms_per_gflop", op.ms_per_gflop);
+  field("ms_per_gb", op.ms_per_gb);
+  field.required("work", op.work);
+}
+
+template <same_struct<PhaseTime> Time, class Visitor>
+void visit_fields(Time& time, Visitor&& field) {
+  field.required("phase", time.phase);
+  field.required("size", time.size);
+  field.required("ms", time.ms);
+}
+
+template <same_struct<Bucket> One, class Visitor>
+void visit_fields(One& bucket, Visitor&& field) {
+  field.required("megabytes", bucket.megabytes);
+  field.required("ready", bucket.ready);
+}
+
+template <same_struct<RankRecord> Record, class Visitor>
+void visit_fields(Record& record, Visitor&& field) {
+  field("model", record.model);
+  field("machine", record.machine);
+  field("version", record.version);
+  field("date", record.date);
+  field.required("unit", record.unit);
+  field.required("size", record.size);
+  field("parameters", record.parameters);
+  field("ops", record.ops);
+  field("times", record.times);
+  field("buckets", record.buckets);
+  field("make_batch_ms", record.make_batch_ms);
+  field("other_ms", record.other_ms);
+  field("jitter", record.jitter);
+  field("slowdown_beside_communication", record.slowdown_beside_communication);
+  field("threads", record.threads);
+  field("compute_error", record.compute_error);
+  field("compute_comparisons", record.compute_comparisons);
+  field("quality", record.quality);
+}
+
+/// The record as a JSON object with the member `format`.
+json::object to_json(const RankRecord& record);
+/// The inverse of to_json(). The Error names the member, the value found and the value expected. Unknown members, other
+/// formats, negative times and sizes of 0 are errors.
+Result<RankRecord> rank_record_from_json(const json::value& value);
+
+/// Buckets of `bucket_mb` (the last one is what is left) over the same gradient: they are complete when the recorded
+/// ones with the same bytes are. Requires bucket_mb > 0.
+std::vector<Bucket> rebucketed(const std::vector<Bucket>& buckets, double bucket_mb);
+
+}  // namespace babelring::insight

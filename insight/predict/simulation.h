@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace babelring::insight {
+
+/// How long the parts of one update take on one rank alone, in ms.
+struct RankTimes {
+  double read = 0, make_batch = 0;  // beside training
+  double transfer = 0, forward = 0;
+  double backward = 0;  // of the last micro-batch; that of earlier ones is part of `forward`
+  double optimizer = 0, other = 0;
+};
+
+/// The gradient sums of an update, in their order.
+struct SumPlan {
+  struct Sum {
+    double ready = 1;  // part of backward that is done on a rank when the rank can take part
+    double ms = 0;
+    double busy_ms = 0;  // processor time of a rank that the sum takes
+  };
+  std::vector<Sum> sums = {};
+  double slowdown = 1;  // factor on backward while a sum is in progress
+  double threads = 1;   // compute threads that share busy_ms
+};
+
+/// The queue of batches between the loader and training.
+struct LoaderPlan {
+  int threads = 1;   // batches that are made at once
+  int prefetch = 2;  // batches that are made or being made before training takes them
+};
+
+/// What one rank did in one update, in ms of virtual time. end − begin is the sum of the parts below.
+struct RankOutcome {
+  double begin = 0, end = 0;
+  double data_wait = 0, transfer = 0, forward = 0, backward = 0, exposed = 0, optimizer = 0, other = 0;
+  double waiting_for_slowest = 0;  // part of `exposed` in which the slowest rank was still computing
+};
+
+/// The times of one gradient sum.
+struct SumTimes {
+  double asked = 0, begin = 0, end = 0;  // asked: when the last rank was ready
+};
+
+/// Simulates the updates of a run in virtual time. One engine works through the sums of an update in their order, each
+/// not before all ranks are ready; what is left of them at the end of backward is exposed. Ranks wait for each other
+/// only there. At time 0 the queues of batches are full. An update costs a few operations for each rank and sum.
+class Simulation {
+ public:
+  Simulation(std::size_t ranks, LoaderPlan loader);
+
+  /// Runs the next update. `times` holds the times of each rank. The result is valid until the next call.
+  std::span<const RankOutcome> update(std::span<const RankTimes> times, const SumPlan& plan);
+  /// The sums of the last update.
+  std::span<const SumTimes> sums() const { return sums_; }
+
+ private:
+  /// A rank's position in backward.
+  struct Backward {
+    double time = 0, done = 0;  // done: part, 0 to 1
+    std::size_t next = 0;       // first sum that may still be in progress at `time`
+  };
+  struct Rank {
+    double clock = 0, storage_free = 0, last_available = 0;
+    std::vector<double> taken, made;  // of the last batches, by number modulo size
+    Backward backward;
+  };
+  double batch_available(Rank& rank, const RankTimes& times) const;
+  void advance(Backward& backward, double part, double backward_ms, const SumPlan& plan) const;
+
+  LoaderPlan loader_;
+  std::size_t updates_ = 0;
+  std::vector<Rank> ranks_;
+  std::vector<RankOutcome> outcomes_;
+  std::vector<SumTimes> sums_;
+};
+
+}  // namespace babelring::insight

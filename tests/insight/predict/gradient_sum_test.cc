@@ -1,0 +1,67 @@
+#include "insight/predict/gradient_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace babelring::insight {
+namespace {
+
+Topology topology(int hosts, int ranks_per_host, Algorithm algorithm) {
+  Topology made{.hosts = hosts, .ranks_per_host = ranks_per_host, .algorithm = algorithm};
+  made.inside = {.gbit_per_s = 80, .latency_us = 10};
+  made.between = {.gbit_per_s = 8, .latency_us = 50};
+  return made;
+}
+
+TEST(GradientSumTest, RingIsBoundByTheSlowestLink) {
+  // 8 Gbit/s are 1 MB a ms.
+  EXPECT_NEAR(sum_ms(topology(2, 2, Algorithm::ring), 100), 6 * (0.05 + 25), 1e-9);
+  EXPECT_NEAR(sum_ms(topology(1, 4, Algorithm::ring), 100), 6 * (0.01 + 2.5), 1e-9);
+  EXPECT_EQ(sum_ms(topology(1, 1, Algorithm::ring), 100), 0);
+}
+
+TEST(GradientSumTest, TreeSendsSegmentsOneBehindTheOther) {
+  Topology tree = topology(4, 1, Algorithm::tree);
+  tree.segment_mb = 100;
+  EXPECT_NEAR(sum_ms(tree, 100), 4 * (0.05 + 100), 1e-9) << "2 ceil(log2 n) (a + b s) for one segment";
+  tree.segment_mb = 1;
+  EXPECT_NEAR(sum_ms(tree, 100), (4 + 99) * (0.05 + 1), 1e-9);
+}
+
+TEST(GradientSumTest, HierarchicalRingsShareTheLinkBetweenHosts) {
+  EXPECT_NEAR(sum_ms(topology(2, 4, Algorithm::hierarchical), 100), 6 * (0.01 + 2.5) + 2 * (0.05 + 50), 1e-9);
+}
+
+TEST(GradientSumTest, OneCopyReadsOtherRanksAndStagedCopiesTwice) {
+  Topology one_copy = topology(1, 4, Algorithm::one_copy);
+  EXPECT_NEAR(sum_ms(one_copy, 100), 2 * 0.01 + 7.5, 1e-9);
+  one_copy.wire = Wire::bf16;
+  EXPECT_NEAR(sum_ms(one_copy, 100), 2 * 0.01 + 7.5, 1e-9) << "shared memory sums in f32";
+  Topology staged = topology(1, 4, Algorithm::staged);
+  staged.device_copy_ms_per_gb = 100;
+  EXPECT_NEAR(sum_ms(staged, 100), sum_ms(topology(1, 4, Algorithm::ring), 100) + 2 * 10, 1e-9);
+}
+
+TEST(GradientSumTest, Bf16HalvesBytesAndInfiniteLinksTakeNoTime) {
+  Topology ring = topology(2, 2, Algorithm::ring);
+  EXPECT_DOUBLE_EQ(host_megabytes(ring, 100), 150);
+  ring.wire = Wire::bf16;
+  EXPECT_DOUBLE_EQ(host_megabytes(ring, 100), 75);
+  EXPECT_DOUBLE_EQ(rank_megabytes(ring, 100), 75);
+  for (Link* link : {&ring.inside, &ring.between}) *link = {.gbit_per_s = std::numeric_limits<double>::infinity()};
+  for (const auto& [word, algorithm] : algorithm_choices()) {
+    if (algorithm == Algorithm::one_copy) continue;
+    ring.algorithm = algorithm;
+    EXPECT_EQ(sum_ms(ring, 100), 0) << word;
+  }
+}
+
+TEST(GradientSumTest, HierarchicalSendsLessBetweenHosts) {
+  EXPECT_DOUBLE_EQ(host_megabytes(topology(2, 2, Algorithm::hierarchical), 243.5), 243.5);
+  EXPECT_DOUBLE_EQ(rank_megabytes(topology(2, 2, Algorithm::hierarchical), 100), 100 + 50);
+  EXPECT_EQ(host_megabytes(topology(1, 4, Algorithm::ring), 100), 0);
+}
+
+}  // namespace
+}  // namespace babelring::insight

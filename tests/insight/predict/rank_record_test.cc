@@ -1,0 +1,83 @@
+#include "insight/predict/rank_record.h"
+
+#include <gmock/gmock.h>
+
+namespace babelring::insight {
+namespace {
+
+using testing::HasSubstr;
+
+RankRecord small_record() {
+  RankRecord record;
+  record.model = "tiny";
+  record.unit = "target tokens";
+  record.size = 200;
+  record.ops = {{"forward", "matmul", 0.1, 2, 0, {{100, 4, 1, 0.1, 3}, {200, 4, 2, 0.2, 5}}}};
+  record.times = {{"forward", 100, 1}, {"forward", 200, 2}, {"optimizer", 100, 3}};
+  record.buckets = {{4, 0.5}, {2, 1}};
+  record.jitter = {0.9, 1, 1.1};
+  record.quality = "good";
+  return record;
+}
+
+TEST(RankRecordTest, IsTheSameAfterJson) {
+  const RankRecord record = small_record();
+  const Result<RankRecord> read = rank_record_from_json(to_json(record));
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(to_text(to_json(*read)), to_text(to_json(record)));
+  EXPECT_EQ(read->jitter, record.jitter);
+}
+
+TEST(RankRecordTest, AddsOpsAndTimesOfAPhase) {
+  const RankRecord record = small_record();
+  EXPECT_DOUBLE_EQ(record.phase_ms("forward").at(100), 0.4 + 2 + 1);
+  EXPECT_DOUBLE_EQ(record.phase_ms("forward").at(150), 0.4 + 3 + 1.5);
+  EXPECT_TRUE(record.phase_ms("backward").empty());
+  EXPECT_EQ(record.recorded_sizes(), std::pair(100.0, 200.0));
+  EXPECT_EQ(record.gradient_megabytes(), 6);
+}
+
+TEST(RankRecordTest, RebucketsByBytes) {
+  const std::vector<Bucket> buckets = {{4, 0.25}, {4, 0.5}, {2, 1}};
+  const auto larger = rebucketed(buckets, 6);
+  ASSERT_EQ(larger.size(), 2);
+  EXPECT_DOUBLE_EQ(larger[0].megabytes, 6);
+  EXPECT_DOUBLE_EQ(larger[0].ready, 0.5);
+  EXPECT_DOUBLE_EQ(larger[1].megabytes, 4);
+  EXPECT_DOUBLE_EQ(larger[1].ready, 1);
+  EXPECT_EQ(rebucketed(buckets, 1).size(), 10);
+  EXPECT_EQ(rebucketed(buckets, 100).size(), 1);
+}
+
+TEST(RankRecordTest, RefusesWhatItDoesNotUnderstand) {
+  const auto error = [](auto change) {
+    json::object object = to_json(small_record());
+    change(object);
+    const Result<RankRecord> read = rank_record_from_json(object);
+    return read ? std::string("accepted") : read.error();
+  };
+  EXPECT_THAT(error([](json::object& o) { o["colour"] = 1; }), HasSubstr("colour: unknown member"));
+  EXPECT_THAT(error([](json::object& o) { o["format"] = "babelring-rank-record-9"; }),
+              HasSubstr("format: found 'babelring-rank-record-9', expected babelring-rank-record-1"));
+  EXPECT_THAT(error([](json::object& o) { o["size"] = 0; }), HasSubstr("size: found 0, expected a number above 0"));
+  EXPECT_THAT(error([](json::object& o) { o.erase("unit"); }), HasSubstr("unit: expected, but absent"));
+  EXPECT_THAT(error([](json::object& o) { o["jitter"] = {1, "x"}; }), HasSubstr("jitter[1]: expected a number"));
+  EXPECT_THAT(error([](json::object& o) { o["jitter"] = {-1}; }),
+              HasSubstr("found -1, expected samples of at least 0"));
+  EXPECT_THAT(error([](json::object& o) { o["threads"] = 0; }), HasSubstr("threads: found 0"));
+  EXPECT_THAT(error([](json::object& o) { o["slowdown_beside_communication"] = 0.5; }),
+              HasSubstr("expected at least 1"));
+  EXPECT_THAT(error([](json::object& o) { o["times"].as_array()[0].as_object()["phase"] = "backwards"; }),
+              HasSubstr("phase: found 'backwards', expected transfer, forward"));
+  EXPECT_THAT(error([](json::object& o) { o["times"].as_array()[1].as_object()["size"] = 100; }),
+              HasSubstr("found two values for 100"));
+  EXPECT_THAT(error([](json::object& o) {
+                o["times"].as_array().clear();
+                o["ops"].as_array().clear();
+              }),
+              HasSubstr("both are empty"));
+  EXPECT_FALSE(rank_record_from_json(json::value(3)));
+}
+
+}  // namespace
+}  // namespace babelring::insight
