@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "insight/plot/plot.h"
+#include "insight/predict/curve.h"
+#include "insight/tables/csv.h"
+
+namespace babelring::insight {
+
+/// Where a value comes from.
+enum class Origin { measured, redrawn, predicted };  // redrawn: read off a published plot
+
+/// A value of a figure.
+struct FigurePoint {
+  std::string group;     // "ssd", "workers 3"
+  std::string category;  // position on the x axis: a model, a share, a number of workers
+  std::string part;      // "fetch stall", "compute"
+  Origin origin = Origin::measured;
+  double value = 0;
+};
+
+/// A figure about data stalls: its values, plots and what it says about itself.
+struct Figure {
+  std::string name, unit;  // "figure3", "%"
+  std::vector<FigurePoint> points = {};
+  std::vector<Plot> plots = {};
+  ErrorSummary error = {};              // of predicted values against measured ones; count 0: none predicted
+  std::vector<std::string> notes = {};  // what disagrees, what is assumed
+};
+
+/// Fetch stalls of models at about a third of the data cached: (wait − wait with all cached) / (wait + transfer +
+/// compute). Columns: model, data_wait_s, transfer_s, compute_s, data_wait_cached_s, plotted_percent.
+Figure fetch_stalls(const CsvTable& table);
+
+/// The epoch by cached share on each disk: fetch stall, transfer and compute. The stall is predicted from the disk's
+/// other points, as the share that is not cached over a rate. Columns: disk, cached_share, fetch_stall_s, transfer_s,
+/// compute_s.
+Figure epoch_splits(const CsvTable& table);
+
+/// Throughput by loader workers: the epoch takes max(work / (workers · rate of one), transfer + compute + start-up).
+/// The work is that of `reference`, the model that one worker holds back most; transfer and compute are those of each
+/// model with the most workers. Columns: model, workers, data_wait_s, transfer_s, compute_s. Unit: files/s of `files`
+/// in an epoch.
+Figure loader_throughput(const CsvTable& table, double files, double start_up_s);
+
+/// Preparation stalls with all data cached: wait / (wait + transfer + compute), beside the published values. Columns:
+/// model, workers, data_wait_s, transfer_s, compute_s, plotted_percent.
+Figure preparation_stalls(const CsvTable& table);
+
+/// Images per second by number of GPUs: one and two in one process as measured, from the table of two_gpu_fits(), and
+/// 1, 2, 4 and 8 ranks of one host predicted from the table of gpu_profiles(), for `model` on the GPU of the first
+/// table.
+Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::string_view model);
+
+std::string_view word_of(Origin origin);
+/// The points as CSV with the columns group, category, part, origin, value and unit.
+std::string csv_of(const Figure& figure);
+
+}  // namespace babelring::insight
