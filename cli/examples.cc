@@ -63,6 +63,8 @@ constexpr Example examples[] = {
     {"nmt run checkpoints", "nmt run checkpoints help --json"},
     {"nmt run download", "nmt run download help --best --output best"},
     {"nmt run download", "nmt run download help --output newest"},
+    {"nmt run trace", "nmt run trace help"},
+    {"nmt run trace", "nmt run trace help --updates 5 --ops false --output help.json.gz"},
     {"nmt trace timeline", "nmt trace timeline runs/help"},
     {"nmt trace timeline", "nmt trace timeline runs/help/lab/trace-update-00000020.json.gz --json"},
     {"nmt trace light", "nmt trace light runs/help"},

@@ -79,6 +79,7 @@ json::object Heartbeat::body() const {
                             {"update", update_.load(std::memory_order_relaxed)},
                             {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
                             {"checkpoint_done", orders_.checkpoint.done()},
+                            {"trace_done", orders_.trace.done()},
                             {"resident_bytes", host.resident_bytes},
                             {"memory_bytes", host.memory_bytes},
                             {"memory_available_bytes", host.memory_available_bytes},
@@ -126,6 +127,11 @@ void Heartbeat::execute(const json::object& answer) {
     } else if (kind == "checkpoint") {
       const json::value* number = command.if_contains("number");
       if (number != nullptr && number->is_int64()) orders_.checkpoint.request(number->get_int64());
+    } else if (kind == "trace") {
+      const TraceOrder order{.number = get_integer(command, "number"),
+                             .updates = get_integer(command, "updates"),
+                             .ops = get_flag(command, "ops")};
+      if (order.updates >= 1 && order.updates <= max_traced_updates) orders_.trace.request(order);
     }
   }
 }

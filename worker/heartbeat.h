@@ -35,6 +35,7 @@ struct HeartbeatOptions {
 struct HeartbeatCommands {
   StopRequest& stop;
   CheckpointRequest& checkpoint;
+  TraceRequest& trace;
   /// Called on the heartbeat's thread when the server reports that this attempt is over. A newer attempt may be
   /// running, so the process must stop writing and exit.
   std::function<void(const std::string& why)> fenced;

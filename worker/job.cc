@@ -117,6 +117,12 @@ void end_fenced(const std::string& why) {
   abort_mpi(1);
 }
 
+/// Requests that rank 0 gets from the server.
+struct ServerRequests {
+  CheckpointRequest checkpoint;
+  TraceRequest trace;
+};
+
 /// Null without a server.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
                                            const RankIdentity& identity, const GpuMeter* gpu_meter,
@@ -304,10 +310,10 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   std::optional<RunFolder> opened;
   const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);
-  CheckpointRequest checkpoint_request;
+  ServerRequests requests;
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
-  const std::unique_ptr<Heartbeat> heartbeat =
-      start_heartbeat(options, folder, identity, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
+  const HeartbeatCommands commands{stop, requests.checkpoint, requests.trace, end_fenced};
+  const auto heartbeat = start_heartbeat(options, folder, identity, gpu_meter.get(), commands);
   if (first_rank) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
 
   SpanLog spans;
@@ -320,8 +326,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
-  const auto lab =
-      make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans, &vocabulary});
+  const auto lab = make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans,
+                             &vocabulary, first_rank ? &requests.trace : nullptr});
   TextSource source(corpus, config.plan_options());
   Trainer trainer({.config = config,
                    .backend = *backend,
@@ -331,7 +337,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .checkpoints = &checkpoints,
                    .records = records,
                    .stop = stop,
-                   .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
+                   .checkpoint_request = first_rank ? &requests.checkpoint : nullptr,
                    .gpu_meter = gpu_meter.get(),
                    .spans = &spans,
                    .lab = lab.get(),

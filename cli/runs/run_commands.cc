@@ -23,7 +23,8 @@ void RunChoice::declare(CLI::App& command) {
 }
 
 void add_run(CLI::App& app, ConfigReader read_config) {
-  CLI::App* run = app.add_subcommand("run", "Starts, watches and controls runs on a server, and downloads checkpoints");
+  CLI::App* run =
+      app.add_subcommand("run", "Starts, watches, traces and controls runs on a server, and downloads checkpoints");
   run->require_subcommand(1);
   add_run_submit(*run, std::move(read_config));
   add_run_list(*run);
@@ -34,6 +35,7 @@ void add_run(CLI::App& app, ConfigReader read_config) {
   add_run_logs(*run);
   add_run_checkpoints(*run);
   add_run_download(*run);
+  add_run_trace(*run);
 }
 
 }  // namespace babelring

@@ -39,7 +39,8 @@ struct RunChoice : ServerChoice {
 /// file, line and column.
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;
 
-/// Adds `nmt run` with the subcommands submit, list, show, watch, stop, resume, logs, checkpoints and download.
+/// Adds `nmt run` with the subcommands submit, list, show, watch, stop, resume, logs, checkpoints,
+/// download and trace.
 void add_run(CLI::App& app, ConfigReader read_config);
 
 // One function per subcommand.
@@ -52,5 +53,6 @@ void add_run_resume(CLI::App& run);
 void add_run_logs(CLI::App& run);
 void add_run_checkpoints(CLI::App& run);
 void add_run_download(CLI::App& run);
+void add_run_trace(CLI::App& run);
 
 }  // namespace babelring

@@ -30,7 +30,6 @@ class OpObservers : public OpObserver {
 class Lab : public UpdateObserver {
  public:
   void add(std::unique_ptr<UpdateObserver> tool) { tools_.push_back(std::move(tool)); }
-  bool empty() const { return tools_.empty(); }
 
   bool votes_for_trace() override;
   OpObserver* begin(const UpdateStart& start) override;

@@ -10,11 +10,12 @@ namespace babelring {
 namespace {
 
 std::unique_ptr<UpdateObserver> make_timeline(const LabParts& parts, const std::shared_ptr<LabFolder>& files) {
-  const auto write = [files](const std::string& name, std::int64_t first_update, std::string_view content) {
-    files->write({.kind = "trace", .name = name, .update = first_update}, content);
-  };
-  return std::make_unique<Timeline>(
-      Timeline::Parts{.config = parts.config.lab.trace, .run = parts.run, .spans = parts.spans, .write = write});
+  return std::make_unique<Timeline>(Timeline::Parts{
+      .config = parts.config.lab.trace,
+      .run = parts.run,
+      .spans = parts.spans,
+      .request = parts.trace_request,
+      .write = [files](const Artifact& artifact, std::string_view file) { files->write(artifact, file); }});
 }
 
 std::unique_ptr<UpdateObserver> make_parameter_trace(const LabParts& parts, const LabFolder& files) {
@@ -33,9 +34,9 @@ std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   const auto files = std::make_shared<LabFolder>(parts.folder, config.keep, parts.rank, parts.records);
   auto lab = std::make_unique<Lab>();
   if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, parts.folder, parts.corpus));
-  if (config.trace.updates > 0) lab->add(make_timeline(parts, files));
+  lab->add(make_timeline(parts, files));
   if (config.parameters.window.value() > 0) lab->add(make_parameter_trace(parts, *files));
-  return lab->empty() ? nullptr : std::move(lab);
+  return lab;
 }
 
 }  // namespace babelring

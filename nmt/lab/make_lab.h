@@ -10,6 +10,7 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/lab/lab.h"
 #include "nmt/train/config.h"
+#include "nmt/train/requests.h"
 
 namespace babelring {
 
@@ -23,9 +24,11 @@ struct LabParts {
   RecordSink& records;
   SpanLog& spans;                          // what the threads of this rank log
   const Vocabulary* vocabulary = nullptr;  // null for tasks without text
+  TraceRequest* trace_request = nullptr;   // of rank 0; null on other ranks, and if nobody can request a trace
 };
 
-/// The tools that the configuration turns on (lab.*). Null if there is none.
+/// The tools that the configuration turns on (lab.*), and the timeline, which can also be requested. All ranks need a
+/// Lab: they begin a requested trace together.
 std::unique_ptr<Lab> make_lab(const LabParts& parts);
 
 }  // namespace babelring

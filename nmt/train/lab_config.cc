@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "nmt/train/requests.h"
+
 namespace babelring {
 
 namespace {
@@ -39,7 +41,7 @@ void ParameterTraceConfig::check() const {
 
 void TraceConfig::bind(OptionBinder& b) {
   b.parsed("start", start, "number of the first update that a timeline shows (20u)");
-  b.integer("updates", updates, 0, 20,
+  b.integer("updates", updates, 0, static_cast<int>(max_traced_updates),
             "number of updates in the timeline, a file in the folder lab of the run; 0: no timeline");
   b.flag("ops", ops, "show each op; on a GPU this waits for the device after every op; false: only ranges of ops");
 }

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 
 namespace babelring {
 
@@ -36,6 +38,45 @@ class CheckpointRequest {
 
  private:
   std::atomic<std::int64_t> wanted_{0}, done_{0};
+};
+
+inline constexpr std::int64_t max_traced_updates = 20;  // of one timeline
+
+/// The content of a TraceRequest.
+struct TraceOrder {
+  std::int64_t number = 0;
+  std::int64_t updates = 0;  // how many the timeline shows
+  bool ops = true;           // see TraceConfig
+};
+
+/// Requests a timeline of the next updates, from another thread of rank 0. Requests are numbered, so a repeated request
+/// is executed once. All ranks agree on the first update, as for a CheckpointRequest. Thread-safe.
+class TraceRequest {
+ public:
+  /// An order whose number was already requested or executed has no effect. A newer order replaces an older one.
+  void request(const TraceOrder& order) {
+    const std::lock_guard lock(mutex_);
+    if (order.number > newest_.number) newest_ = order;
+  }
+  /// The newest order, unless it is executed.
+  std::optional<TraceOrder> wanted() const {
+    const std::lock_guard lock(mutex_);
+    return newest_.number > done_ ? std::optional(newest_) : std::nullopt;
+  }
+  /// The newest executed order.
+  std::int64_t done() const {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+  void carried_out(std::int64_t number) {
+    const std::lock_guard lock(mutex_);
+    done_ = number;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  TraceOrder newest_;
+  std::int64_t done_ = 0;
 };
 
 }  // namespace babelring

@@ -34,6 +34,8 @@ Response list_profiles(Service& service, const Request& request);
 Response stop_run(Service& service, const Request& request);
 Response resume_run(Service& service, const Request& request);
 Response request_checkpoint(Service& service, const Request& request);
+Response request_trace(Service& service, const Request& request);
+Response show_trace_request(Service& service, const Request& request);
 Response edit_run(Service& service, const Request& request);
 Response delete_run(Service& service, const Request& request);
 

@@ -36,6 +36,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.update = count("update");
   beat.since_update_s = body.number("since_update_s", 0, 1e12).value_or(0);
   beat.checkpoint_done = count("checkpoint_done");
+  beat.trace_done = body.integer("trace_done", 0, huge);
   beat.resident_bytes = count("resident_bytes");
   beat.gpu = read_gpu(body);
   beat.memory_bytes = count("memory_bytes");
@@ -111,9 +112,17 @@ http::Response add_heartbeat(Service& service, const http::Request& request) {
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {
     commands.push_back({{"kind", "stop"}, {"mode", name_of(order->stop_mode)}});
   }
-  // Only rank 0 gets the command and passes it on, so that each request makes one checkpoint.
-  if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoints_requested > beat.checkpoint_done) {
-    commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoints_requested}});
+  // Only rank 0 gets these commands and passes them on, so that each request makes one checkpoint or one trace.
+  if (beat.rank == 0 && beat.attempt == order->attempt) {
+    if (order->checkpoints_requested > beat.checkpoint_done) {
+      commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoints_requested}});
+    }
+    if (beat.trace_done && order->trace.number > *beat.trace_done) {
+      commands.push_back({{"kind", "trace"},
+                          {"number", order->trace.number},
+                          {"updates", order->trace.updates},
+                          {"ops", order->trace.ops}});
+    }
   }
   return json_response(json::object{{"commands", std::move(commands)}, {"interval_ms", 1000}});
 }

@@ -30,6 +30,8 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"POST", "/api/v1/runs/{run}/stop", Scope::operate, stop_run, {.max_body_kib = 128}},
     {"POST", "/api/v1/runs/{run}/resume", Scope::operate, resume_run, {.max_body_kib = 128}},
     {"POST", "/api/v1/runs/{run}/checkpoint", Scope::operate, request_checkpoint, {.empty_body = true}},
+    {"GET", "/api/v1/runs/{run}/trace", Scope::read, show_trace_request},
+    {"POST", "/api/v1/runs/{run}/trace", Scope::operate, request_trace, {.max_body_kib = 64}},
     {"PATCH", "/api/v1/runs/{run}", Scope::operate, edit_run, {.max_body_kib = 128}},
     {"DELETE", "/api/v1/runs/{run}", Scope::operate, delete_run},
 

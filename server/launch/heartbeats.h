@@ -24,10 +24,11 @@ struct BeatGpu {
 struct Beat {
   std::int64_t attempt = 0, rank = 0, pid = 0, update = 0;
   std::string host;
-  double since_update_s = 0;         // since the end of the last update, or since the rank started
-  std::int64_t checkpoint_done = 0;  // newest completed checkpoint request
-  std::int64_t resident_bytes = 0;   // of the process
-  std::optional<BeatGpu> gpu;        // absent: no GPU, or unknown
+  double since_update_s = 0;                              // since the end of the last update, or since the rank started
+  std::int64_t checkpoint_done = 0;                       // newest completed checkpoint request
+  std::optional<std::int64_t> trace_done = std::nullopt;  // newest executed trace request; absent: an older worker
+  std::int64_t resident_bytes = 0;                        // of the process
+  std::optional<BeatGpu> gpu;                             // absent: no GPU, or unknown
   // The host's values:
   std::int64_t memory_bytes = 0, memory_available_bytes = 0, disk_free_bytes = 0;
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // since the interfaces came up

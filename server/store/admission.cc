@@ -17,6 +17,9 @@ void visit_columns(Row& run, Column&& column) {
   column("coalesce(a.fenced, 0) OR ?2 < r.attempt", run.fenced);
   column("stop_wish", run.stop_mode);
   column("checkpoint_wish", run.checkpoints_requested);
+  column("coalesce(t.number, 0)", run.trace.number);
+  column("coalesce(t.updates, 0)", run.trace.updates);
+  column("coalesce(t.ops, 0)", run.trace.ops);
   column("name", run.name);
   column("begun_by", run.begun_by);
   column("l.run IS NOT NULL AND coalesce(c.launcher, '') <> 'external'", run.managed);
@@ -130,6 +133,7 @@ std::optional<Refusal> refuse_new_run(Database& database, const Reporter& report
 std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt) {
   static const std::string sql = select<CommandRow>(
       "FROM runs r LEFT JOIN attempts a ON a.run = r.run AND a.attempt = ?2 "
+      "LEFT JOIN trace_requests t ON t.run = r.run AND t.attempt = r.attempt "
       "LEFT JOIN attempts c ON c.run = r.run AND c.attempt = r.attempt "
       "LEFT JOIN launches l ON l.run = r.run WHERE id = ?1");
   return database.prepare(sql).bind(run, attempt).first<CommandRow>();

@@ -9,6 +9,7 @@
 #include "base/records.h"
 #include "server/store/run_state.h"
 #include "server/store/sqlite.h"
+#include "server/store/trace_requests.h"
 
 /// Decides which sender may report for which run. All functions throw SqlFailure.
 namespace babelring::store {
@@ -55,6 +56,7 @@ struct CommandRow : ReportedRun {
   bool fenced = false;  // the attempt in question must end
   StopMode stop_mode = StopMode::none;
   std::int64_t checkpoints_requested = 0;  // in the current attempt
+  TraceRequestRow trace;                   // the newest request to the current attempt
 };
 
 /// The facts about the run of a report of this attempt, or nothing if the run is unknown.

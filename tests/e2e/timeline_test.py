@@ -1,12 +1,13 @@
 """A timeline of several ranks, from the configuration key to `nmt trace`."""
 
 import json
+import os
 import socket
 import subprocess
 import unittest
 
-from system import BIN, SystemTest
-from timeline_check import TimelineCheck, slices
+from system import BIN, Server, SystemTest, wait_for
+from timeline_check import TimelineCheck, read_timeline, slices
 
 FEW = ["training.stop_after=12u", "checkpoint.every=0", "validation.every=0"]
 
@@ -33,6 +34,46 @@ class TimelineTest(SystemTest):
         self.assertIn("Updates 5 to 7 of run r_", shown.stdout)
         self.assertIn("the other ranks waited", shown.stdout)
         self.light_has_a_line_for_each_update()
+
+    def test_a_running_run_is_traced_on_request(self) -> None:
+        server = self.server()
+        # It must not end before it is traced.
+        endless = ["training.stop_after=1000000u", "checkpoint.every=0", "validation.every=0"]
+        run = self.start_run(server=server.address, overrides=endless + ["communication.all_reduce=ring"])
+        runs = wait_for("the run's first records", lambda: server.get("/api/v1/runs")["items"])
+        ranks = f"/api/v1/runs/{runs[0]['id']}/ranks"
+        wait_for(
+            "a heartbeat of rank 0",
+            lambda: any(
+                rank["rank"] == 0 and rank["heartbeat_age_ms"] is not None for rank in server.get(ranks)["items"]
+            ),
+        )
+        file = self.folder / "traced.json.gz"
+        shown = self.run_trace(server, "--updates", 2, "--output", file, "--json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        check = TimelineCheck(self, file, [socket.gethostname()] * 2)
+        check.all()
+        self.assertEqual(check.trace["otherData"]["updates"], 2)
+        artifact = json.loads(shown.stdout)["artifact"]
+        first = check.trace["otherData"]["first_update"]
+        self.assertEqual((artifact["update"], artifact["name"]), (first, f"trace-update-{first:08}.json.gz"))
+        self.assertEqual([rank["rank"] for rank in artifact["content"]["ranks"]], [0, 1])
+        for rank in artifact["content"]["ranks"]:
+            parts = sum(rank[f"{part}_ms"] for part in ("compute", "exposed", "data", "other"))
+            self.assertAlmostEqual(rank["total_ms"], parts, delta=0.01)
+        again = self.run_trace(server, "--updates", 1, "--ops", "false", "--output", self.folder / "again.json.gz")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertRegex(again.stdout, r"again\.json\.gz: updates (\d+) to \1 of run r_\w{26}, ")
+        self.assertEqual(slices(read_timeline(self.folder / "again.json.gz"), "op"), {})
+        traced = read_timeline(self.folder / "again.json.gz")["otherData"]["first_update"]
+        wait_for("further updates", lambda: server.get(f"/api/v1/runs/{runs[0]['id']}")["update"] > traced + 20)
+        run.end()
+
+    def run_trace(self, server: Server, *arguments: object) -> subprocess.CompletedProcess:
+        token = (server.folder / "admin.token").read_text().strip()
+        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
+        command = [BIN / "nmt", "run", "trace", "toy", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
     def light_has_a_line_for_each_update(self) -> None:
         shown = self.nmt("light", self.folder / "run", "--rank", 1)

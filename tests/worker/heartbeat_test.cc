@@ -36,7 +36,8 @@ TEST(Heartbeat, ReportsProcessHostAndGpu) {
   };
   StopRequest stop;
   CheckpointRequest checkpoint;
-  Heartbeat heartbeat(options, {stop, checkpoint, [](const std::string&) {}});
+  TraceRequest trace;
+  Heartbeat heartbeat(options, {stop, checkpoint, trace, [](const std::string&) {}});
   heartbeat.record_update(17);
   const json::object said = next_heartbeat(server);
   EXPECT_EQ(said.at("attempt"), 2);
@@ -48,6 +49,31 @@ TEST(Heartbeat, ReportsProcessHostAndGpu) {
   EXPECT_FALSE(next_heartbeat(server).contains("gpu")) << "nothing is known of it any more";
 }
 
+TEST(Heartbeat, PassesOnARequestForATrace) {
+  Ledger ledger;
+  TestServer server(ledger, [](int request) {
+    const int updates = request == 0 ? 21 : 3;  // a rank ignores numbers out of bounds
+    return Behaviour{
+        .body = fmt::format(
+            R"({{"commands":[{{"kind":"trace","number":{},"updates":{},"ops":false}}],"interval_ms":1000}})",
+            request == 0 ? 9 : 2, updates)};
+  });
+  HeartbeatOptions options{.server = {server.address()}, .identity = {.run = "r_01J0000000000000000000000Z"}};
+  options.between = std::chrono::milliseconds(1);
+  StopRequest stop;
+  CheckpointRequest checkpoint;
+  TraceRequest trace;
+  Heartbeat heartbeat(options, {stop, checkpoint, trace, [](const std::string&) {}});
+  ASSERT_TRUE(soon([&] { return trace.wanted().has_value(); }));
+  EXPECT_EQ(trace.wanted()->number, 2);
+  EXPECT_EQ(trace.wanted()->updates, 3);
+  EXPECT_FALSE(trace.wanted()->ops);
+  EXPECT_EQ(next_heartbeat(server).at("trace_done"), 0);
+  trace.carried_out(2);
+  EXPECT_EQ(next_heartbeat(server).at("trace_done"), 2);
+  EXPECT_FALSE(trace.wanted()) << "a repeated request has no effect";
+}
+
 TEST(Heartbeat, RespectsRetryAfter) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });
@@ -56,8 +82,9 @@ TEST(Heartbeat, RespectsRetryAfter) {
   options.between = options.max_backoff = std::chrono::milliseconds(1);
   StopRequest stop;
   CheckpointRequest checkpoint;
+  TraceRequest trace;
   const Stopwatch watch;
-  Heartbeat heartbeat(options, {stop, checkpoint, [](const std::string&) {}});
+  Heartbeat heartbeat(options, {stop, checkpoint, trace, [](const std::string&) {}});
   ASSERT_TRUE(soon([&] { return server.requests() >= 3; }));
   EXPECT_GE(watch.elapsed_ms(), 2000);
   EXPECT_EQ(server.connections(), 1);

@@ -115,7 +115,9 @@ void TestServer::talk(tcp::socket& socket) {
     largest_body_ = std::max<std::size_t>(largest_body_, request.body().size());
     std::pair<int, std::string> answer{behaviour.status, "{\"detail\":\"as told\"}"};
     const std::string_view target(request.target().data(), request.target().size());
-    if (behaviour.status == 200) answer = ledger_.ingest(target.substr(13, 28), request.body());
+    if (!behaviour.body.empty()) answer.second = behaviour.body;
+    if (behaviour.status == 200 && behaviour.body.empty())
+      answer = ledger_.ingest(target.substr(13, 28), request.body());
     if (behaviour.drop_after_storing) return;
     for (auto waited = behaviour.delay; waited.count() > 0 && !ending_; waited -= std::chrono::milliseconds(10)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -38,7 +38,8 @@ class Ledger {
 /// What the server does with a request instead of, or after, storing it.
 struct Behaviour {
   int status = 200;                    // other than 200: nothing is stored
-  std::string retry_after;             // header, if not empty
+  std::string body = "";               // if not empty: answers with it and stores nothing
+  std::string retry_after = "";        // header, if not empty
   bool drop_after_storing = false;     // closes the connection instead of answering
   bool close_after_answer = false;     // as a server does with an idle connection
   std::chrono::milliseconds delay{0};  // before answering

@@ -21,18 +21,20 @@ using Time = SteadyClock::time_point;
 class RankWriter {
  public:
   RankWriter(const RankTimeline& timeline, const ClockMap& clock, Time origin)
-      : timeline_(timeline), clock_(clock), origin_(origin), text_(timeline.rank) {}
+      : timeline_(timeline), clock_(clock), origin_(origin), text_(timeline.rank), shares_(timeline.device) {}
 
   void write();
   const std::vector<TracedCollective>& collectives() const { return collectives_; }
   const std::string& text() const { return text_.text(); }
+  RankShares shares() const { return shares_.shares(); }
 
  private:
   double us(Time time) const {
     return std::chrono::duration<double, std::micro>(clock_.on_rank_0(time) - origin_).count();
   }
   void slice(int thread, std::string_view name, std::string_view category, Time begin, Time end,
-             std::string arguments = {}) {
+             std::string arguments = {}, std::int64_t bytes = 0) {
+    shares_.add(category, name, us(begin), us(end), bytes);
     text_.add({thread, name, category, us(begin), us(end), std::move(arguments)});
   }
   void write_names();
@@ -48,6 +50,7 @@ class RankWriter {
   const ClockMap& clock_;
   Time origin_;
   TraceText text_;
+  ShareCounter shares_;
   std::vector<TracedCollective> collectives_;
 };
 
@@ -180,7 +183,8 @@ void RankWriter::write_collectives() {
                                   .done_us = us(span->done),
                                   .thread = trace_thread::communication + static_cast<int>(lane - free_from.begin())};
     slice(traced.thread, span->name, "collective", span->begun, span->done,
-          fmt::format(R"("number":{},"bytes":{},"asked_us":{:.3f})", span->number, span->bytes, traced.asked_us));
+          fmt::format(R"("number":{},"bytes":{},"asked_us":{:.3f})", span->number, span->bytes, traced.asked_us),
+          span->bytes);
     write_arrow_from_op(*span, traced);
     collectives_.push_back(traced);
   }
@@ -207,6 +211,7 @@ RankEvents events_of(const RankTimeline& timeline, const std::optional<ClockMap>
   const Time begin = timeline.updates.empty() ? Time() : timeline.updates.front().begin;
   const auto us = [](Nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); };
   result.clock = {.ahead_us = us(clock->ahead(begin)), .error_us = us(clock->error()), .drift_ppm = clock->drift_ppm()};
+  result.shares = writer.shares();
   result.collectives = writer.collectives();
   result.events = gzip(writer.text());
   return result;
@@ -218,6 +223,8 @@ std::string RankEvents::packed() const {
     list.push_back({one.number, one.bytes, one.asked_us, one.begun_us, one.done_us, one.thread});
   }
   json::object head{{"rank", rank}, {"host", host}, {"device", device}, {"collectives", std::move(list)}};
+  head["shares"] = {shares.total_ms, shares.compute_ms, shares.exposed_ms,
+                    shares.data_ms,  shares.other_ms,   shares.hidden_ms};
   if (clock) head["clock"] = {clock->ahead_us, clock->error_us, clock->drift_ppm};
   return to_text(head) + "\n" + events;
 }
@@ -235,6 +242,13 @@ Result<RankEvents> RankEvents::unpack(const std::string& text) {
     const auto number = [clock](std::size_t i) { return clock->as_array().at(i).to_number<double>(); };
     result.clock = {.ahead_us = number(0), .error_us = number(1), .drift_ppm = number(2)};
   }
+  const auto share = [&members](std::size_t i) { return members.at("shares").as_array().at(i).to_number<double>(); };
+  result.shares = {.total_ms = share(0),
+                   .compute_ms = share(1),
+                   .exposed_ms = share(2),
+                   .data_ms = share(3),
+                   .other_ms = share(4),
+                   .hidden_ms = share(5)};
   for (const json::value& one : members.at("collectives").as_array()) {
     const json::array& values = one.as_array();
     const auto number = [&values](std::size_t i) { return values.at(i).to_number<double>(); };

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "nmt/lab/timeline/clock_offset.h"
+#include "nmt/lab/timeline/rank_shares.h"
 #include "nmt/lab/timeline/rank_timeline.h"
 
 namespace babelring {
@@ -31,6 +32,7 @@ struct RankEvents {
   std::string host;
   bool device = false;
   std::optional<TracedClock> clock;  // none: its times cannot be compared with those of other ranks
+  RankShares shares;                 // without rank, host and overlap
   std::vector<TracedCollective> collectives;
   std::string events;  // of TraceText, compressed by gzip()
 

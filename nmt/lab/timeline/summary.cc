@@ -13,83 +13,16 @@ namespace {
 
 constexpr std::size_t longest_ops = 10;
 
-/// A set of times in us.
-class Times {
- public:
-  void add(double begin, double end) {
-    if (end > begin) parts_.emplace_back(begin, end);
-  }
-  void add(const TraceEvent& event) { add(event.begin_us, event.end_us); }
-  /// Length in ms; overlapping parts count once.
-  double ms() const {
-    double sum = 0;
-    for (const auto& [begin, end] : joined()) sum += end - begin;
-    return sum / 1e3;
-  }
-  /// What is in both.
-  Times within(const Times& other) const {
-    Times both;
-    const auto ours = joined(), theirs = other.joined();
-    for (auto a = ours.begin(), b = theirs.begin(); a != ours.end() && b != theirs.end();) {
-      both.add(std::max(a->first, b->first), std::min(a->second, b->second));
-      (a->second < b->second ? a : b)++;
-    }
-    return both;
-  }
-
- private:
-  std::vector<std::pair<double, double>> joined() const {
-    std::vector<std::pair<double, double>> sorted = parts_, whole;
-    std::ranges::sort(sorted);
-    for (const auto& part : sorted) {
-      if (!whole.empty() && part.first <= whole.back().second) {
-        whole.back().second = std::max(whole.back().second, part.second);
-      } else {
-        whole.push_back(part);
-      }
-    }
-    return whole;
-  }
-  std::vector<std::pair<double, double>> parts_;
-};
-
-/// The times of one rank.
-struct RankTimes {
-  Times updates, data, exposed, compute, all_reduces;
-
-  RankTimes(const TraceFile& trace, const TraceRank& rank) {
-    for (const TraceEvent& event : trace.events) {
-      if (event.rank == rank.rank) sort(event, rank.device);
-    }
-  }
-
- private:
-  /// A device computes beside the main thread: its ranges tell what it did.
-  void sort(const TraceEvent& event, bool device) {
-    const bool phase = event.category == "phase", range = device && event.category == "range";
-    if (event.category == "update") updates.add(event);
-    if (event.category == "collective" && get_integer(event.arguments, "bytes") > 0) all_reduces.add(event);
-    if (phase && event.name == "data") data.add(event);
-    if (phase && !device && event.name == "communication") exposed.add(event);
-    if (range && event.name == "gradient_sum") exposed.add(event);
-    const bool computes = event.name != "data" && event.name != "communication" && event.name != "other";
-    if (phase && !device && computes) compute.add(event);
-    if (range && event.name != "gradient_sum" && event.name != "data") compute.add(event);
-  }
-};
-
 RankShares shares_of(const TraceFile& trace, const TraceRank& rank) {
-  const RankTimes times(trace, rank);
-  RankShares shares{.rank = rank.rank, .host = rank.host};
-  const Times all_reduces = times.all_reduces.within(times.updates);
-  shares.total_ms = times.updates.ms();
-  shares.exposed_ms = times.exposed.within(times.updates).ms();
-  shares.compute_ms = times.compute.within(times.updates).ms();
-  // A device computes on while the host waits for data.
-  shares.data_ms = std::clamp(shares.total_ms - shares.exposed_ms - shares.compute_ms, 0.0, times.data.ms());
-  shares.other_ms = shares.total_ms - shares.exposed_ms - shares.compute_ms - shares.data_ms;
-  shares.hidden_ms = all_reduces.ms() - all_reduces.within(times.exposed).ms();
-  if (all_reduces.ms() > 0) shares.overlap = shares.hidden_ms / all_reduces.ms();
+  ShareCounter counter(rank.device);
+  for (const TraceEvent& event : trace.events) {
+    if (event.rank != rank.rank || event.category == "op") continue;
+    const std::int64_t bytes = event.category == "collective" ? get_integer(event.arguments, "bytes") : 0;
+    counter.add(event.category, event.name, event.begin_us, event.end_us, bytes);
+  }
+  RankShares shares = counter.shares();
+  shares.rank = rank.rank;
+  shares.host = rank.host;
   return shares;
 }
 

@@ -5,22 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "nmt/lab/timeline/rank_shares.h"
 #include "nmt/lab/timeline/trace_file.h"
 
 namespace babelring {
-
-/// How one rank spent the traced updates. The parts but `hidden_ms` add up to the total.
-struct RankShares {
-  int rank = 0;
-  std::string host;
-  double total_ms = 0;
-  double compute_ms = 0;  // forward, backward and optimizer, with the collectives that the optimizer waits for
-  double exposed_ms = 0;  // communication that nothing else ran beside
-  double data_ms = 0;     // waiting for batches
-  double other_ms = 0;
-  double hidden_ms = 0;           // all-reduces in progress outside of the exposed communication
-  std::optional<double> overlap;  // hidden part of the time with an all-reduce in progress, 0 to 1; none without one
-};
 
 /// All runs of one op with equal shapes, over all ranks.
 struct OpTotal {

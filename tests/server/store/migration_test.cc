@@ -19,9 +19,10 @@ namespace {
 
 using babelring::testing::run_id;
 
-/// Takes versions 8 and 9 back.
+/// Takes versions 8 to 10 back.
 constexpr const char* without_8 =
-    "DROP TABLE artifacts; DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
+    "DROP TABLE trace_requests; DROP TABLE artifacts; DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE "
+    "audit DROP COLUMN last_ms; "
     "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; "
     "DROP INDEX runs_begun; ALTER TABLE runs DROP COLUMN begun_by; ALTER TABLE tokens DROP COLUMN run_prefix; "
     "PRAGMA user_version = 7";
@@ -86,6 +87,7 @@ TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
       "14b13938a8d8006b6de4eb3374e9639c261a9d306fed90acd8ec0f61e00d95b8",
       "141a9f2b4f6b7a23482ba10c6c42a126d079caa7efeda5f5aec12eeef8cba78a",
       "71b76f7ca00222469db8b0ab0dfcb34ad8a6e348c477a2c5a09ba3bb9c8a06fc",
+      "cf0532fdcd046b00f742023d6d6834656d302a77788f6aa0c7c4359acc5f5def",
   };
   static_assert(digests.size() == schema_version);
   Database database(file, Database::Mode::plain);

@@ -46,23 +46,31 @@ class TimelineTest : public testing::Test {
     return records[0].steps;
   }
 
-  TraceFile trace() const { return read_trace(folder_.path() / "trace-update-00000003.json.gz"); }
+  TraceFile trace(const std::string& name = "trace-update-00000003.json.gz") const {
+    return read_trace(folder_.path() / name);
+  }
   bool written() const { return !std::filesystem::is_empty(folder_.path()); }
 
   TrainConfig config_ = small_config();
+  TraceRequest request_;
+  json::value content_;  // of the newest artifact
+  int traces_ = 0;       // that were written
 
  private:
   void train_rank(Communicator& communicator, const std::string& device, Collector& records) {
     const auto backend = make_test_backend(device);
     SpanLog spans;
     Lab lab;
-    lab.add(std::make_unique<Timeline>(
-        Timeline::Parts{.config = config_.lab.trace,
-                        .run = "r_1",
-                        .spans = spans,
-                        .write = [this](const std::string& name, std::int64_t, std::string_view content) {
-                          write_file_atomically(folder_.path() / name, content);
-                        }}));
+    lab.add(
+        std::make_unique<Timeline>(Timeline::Parts{.config = config_.lab.trace,
+                                                   .run = "r_1",
+                                                   .spans = spans,
+                                                   .request = communicator.rank() == 0 ? &request_ : nullptr,
+                                                   .write = [this](const Artifact& artifact, std::string_view file) {
+                                                     content_ = artifact.content;
+                                                     ++traces_;
+                                                     write_file_atomically(folder_.path() / artifact.name, file);
+                                                   }}));
     const StopRequest stop;
     TextSource source(corpus_, config_.plan_options());
     Trainer trainer({.config = config_,
@@ -120,12 +128,55 @@ TEST_F(TimelineTest, WithoutOpsShowsRangesOnly) {
   EXPECT_EQ(counts_of(trace(), "range").at("optimizer"), 1);
 }
 
+TEST_F(TimelineTest, ARequestIsTracedFromTheNextUpdateOn) {
+  request_.request({.number = 4, .updates = 2, .ops = false});
+  train(0);
+  EXPECT_EQ(request_.done(), 4);
+  const TraceFile file = trace("trace-update-00000002.json.gz");
+  EXPECT_EQ(counts_of(file, "update"), (std::map<std::string, int>{{"update 2", 1}, {"update 3", 1}}));
+  EXPECT_TRUE(counts_of(file, "op").empty());
+  const json::object& content = content_.as_object();
+  EXPECT_EQ(content.at("request"), 4);
+  EXPECT_EQ(content.at("first_update"), 2);
+  EXPECT_EQ(content.at("updates"), 2);
+  EXPECT_FALSE(content.at("ops").as_bool());
+  const json::object& rank = content.at("ranks").at(0).as_object();
+  const auto ms = [&rank](const char* name) { return rank.at(name).to_number<double>(); };
+  EXPECT_GT(ms("compute_ms"), 0);
+  EXPECT_NEAR(ms("total_ms"), ms("compute_ms") + ms("exposed_ms") + ms("data_ms") + ms("other_ms"), 0.004);
+}
+
+TEST_F(TimelineTest, ARequestForOneUpdateIsTracedOnce) {
+  request_.request({.number = 1, .updates = 1});
+  train(0);
+  EXPECT_EQ(request_.done(), 1);
+  EXPECT_EQ(trace("trace-update-00000002.json.gz").updates, 1);
+  EXPECT_EQ(traces_, 1);
+}
+
+TEST_F(TimelineTest, ARequestWaitsForAConfiguredTrace) {
+  config_.lab.trace.start = "2u";
+  request_.request({.number = 1, .updates = 1});
+  train(2);
+  EXPECT_EQ(trace("trace-update-00000002.json.gz").updates, 2) << "as configured";
+  EXPECT_EQ(trace("trace-update-00000005.json.gz").updates, 1) << "the vote of update 4 begins it";
+  EXPECT_EQ(request_.done(), 1);
+}
+
 /// Threads cannot time round trips.
 TEST_F(TimelineTest, WithoutClockOffsetsThereIsNoFile) {
   const LogCapture log;
   train(1, 2);
   EXPECT_FALSE(written());
   EXPECT_THAT(log.text(), HasSubstr("rank 1 on here has no clock offset to rank 0"));
+}
+
+TEST_F(TimelineTest, AllRanksBeginARequestedTraceAtTheSameUpdate) {
+  const LogCapture log;
+  request_.request({.number = 1, .updates = 2});
+  train(0, 2);
+  EXPECT_EQ(request_.done(), 1) << "also if no file can be written";
+  EXPECT_THAT(log.text(), HasSubstr("trace of update 2: rank 1 on here has no clock offset to rank 0"));
 }
 
 TEST_F(TimelineTest, WarnsIfTheRunEndsFirst) {

@@ -9,6 +9,8 @@
 #include "base/gzip.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/lab/timeline/merge.h"
+#include "nmt/lab/timeline/summary.h"
+#include "nmt/lab/timeline/trace_content.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/lab/timeline/made_timeline.h"
 
@@ -96,6 +98,28 @@ TEST_F(TraceFileTest, OpsAndCollectivesSayWhatTheyDid) {
   const TraceEvent bucket = find("all-reduce of 2.0 MB");
   EXPECT_EQ(bucket.arguments.at("bytes").as_int64(), 2000);
   EXPECT_NEAR(bucket.arguments.at("asked_us").to_number<double>(), 45e3, 0.002);
+}
+
+TEST_F(TraceFileTest, TheContentOfTheArtifactAgreesWithTheSummaryOfTheFile) {
+  const std::vector<RankEvents> ranks = made_ranks();
+  const TimelineSummary summary = summarize(read(merge_ranks("r_1", 20, 1, ranks).value()));
+  const json::object content = trace_content({.first_update = 20, .updates = 1, .request = 7}, ranks);
+  EXPECT_EQ(content.at("request"), 7);
+  ASSERT_EQ(content.at("ranks").as_array().size(), 2U);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const json::object& listed = content.at("ranks").at(rank).as_object();
+    const RankShares& shares = summary.ranks[rank];
+    EXPECT_EQ(listed.at("host").as_string(), shares.host);
+    const auto ms = [&listed](const char* name) { return listed.at(name).to_number<double>(); };
+    EXPECT_NEAR(ms("total_ms"), shares.total_ms, 2e-3);
+    EXPECT_NEAR(ms("compute_ms"), shares.compute_ms, 2e-3);
+    EXPECT_NEAR(ms("exposed_ms"), shares.exposed_ms, 2e-3);
+    EXPECT_NEAR(ms("hidden_ms"), shares.hidden_ms, 2e-3);
+    EXPECT_NEAR(ms("data_ms"), shares.data_ms, 2e-3);
+    EXPECT_NEAR(ms("other_ms"), shares.other_ms, 2e-3);
+  }
+  const std::vector<RankEvents> many(1001, ranks[0]);
+  EXPECT_TRUE(trace_content({}, many).at("ranks").as_array().empty()) << "too many for a record";
 }
 
 /// Arrows of a whole file, as "s 0-op-7".
