@@ -334,6 +334,47 @@ export class DetailedRun {
     );
   }
 
+  /// A trace of `count` updates with its summary; the file itself does not exist. `request`: number of the request.
+  trace(update, count, request = 0) {
+    const name = `trace-update-${String(update).padStart(8, '0')}.json.gz`;
+    const ranks = this.hosts.map((host, rank) => ({
+      rank,
+      host,
+      total_ms: count * STEP_MS,
+      compute_ms: count * (rank === this.slowRank ? 232.5 : 155),
+      exposed_ms: count * (rank === this.slowRank ? 62 : 139.5),
+      hidden_ms: count * 77.5,
+      data_ms: count * 9.3,
+      other_ms: count * 6.2,
+    }));
+    this.add(
+      0,
+      'artifact',
+      {
+        update,
+        name,
+        artifact: 'trace',
+        folder: '/nonexistent/lab',
+        size: 812_345,
+        sha256: createHash('sha256').update(name).digest('hex'),
+        removed: false,
+        content: { first_update: update, updates: count, ops: true, request, ranks },
+      },
+      Date.now(),
+    );
+  }
+
+  /// A heartbeat of rank 0; the commands in the answer.
+  async beat(traceDone) {
+    const response = await fetch(`${this.server}/api/v1/runs/${this.id}/heartbeat`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) },
+      body: JSON.stringify({ attempt: this.attempt, rank: 0, host: this.hosts[0], trace_done: traceDone }),
+    });
+    if (!response.ok) throw new Error(`heartbeat: ${response.status} ${await response.text()}`);
+    return (await response.json()).commands;
+  }
+
   steps(count) {
     for (let at = 0; at < count; at += 1) this.step();
   }

@@ -16,6 +16,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
+import { checkTraces } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
@@ -453,6 +454,10 @@ async function checkLooks(page, address, run, options) {
         fold.open = true;
       }),
     );
+    await page.locator('details.section:has(h2:text("Inside an update"))').evaluate((fold) => {
+      fold.open = true;
+    });
+    await page.waitForSelector('.trace-bars');
     await page.waitForTimeout(600);
     await checkAxe(page, `run, ${colorScheme}`);
     await shoot(options, page, `run-${colorScheme}`);
@@ -528,6 +533,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkSpike(page, address, run);
     await checkAddress(page, address, run);
     await checkRanks(page, address, run);
+    await checkTraces(page, address, run);
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);

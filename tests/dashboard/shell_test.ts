@@ -227,15 +227,16 @@ describe('what can be done with a run', () => {
   const ids = (run: Parameters<typeof actionsOf>[0]): string[] => actionsOf(run).map(([id]) => id);
   it('follows its state', () => {
     expect(ids({ state: 'queued' })).toEqual(['stop']);
-    expect(ids({ state: 'running' })).toEqual(['checkpoint', 'stop']);
+    expect(ids({ state: 'running' })).toEqual(['checkpoint', 'trace', 'stop']);
     expect(ids({ state: 'restarting' })).toEqual(['stop']);
     expect(ids({ state: 'stopped' })).toEqual(['resume', 'delete']);
   });
   it('is less for one that was started by hand, and only to take it back for a deleted one', () => {
     expect(ids({ state: 'failed', profile: 'external' })).toEqual(['delete']);
-    expect(ids({ state: 'running', profile: 'external' })).toEqual(['checkpoint', 'stop']);
+    expect(ids({ state: 'running', profile: 'external' })).toEqual(['checkpoint', 'trace', 'stop']);
     expect(ids({ state: 'running', profile: 'external', stale_since: '2026-11-21T10:00:00.000Z' })).toEqual([
       'checkpoint',
+      'trace',
       'stop',
       'delete',
     ]);

@@ -72,6 +72,7 @@ export function partsOf(event: string): readonly Part[] {
     case 'alert':
       return ['alerts'];
     case 'log':
+    case 'artifact':
       return [];
     default:
       return ALL_PARTS;

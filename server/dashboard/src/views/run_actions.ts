@@ -11,6 +11,7 @@ const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
   ['checkpoint', 'Checkpoint now', ['running']],
+  ['trace', 'Trace …', ['running']],
   ['stop', 'Stop …', [...GOING, 'queued']],
   ['resume', 'Resume …', OVER],
   ['delete', 'Delete …', OVER],
@@ -72,7 +73,7 @@ export class RunActions {
     return may('operate') && this.data.run ? actionsOf(this.data.run) : [];
   }
 
-  private async act(id: ActionId): Promise<void> {
+  async act(id: ActionId): Promise<void> {
     try {
       const { askAndSend } = await import('./run_ask');
       const done = await askAndSend(id, this.data);

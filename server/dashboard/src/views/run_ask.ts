@@ -5,7 +5,7 @@ import { h } from '../lib/dom';
 import { formatCount } from '../lib/format';
 import { ask, choice, type Question } from './ask';
 
-export type ActionId = 'checkpoint' | 'stop' | 'resume' | 'delete' | 'restore';
+export type ActionId = 'checkpoint' | 'trace' | 'stop' | 'resume' | 'delete' | 'restore';
 
 interface Action extends Question {
   body?: (form: FormData) => Record<string, unknown>;
@@ -13,6 +13,27 @@ interface Action extends Question {
 }
 
 const nameOf = (data: RunData): string => data.run!.name || data.id;
+
+const questionOfTrace = (): Action => ({
+  title: 'Trace the next updates?',
+  confirm: 'Trace',
+  done: 'The trace was requested. It arrives under Inside an update.',
+  fields: [
+    h(
+      'label',
+      { class: 'field' },
+      'updates ',
+      h('input', { name: 'updates', type: 'number', min: 1, max: 20, value: 3, required: true }),
+    ),
+    h(
+      'label',
+      { class: 'choice' },
+      h('input', { type: 'checkbox', name: 'ops', checked: true }),
+      ' show each op; on GPUs the traced updates are slower',
+    ),
+  ],
+  body: (form) => ({ updates: Number(form.get('updates')), ops: form.get('ops') !== null }),
+});
 
 function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): Action {
   switch (id) {
@@ -22,6 +43,8 @@ function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): A
         confirm: 'Write',
         done: 'The checkpoint was requested.',
       };
+    case 'trace':
+      return questionOfTrace();
     case 'stop':
       return {
         title: 'Stop this run?',

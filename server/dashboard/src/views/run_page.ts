@@ -104,7 +104,10 @@ export class RunPage implements Page {
       resetZoom: () => this.zoom(null),
     });
     this.charts = new ChartGrid('Charts', this.data, this.chartActions);
-    this.actions = new RunActions(this.data, () => this.refresher.ask(['run', 'transitions', 'checkpoints']));
+    this.actions = new RunActions(this.data, () => {
+      this.refresher.ask(['run', 'transitions', 'checkpoints']);
+      this.shown?.traces.refresh();
+    });
     const near = new IntersectionObserver(
       (entries) => {
         if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections();
@@ -202,6 +205,7 @@ export class RunPage implements Page {
       ({ event }) => {
         this.refresher.ask(partsOf(event));
         if (event === 'log' || event === 'reset') this.shown?.log.refresh();
+        if (event === 'artifact' || event === 'state' || event === 'reset') this.shown?.traces.refresh();
       },
       (state) => {
         this.streamState = state;
@@ -249,6 +253,7 @@ export class RunPage implements Page {
     const sections = new Sections(this.data, this.view, {
       charts: this.chartActions,
       reload: (parts) => this.refresher.ask(parts),
+      requestTrace: () => void this.actions.act('trace'),
       viewChanged: () => this.remember(),
     });
     if (this.closed) return sections;

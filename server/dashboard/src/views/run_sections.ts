@@ -5,6 +5,7 @@ import type { ViewState } from '../lib/run_view';
 import type { ChartActions, ChartGrid } from './run_charts';
 import { Checkpoints } from './run_checkpoints';
 import { Configuration } from './run_config';
+import { Fold } from './fold';
 import { RunHistory } from './run_history';
 import { RunLog } from './run_log';
 import { AllMetrics } from './run_metrics';
@@ -16,6 +17,7 @@ import { TranslateBox } from './run_translate';
 export interface SectionActions {
   charts: ChartActions;
   reload(parts: readonly Part[]): void; // fetches these parts again after a change
+  requestTrace(): void; // asks the user for a trace of the next updates
   viewChanged(): void; // writes the view into the address
 }
 
@@ -26,6 +28,7 @@ const section = (title: string, ...children: Node[]): HTMLElement =>
 export class RunSections {
   readonly elements: readonly HTMLElement[];
   readonly log: RunLog;
+  readonly traces: Fold;
   private readonly ranks: Ranks;
   private readonly metrics: AllMetrics;
   private readonly parts: readonly { update(): void }[];
@@ -42,8 +45,13 @@ export class RunSections {
     const history = new RunHistory(data, () => reload(['alerts']));
     const config = new Configuration(data, view, onView);
     this.parts = [evaluations, checkpoints, translate, history, this.log, config, this.metrics];
+    this.traces = new Fold('Inside an update', async () => {
+      const { Traces } = await import('./run_traces');
+      return Traces.load(data, () => actions.requestTrace());
+    });
     this.elements = [
       section('Ranks', this.ranks.element),
+      this.traces.element,
       section('Evaluations', evaluations.element),
       section('Checkpoints', checkpoints.element, h('h3', {}, 'Translate a sentence'), translate.element),
       section('Alerts and history', history.element),
@@ -74,6 +82,6 @@ export class RunSections {
   }
 
   close(): void {
-    [this.grid, this.ranks, this.log].forEach((part) => part.close());
+    [this.grid, this.ranks, this.log, this.traces].forEach((part) => part.close());
   }
 }
