@@ -364,6 +364,49 @@ export class DetailedRun {
     );
   }
 
+  /// A window of parameter counts that ends with `update`.
+  window(update) {
+    const name = `parameters-${String(update).padStart(8, '0')}.json`;
+    const spread = (mean) => ({ min: 0, mean, max: 2 * mean });
+    const parameter = (parameterName, rows, rowsAre, share) => ({
+      name: parameterName,
+      rows,
+      width: 512,
+      rows_are: rowsAre,
+      frozen: false,
+      changed: spread(100 * share),
+      changed_elements: spread(51_200 * share),
+      visible: spread(50 * share),
+      untouched: spread(100 * (1 - share)),
+      ratio: spread(0.001 * share),
+      max_ratio: spread(0.01 * share),
+      hottest: rowsAre === 'vector' ? [] : [{ row: 17, changed: 100, ratio: 0.25, label: '▁budget' }],
+      coldest: rowsAre === 'vector' ? [] : [{ row: 4711, changed: 0, ratio: 0, label: '▁Haushalt' }],
+    });
+    const content = {
+      first_update: update - 99,
+      last_update: update,
+      updates: 100,
+      cold: 0.125,
+      lost_in_rounding: 0.5,
+      untouched_share: 0.25,
+      parameters: [
+        parameter('encoder.embedding', 8000, 'subwords', update / 2000),
+        parameter('encoder.0.norm.gain', 1, 'vector', 1),
+      ],
+    };
+    const artifact = {
+      update,
+      artifact: 'parameters',
+      folder: '/nonexistent/lab',
+      size: 96_000,
+      sha256: createHash('sha256').update(name).digest('hex'),
+      removed: false,
+    };
+    this.add(0, 'artifact', { ...artifact, name: name.replace('json', 'safetensors') }, Date.now());
+    this.add(0, 'artifact', { ...artifact, name, content }, Date.now());
+  }
+
   /// A heartbeat of rank 0; the commands in the answer.
   async beat(traceDone) {
     const response = await fetch(`${this.server}/api/v1/runs/${this.id}/heartbeat`, {

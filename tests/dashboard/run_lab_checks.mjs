@@ -38,3 +38,43 @@ export async function checkTraces(page, address, run) {
   await until('another can be requested', () => section.getByRole('button', { name: 'Request a trace …' }).isEnabled());
   page.off('request', note);
 }
+
+/// Windows of parameter counts as a heat map, by keyboard, and the rows of a parameter.
+export async function checkParameters(page, address, run) {
+  run.window(1000);
+  run.window(1200);
+  await run.flush();
+  await open(page, address, run);
+  await goBelow(page);
+  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Parameters' }) });
+  await section.locator('summary').focus();
+  await page.keyboard.press('Enter');
+  const rows = section.locator('[aria-label="Parameters by window"] tbody tr');
+  await until('both parameters', async () => (await rows.count()) === 2);
+  assert.match(
+    await section.innerText(),
+    /Updates 1,101 to 1,200: 12\.5 % of the rows are cold, 50\.0 % of the changes/,
+  );
+  assert.match(await rows.first().innerText(), /^encoder\.embedding\s+8,000 subwords\s+50\.0 %\s+60\.0 %$/);
+  const strength = (at) =>
+    rows
+      .first()
+      .locator('.heat-cell')
+      .nth(at)
+      .evaluate((cell) => cell.style.getPropertyValue('--heat'));
+  assert.deepEqual([await strength(0), await strength(1)], ['22.5%', '27.0%']);
+  await section.getByLabel('Counter').selectOption('ratio');
+  await until('the ratios', async () => /5\.00e-4/.test(await rows.first().innerText()));
+  await section.getByRole('button', { name: 'encoder.embedding' }).focus();
+  await page.keyboard.press('Enter');
+  await until('the hottest rows', async () =>
+    /17 ▁budget\s+100\.0 %/.test(await section.locator('[aria-label^="Hottest"]').innerText()),
+  );
+  assert.match(await section.locator('[aria-label^="Coldest"]').innerText(), /4,711 ▁Haushalt\s+0\.0 %/);
+  const button = section.getByRole('button', { name: 'encoder.embedding' });
+  assert.equal(await button.getAttribute('aria-expanded'), 'true');
+  assert.equal(await button.evaluate((element) => element === document.activeElement), true, 'the focus stays');
+  run.window(1300);
+  await run.flush();
+  await until('a window that was just written', async () => (await rows.first().locator('.heat-cell').count()) === 3);
+}

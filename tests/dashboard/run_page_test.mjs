@@ -16,7 +16,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
-import { checkTraces } from './run_lab_checks.mjs';
+import { checkParameters, checkTraces } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
@@ -454,10 +454,13 @@ async function checkLooks(page, address, run, options) {
         fold.open = true;
       }),
     );
-    await page.locator('details.section:has(h2:text("Inside an update"))').evaluate((fold) => {
-      fold.open = true;
-    });
+    await page.evaluate(() =>
+      document.querySelectorAll('details.section:has(h2)').forEach((fold) => {
+        fold.open = true;
+      }),
+    );
     await page.waitForSelector('.trace-bars');
+    await page.waitForSelector('.heat-cell');
     await page.waitForTimeout(600);
     await checkAxe(page, `run, ${colorScheme}`);
     await shoot(options, page, `run-${colorScheme}`);
@@ -534,6 +537,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkAddress(page, address, run);
     await checkRanks(page, address, run);
     await checkTraces(page, address, run);
+    await checkParameters(page, address, run);
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);

@@ -25,7 +25,6 @@ import {
   siTick,
   TIME_STEPS,
 } from '../../server/dashboard/src/lib/ticks';
-import { readTraceContent, shareOf } from '../../server/dashboard/src/lib/trace_shares';
 import { trendOf } from '../../server/dashboard/src/lib/trend';
 import {
   interpolate,
@@ -450,31 +449,5 @@ describe('small parts', () => {
     expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe(
       'nmt run download r_1 --checkpoint c_2 --server http://h:8080',
     );
-  });
-});
-
-describe('The content of a trace', () => {
-  const rank = {
-    rank: 1,
-    host: 'birch',
-    total_ms: 200,
-    compute_ms: 150,
-    exposed_ms: 30,
-    hidden_ms: 50,
-    data_ms: 15,
-    other_ms: 5,
-  };
-  const content = { first_update: 20, updates: 2, ops: false, request: 3, ranks: [rank] };
-  it('is read as it was written', () => {
-    expect(readTraceContent(content)).toEqual(content);
-    expect(shareOf(rank, rank.exposed_ms)).toBe(0.15);
-  });
-  it('may be anything that a worker sent', () => {
-    for (const other of [null, 7, 'x', [], {}, { ...content, ranks: 'none' }, { ...content, updates: null }])
-      expect(readTraceContent(other)).toBeNull();
-    expect(readTraceContent({ ...content, ranks: [null, 5, { rank: 0 }, rank] })?.ranks).toEqual([rank]);
-    expect(readTraceContent({ ...content, ops: undefined, request: 'x' })).toMatchObject({ ops: false, request: 0 });
-    expect(shareOf({ ...rank, total_ms: 0 }, 5)).toBe(0);
-    expect(shareOf(rank, 900)).toBe(1);
   });
 });

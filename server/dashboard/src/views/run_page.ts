@@ -106,7 +106,7 @@ export class RunPage implements Page {
     this.charts = new ChartGrid('Charts', this.data, this.chartActions);
     this.actions = new RunActions(this.data, () => {
       this.refresher.ask(['run', 'transitions', 'checkpoints']);
-      this.shown?.traces.refresh();
+      this.shown?.refreshArtifacts();
     });
     const near = new IntersectionObserver(
       (entries) => {
@@ -205,7 +205,7 @@ export class RunPage implements Page {
       ({ event }) => {
         this.refresher.ask(partsOf(event));
         if (event === 'log' || event === 'reset') this.shown?.log.refresh();
-        if (event === 'artifact' || event === 'state' || event === 'reset') this.shown?.traces.refresh();
+        if (event === 'artifact' || event === 'state' || event === 'reset') this.shown?.refreshArtifacts();
       },
       (state) => {
         this.streamState = state;

@@ -28,7 +28,7 @@ const section = (title: string, ...children: Node[]): HTMLElement =>
 export class RunSections {
   readonly elements: readonly HTMLElement[];
   readonly log: RunLog;
-  readonly traces: Fold;
+  private readonly folds: readonly Fold[];
   private readonly ranks: Ranks;
   private readonly metrics: AllMetrics;
   private readonly parts: readonly { update(): void }[];
@@ -45,13 +45,16 @@ export class RunSections {
     const history = new RunHistory(data, () => reload(['alerts']));
     const config = new Configuration(data, view, onView);
     this.parts = [evaluations, checkpoints, translate, history, this.log, config, this.metrics];
-    this.traces = new Fold('Inside an update', async () => {
-      const { Traces } = await import('./run_traces');
-      return Traces.load(data, () => actions.requestTrace());
-    });
+    this.folds = [
+      new Fold('Inside an update', async () => {
+        const { Traces } = await import('./run_traces');
+        return Traces.load(data, () => actions.requestTrace());
+      }),
+      new Fold('Parameters', async () => (await import('./run_parameters')).Parameters.load(data)),
+    ];
     this.elements = [
       section('Ranks', this.ranks.element),
-      this.traces.element,
+      ...this.folds.map(({ element }) => element),
       section('Evaluations', evaluations.element),
       section('Checkpoints', checkpoints.element, h('h3', {}, 'Translate a sentence'), translate.element),
       section('Alerts and history', history.element),
@@ -77,11 +80,16 @@ export class RunSections {
     this.ranks.redraw();
   }
 
+  /// Fetches what open sections show of artifacts again.
+  refreshArtifacts(): void {
+    this.folds.forEach((fold) => fold.refresh());
+  }
+
   searchMetrics(): void {
     this.metrics.focus();
   }
 
   close(): void {
-    [this.grid, this.ranks, this.log, this.traces].forEach((part) => part.close());
+    [this.grid, this.ranks, this.log, ...this.folds].forEach((part) => part.close());
   }
 }

@@ -2,9 +2,11 @@ import { explain, getJson } from '../api/client';
 import { BASE } from '../api/request';
 import { may } from '../api/session';
 import type { Artifact, TraceRequest } from '../api/types';
+import { Artifacts } from '../data/artifacts';
 import type { RunData } from '../data/run_data';
 import { h, setText, Slot, type Child } from '../lib/dom';
 import { formatBytes, formatCount, formatMs, formatPercent } from '../lib/format';
+import { oneAtATime } from '../lib/one_at_a_time';
 import { readTraceContent, shareOf, SHARES, type RankShares, type TraceContent } from '../lib/trace_shares';
 import type { FoldContent } from './fold';
 import { table } from './tables';
@@ -71,19 +73,23 @@ export class Traces implements FoldContent {
   private readonly requests = new Slot();
   private readonly list = new Slot();
   private readonly said = h('p', { class: 'muted', role: 'status' });
-  private readonly contents = new Map<string, TraceContent | null>(); // by id and digest
+  readonly refresh: () => void;
+  private readonly artifacts: Artifacts<TraceContent>;
   private newest: TraceRequest | null = null;
   private traces: readonly Artifact[] = [];
   private timer: ReturnType<typeof setTimeout> | null = null;
-  private loading = false;
-  private again = false;
   private closed = false;
 
   private constructor(
     private readonly data: RunData,
     private readonly request: () => void,
   ) {
-    this.element = h('div', { class: 'traces' }, this.requests.element, this.said, this.list.element);
+    this.artifacts = new Artifacts(data.id, 'trace', readTraceContent);
+    this.refresh = oneAtATime(
+      () => this.fetch(),
+      (error) => setText(this.said, `Not loaded: ${explain(error)}`),
+    );
+    this.element = h('div', { class: 'lab' }, this.requests.element, this.said, this.list.element);
   }
 
   /// `request` asks the user for a trace of the next updates.
@@ -93,51 +99,22 @@ export class Traces implements FoldContent {
     return traces;
   }
 
-  refresh(): void {
-    void this.reload();
-  }
-
   close(): void {
     this.closed = true;
     if (this.timer !== null) clearTimeout(this.timer);
   }
 
-  /// One at a time; a call in between repeats it.
-  private async reload(): Promise<void> {
-    this.again = this.loading;
-    if (this.loading) return;
-    this.loading = true;
-    do {
-      this.again = false;
-      try {
-        await this.fetch();
-      } catch (error) {
-        setText(this.said, `Not loaded: ${explain(error)}`);
-      }
-    } while (this.again && !this.closed);
-    this.loading = false;
-  }
-
   private async fetch(): Promise<void> {
-    const path = `/runs/${this.data.id}`;
-    const [newest, page] = await Promise.all([
-      getJson<TraceRequest>(`${path}/trace`),
-      getJson<{ items: Artifact[] }>(`${path}/artifacts?kind=trace&limit=${NEWEST}`),
+    const [newest, traces] = await Promise.all([
+      getJson<TraceRequest>(`/runs/${this.data.id}/trace`),
+      this.artifacts.newest(NEWEST),
     ]);
-    await Promise.all(page.items.map((trace) => this.fetchContent(trace)));
     if (this.closed) return;
     this.newest = newest;
-    this.traces = page.items;
+    this.traces = traces;
     this.draw();
     if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = newest.under_way ? setTimeout(() => this.refresh(), POLL_MS) : null;
-  }
-
-  private async fetchContent(trace: Artifact): Promise<void> {
-    const key = `${trace.id} ${trace.sha256}`;
-    if (this.contents.has(key)) return;
-    const { content } = await getJson<Artifact>(`/artifacts/${trace.id}`);
-    this.contents.set(key, readTraceContent(content));
+    this.timer = newest.under_way ? setTimeout(this.refresh, POLL_MS) : null;
   }
 
   private draw(): void {
@@ -166,7 +143,7 @@ export class Traces implements FoldContent {
   }
 
   private traceItem(trace: Artifact): Child {
-    const content = this.contents.get(`${trace.id} ${trace.sha256}`) ?? null;
+    const content = this.artifacts.content(trace);
     const title = content ? updatesText(content.first_update, content.updates) : `Update ${formatCount(trace.update)}`;
     const ranks = content?.ranks ?? [];
     return h(
