@@ -101,12 +101,25 @@ void LabFolder::write(const Artifact& artifact, const std::function<void(const f
     fs::remove(file.path());
     write_file(file.path());
     fs::rename(file.path(), folder_ / artifact.name);
-    sync_folder(folder_);
-    report(artifact);
-    remove_old(artifact.kind);
+    finish(artifact);
   } catch (const std::exception& failure) {
     spdlog::warn("{} of update {} is not written: {}", artifact.kind, artifact.update, failure.what());
   }
+}
+
+void LabFolder::add(const Artifact& artifact) {
+  check(artifact);
+  try {
+    finish(artifact);
+  } catch (const std::exception& failure) {
+    spdlog::warn("{} of update {} is not reported: {}", artifact.kind, artifact.update, failure.what());
+  }
+}
+
+void LabFolder::finish(const Artifact& artifact) {
+  sync_folder(folder_);
+  report(artifact);
+  remove_old(artifact.kind);
 }
 
 void LabFolder::report(const Artifact& artifact) {

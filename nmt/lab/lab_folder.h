@@ -34,7 +34,13 @@ class LabFolder {
   /// The same, for a tool that writes the file itself: `write_file` gets the path of a file that does not exist yet.
   void write(const Artifact& artifact, const std::function<void(const std::filesystem::path&)>& write_file);
 
+  /// Reports a file that the tool has completed in the folder under the artifact's name, as write() does.
+  void add(const Artifact& artifact);
+
+  const std::filesystem::path& path() const { return folder_; }
+
  private:
+  void finish(const Artifact& artifact);
   void check(const Artifact& artifact) const;
   void report(const Artifact& artifact);
   void remove_old(const std::string& kind);

@@ -33,7 +33,7 @@ std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   const LabConfig& config = parts.config.lab;
   const auto files = std::make_shared<LabFolder>(parts.folder, config.keep, parts.rank, parts.records);
   auto lab = std::make_unique<Lab>();
-  if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, parts.folder, parts.corpus));
+  if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, *files, parts.corpus));
   lab->add(make_timeline(parts, files));
   if (config.parameters.window.value() > 0) lab->add(make_parameter_trace(parts, *files));
   return lab;

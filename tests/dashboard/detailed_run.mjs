@@ -407,6 +407,16 @@ export class DetailedRun {
     this.add(0, 'artifact', { ...artifact, name, content }, Date.now());
   }
 
+  /// The files of a probe, one of each rank.
+  probe(update) {
+    this.hosts.forEach((_, rank) => {
+      const name = `probe-update-${String(update).padStart(8, '0')}-rank-${rank}.jsonl`;
+      const sha256 = createHash('sha256').update(name).digest('hex');
+      const body = { update, name, artifact: 'probe', folder: '/nonexistent/lab', size: 1_300_000, sha256 };
+      this.add(rank, 'artifact', { ...body, removed: false }, Date.now());
+    });
+  }
+
   /// A heartbeat of rank 0; the commands in the answer.
   async beat(traceDone) {
     const response = await fetch(`${this.server}/api/v1/runs/${this.id}/heartbeat`, {

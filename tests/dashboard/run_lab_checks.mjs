@@ -78,3 +78,18 @@ export async function checkParameters(page, address, run) {
   await run.flush();
   await until('a window that was just written', async () => (await rows.first().locator('.heat-cell').count()) === 3);
 }
+
+/// A probe that the ranks report while its section is open.
+export async function checkProbes(page, address, run) {
+  await open(page, address, run);
+  await goBelow(page);
+  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Probes' }) });
+  await section.locator('summary').click();
+  await until('the empty section', async () => /No probe yet/.test(await section.innerText()));
+  run.probe(1000);
+  await run.flush();
+  const rows = section.locator('[aria-label="Probes"] tbody tr');
+  await until('a file of each rank', async () => (await rows.count()) === 4);
+  assert.match(await section.innerText(), /1,000\s+3\s.*\s1\.30 MB\s+probe-update-00001000-rank-3\.jsonl/);
+  assert.match(await rows.first().getByRole('link').getAttribute('href'), /^api\/v1\/artifacts\/\w+\/file$/);
+}

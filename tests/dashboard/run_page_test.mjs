@@ -16,7 +16,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
-import { checkParameters, checkTraces } from './run_lab_checks.mjs';
+import { checkParameters, checkProbes, checkTraces } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
@@ -538,6 +538,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkRanks(page, address, run);
     await checkTraces(page, address, run);
     await checkParameters(page, address, run);
+    await checkProbes(page, address, run);
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);

@@ -55,6 +55,22 @@ TEST_F(LabFolderTest, WritesAndReportsAFile) {
   EXPECT_EQ(record.content, content);
 }
 
+TEST_F(LabFolderTest, ReportsAFileThatAToolCompleted) {
+  LabFolder lab = folder(1);
+  std::filesystem::create_directories(lab.path());
+  for (const std::int64_t update : {1, 2}) {
+    const std::string name = fmt::format("probe-update-{}.jsonl", update);
+    write_file_atomically(lab.path() / name, "x");
+    lab.add({.kind = "probe", .name = name, .update = update});
+  }
+  ASSERT_EQ(artifacts_.records.size(), 3U);
+  EXPECT_EQ(artifacts_.records[1].name, "probe-update-2.jsonl");
+  EXPECT_EQ(artifacts_.records[1].sha256, sha256_hex("x"));
+  EXPECT_TRUE(artifacts_.records[2].removed) << "update 1: one is kept";
+  lab.add({.kind = "probe", .name = "probe-absent.jsonl", .update = 3});
+  EXPECT_EQ(artifacts_.records.size(), 3U) << "a missing file is not reported";
+}
+
 TEST_F(LabFolderTest, DoesNotReportLargeContent) {
   LabFolder lab = folder(20);
   const json::value large = json::string(max_artifact_content_bytes, 'x');

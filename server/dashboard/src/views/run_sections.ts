@@ -51,6 +51,7 @@ export class RunSections {
         return Traces.load(data, () => actions.requestTrace());
       }),
       new Fold('Parameters', async () => (await import('./run_parameters')).Parameters.load(data)),
+      new Fold('Probes', async () => (await import('./run_probes')).Probes.load(data)),
     ];
     this.elements = [
       section('Ranks', this.ranks.element),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,19 +36,36 @@ class FlipsBit final : public UpdateObserver {
   std::int64_t update_;
 };
 
-void train_probed(const TrainConfig& config, const std::filesystem::path& folder, int ranks, bool shares_memory,
-                  std::int64_t flip_before) {
+/// Keeps the names of reported files, of all ranks.
+class Reported final : public RecordSink {
+ public:
+  void write(RecordBody body) override {
+    const auto* artifact = std::get_if<ArtifactRecord>(&body);
+    const std::lock_guard lock(mutex_);
+    if (artifact != nullptr) names_.insert(fmt::format("{} {}", artifact->name, artifact->update));
+  }
+  const std::set<std::string>& names() const { return names_; }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> names_;
+};
+
+/// Returns the names and updates of the files that the ranks reported.
+std::set<std::string> train_probed(const TrainConfig& config, const std::filesystem::path& folder, int ranks,
+                                   bool shares_memory, std::int64_t flip_before) {
   const Corpus corpus =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 200, .vocabulary_size = pieces, .max_length = 12});
   ThreadGroup group(ranks, shares_memory);
   std::vector<std::thread> threads;
+  Reported reported;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
       Collector records;
-      RunProbe probe(config, folder, corpus.digest());
+      RunProbe probe(config, {folder, 20, rank, reported}, corpus.digest());
       FlipsBit lab(probe, rank == 1 ? flip_before : 0);
       TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
@@ -62,6 +81,7 @@ void train_probed(const TrainConfig& config, const std::filesystem::path& folder
     });
   }
   for (std::thread& thread : threads) thread.join();
+  return reported.names();
 }
 
 TrainConfig probed_config() {
@@ -83,7 +103,8 @@ class RunProbeTest : public testing::Test {
 
 TEST_F(RunProbeTest, RanksAgreeInWhatTheyMustHaveInCommon) {
   for (const bool shares_memory : {false, true}) {
-    train_probed(probed_config(), folder.path() / "lab", 2, shares_memory, 0);
+    EXPECT_THAT(train_probed(probed_config(), folder.path() / "lab", 2, shares_memory, 0),
+                testing::ElementsAre("probe-update-00000003-rank-0.jsonl 3", "probe-update-00000003-rank-1.jsonl 3"));
     const Probe a = probe(0), b = probe(1);
     EXPECT_EQ(a.header.ranks, 2);
     EXPECT_EQ(b.header.rank, 1);
@@ -98,7 +119,8 @@ TEST_F(RunProbeTest, AFlippedBitIsNamed) {
   TrainConfig config = probed_config();
   config.lab.probe.tensors = "*/start/*";
   const LogCapture log;
-  train_probed(config, folder.path() / "lab", 2, false, 3);
+  const std::set<std::string> reported = train_probed(config, folder.path() / "lab", 2, false, 3);
+  EXPECT_TRUE(reported.contains("probe-update-00000003-rank-1.safetensors 3")) << reported.size();
   const Probe a = probe(0), b = probe(1);
   const ProbeComparison comparison = compare_probes(a, b, {.ranks = true});
   ASSERT_TRUE(comparison.first);
