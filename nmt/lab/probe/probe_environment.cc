@@ -46,7 +46,7 @@ bool changes_arithmetic(std::string_view variable) {
 json::object environment_of(const ModelReplica& replica) {
   utsname kernel{};
   uname(&kernel);
-  json::object environment = {{"processor", processor_property("model name")},
+  json::object environment = {{"processor", processor_model()},
                               {"processor features", features()},
                               {"kernel", fmt::format("{} {}", kernel.sysname, kernel.release)},
                               {"communication", replica.communicator.description()}};
@@ -64,6 +64,10 @@ std::string model_digest(ModelConfig model, std::int64_t vocabulary) {
 }
 
 }  // namespace
+
+std::string processor_model() {
+  return processor_property("model name");
+}
 
 ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica) {
   return {.program = version,

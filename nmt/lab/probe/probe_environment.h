@@ -1,10 +1,15 @@
 #pragma once
 
+#include <string>
+
 #include "nmt/lab/probe/probe_file.h"
 #include "nmt/train/config.h"
 #include "nmt/train/model_replica.h"
 
 namespace babelring {
+
+/// The processor's model name; empty if unknown.
+std::string processor_model();
 
 /// The header of a probe of `config`: digests, and the environment of this process: processor, kernel, backend,
 /// communication and the variables that change arithmetic. The caller sets updates, mode, corpus and threads.
