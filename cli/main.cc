@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "cli/average.h"
 #include "cli/doctor/doctor.h"
+#include "cli/emulate/emulate.h"
 #include "cli/evaluate.h"
 #include "cli/examples.h"
 #include "cli/gssm/gssm_commands.h"
@@ -57,6 +58,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_run(app, read_configuration);
   babelring::add_trace(app);
   babelring::add_probe(app);
+  babelring::add_emulate(app);
   babelring::add_doctor(app);
   babelring::add_completion(app, keys);
   babelring::add_man_page_option(app, keys);

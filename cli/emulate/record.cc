@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/parse_number.h"
+#include "base/usage.h"
+#include "cli/emulate/emulate.h"
+#include "insight/tables/gpu_profiles.h"
+#include "nmt/core/processors.h"
+#include "nmt/lab/record/record_run.h"
+#include "nmt/ops/precision.h"
+#include "nmt/parallel/device.h"
+
+namespace babelring {
+namespace {
+
+struct RecordArguments {
+  std::string output, config, sizes = "0.5,1,2", table, gpu, model, compute_ms, unit = "target tokens";
+  std::vector<std::string> overrides;
+  std::int64_t updates = 20;
+  double batch = 0, size = 0, bucket_mb = 25;
+  std::int64_t parameters = 0;
+};
+
+/// A record of one row of models in a table.
+insight::RankRecord from_table(const RecordArguments& arguments) {
+  if (arguments.gpu.empty() || arguments.model.empty()) {
+    throw UsageFailure("--from-table: expected --gpu and --model, which row to take");
+  }
+  std::size_t skipped = 0;
+  const auto profiles = insight::gpu_profiles(insight::CsvTable::read(arguments.table), &skipped);
+  if (skipped > 0) fmt::print(stderr, "warning: {} rows have no compute time and are left out\n", skipped);
+  const insight::GpuProfile& profile = insight::find_profile(profiles, arguments.gpu, arguments.model);
+  const std::int64_t parameters =
+      arguments.parameters > 0 ? arguments.parameters : insight::image_model_parameters(arguments.model);
+  return insight::record_of(profile, arguments.batch, parameters, arguments.bucket_mb);
+}
+
+/// A record of a published system of which only the compute time is known, within a range.
+insight::RankRecord from_compute_time(const RecordArguments& arguments) {
+  const std::size_t dash = arguments.compute_ms.find('-');
+  const auto low = parse_number<double>(std::string_view(arguments.compute_ms).substr(0, dash));
+  const auto high =
+      dash == std::string::npos ? low : parse_number<double>(std::string_view(arguments.compute_ms).substr(dash + 1));
+  if (!low || !high || !(*low > 0) || !(*high >= *low)) {
+    throw UsageFailure(fmt::format("--compute-ms: found '{}', expected LOW-HIGH in ms, such as 70-200",
+                                   printable(arguments.compute_ms)));
+  }
+  if (arguments.size <= 0) throw UsageFailure("--compute-ms: expected --size, what one rank computes in that time");
+  const double middle = (*low + *high) / 2;
+  insight::RankRecord record;
+  record.model = arguments.model.empty() ? "model" : arguments.model;
+  record.machine = arguments.gpu.empty() ? "unknown machine" : arguments.gpu;
+  record.unit = arguments.unit;
+  record.size = arguments.size;
+  record.parameters = arguments.parameters;
+  record.times = {{"forward", arguments.size, middle / 3}, {"backward", arguments.size, middle * 2 / 3}};
+  if (arguments.parameters > 0) record.buckets = insight::even_buckets(arguments.parameters, arguments.bucket_mb);
+  record.compute_error = (*high - *low) / (*high + *low);
+  record.quality = "good";
+  return record;
+}
+
+std::vector<double> parse_sizes(const std::string& list) {
+  std::vector<double> sizes;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) {
+    const auto size = parse_number<double>(item);
+    if (!size || !(*size > 0) || *size > 1000) {
+      throw UsageFailure(
+          fmt::format("--sizes: found '{}', expected factors above 0, such as 0.5,1,2", printable(item)));
+    }
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+/// A record of this machine: trains a few updates of the configuration.
+insight::RankRecord from_run(const RecordArguments& arguments) {
+  RecordPlan plan{.config = read_config(read_file(arguments.config), arguments.config, arguments.overrides),
+                  .sizes = parse_sizes(arguments.sizes),
+                  .updates = arguments.updates};
+  const TrainingConfig& training = plan.config.training;
+  plan.threads = training.threads > 0 ? training.threads : own_processors().count();
+  const auto backend = choose_backend(training.device, plan.threads, *make_single_communicator()).backend;
+  if (training.precision == DType::bf16) require_matmul(*backend, DType::bf16, "training.precision=f32");
+  return record_rank(plan, *backend);
+}
+
+insight::RankRecord make_record(const RecordArguments& arguments) {
+  const int sources = !arguments.config.empty() + !arguments.table.empty() + !arguments.compute_ms.empty();
+  if (sources != 1) {
+    throw UsageFailure(fmt::format("expected one of --config, --from-table and --compute-ms, found {}", sources));
+  }
+  if (!arguments.config.empty()) return from_run(arguments);
+  return arguments.table.empty() ? from_compute_time(arguments) : from_table(arguments);
+}
+
+void write_record(const RecordArguments& arguments) {
+  const insight::RankRecord made = make_record(arguments);
+  write_file_atomically(arguments.output, to_text(insight::to_json(made)) + "\n");
+  fmt::print("{}: {} on {}, {} {} a rank, {:.1f} MB of gradients", arguments.output, made.model, made.machine,
+             made.size, made.unit, made.gradient_megabytes());
+  if (made.compute_error > 0) fmt::print("; compute ± {:.2g} %", 100 * made.compute_error);
+  fmt::print("; quality: {}\n", made.quality);
+}
+
+}  // namespace
+
+void add_emulate_record(CLI::App& emulate) {
+  CLI::App* command = emulate.add_subcommand("record", "Writes the times of one rank, from which runs are predicted");
+  const auto arguments = std::make_shared<RecordArguments>();
+  RecordArguments& a = *arguments;
+  command->add_option("--output", a.output, "record to write")->required()->type_name("FILE");
+  command->add_option("--config", a.config, "configuration whose updates are timed on this machine")
+      ->check(existing_file)
+      ->type_name("FILE");
+  command->add_option("overrides", a.overrides, "with --config: key=value, changes of the configuration");
+  command->add_option("--sizes", a.sizes, "with --config: factors on data.tokens_per_update, 1 among them")
+      ->capture_default_str();
+  command->add_option("--updates", a.updates, "with --config: updates of each size")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}))
+      ->capture_default_str();
+  command->add_option("--from-table", a.table, "CSV with the columns gpu, model, batch, transfer_ms and compute_ms")
+      ->check(existing_file)
+      ->type_name("FILE");
+  command->add_option("--compute-ms", a.compute_ms, "time of forward and backward of a published system, or its range")
+      ->type_name("LOW-HIGH");
+  command->add_option("--gpu", a.gpu, "GPU in the table, or of the published system");
+  command->add_option("--model", a.model, "model in the table, or of the published system");
+  command->add_option("--batch", a.batch, "images of one rank in each update; default: the table's largest batch")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--size", a.size, "with --compute-ms: what one rank computes, in --unit")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--unit", a.unit, "with --compute-ms: unit of --size")->capture_default_str();
+  command
+      ->add_option("--parameters", a.parameters,
+                   "parameters of the model, whose gradients are summed; default: known for some image models")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000'000'000}));
+  command->add_option("--bucket-mb", a.bucket_mb, "MB of a bucket of f32 gradients")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([arguments] { write_record(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,98 @@
+#include "cli/emulate/setup_options.h"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/help.h"
+#include "base/log.h"
+#include "base/parse_number.h"
+#include "base/usage.h"
+#include "cli/emulate/link_text.h"
+
+namespace babelring {
+namespace {
+
+insight::Link required_link(const std::string& text, const char* option, const char* where) {
+  if (text.empty()) {
+    throw UsageFailure(fmt::format("{}: expected the link between {}, such as 25gbit,20us, or inf", option, where));
+  }
+  Result<insight::Link> link = parse_link(text);
+  if (!link) throw UsageFailure(fmt::format("{}: {}", option, link.error()));
+  return *link;
+}
+
+}  // namespace
+
+void SetupOptions::declare(CLI::App& command) {
+  command.add_option("--record", record_file, "times of one rank, from `nmt emulate record`")
+      ->required()
+      ->check(existing_file);
+  command.add_option("--inside", inside, "link between ranks of one host: RATE,LATENCY such as 100gbit,5us, or inf")
+      ->type_name("LINK");
+  command
+      .add_option("--between", between,
+                  "link between hosts: RATE,LATENCY[,BUSY] such as 25gbit,20us or 218-231MB/s,50us,300ms/GB; BUSY is "
+                  "the processor time of sending a gigabyte")
+      ->type_name("LINK");
+  add_choice(command, "--algorithm", setup.topology.algorithm, insight::algorithm_choices(),
+             "how gradients are summed; the worker offers neither tree nor hierarchical");
+  add_choice(command, "--wire", setup.topology.wire, insight::wire_choices(), "type of gradients in messages");
+  command.add_option("--bucket-mb", setup.bucket_mb, "MB of a bucket of f32 gradients; default: as recorded")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--accumulate", setup.accumulate, "micro-batches of the recorded size in each update")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command.add_option("--straggler", setup.straggler, "per cent by which one rank computes slower")
+      ->check(CLI::Range(0.0, 10000.0))
+      ->capture_default_str();
+  command.add_option("--loader-threads", setup.loader.threads, "threads that make batches")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--prefetch", setup.loader.prefetch, "batches that are made ahead")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--updates", setup.updates, "updates to simulate")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000000}))
+      ->capture_default_str();
+  command.add_option("--seed", seed, "draws the recorded variation of times")->capture_default_str();
+}
+
+insight::RankRecord read_rank_record(const std::string& file) {
+  const Result<json::value> value = parse_json(read_file(file));
+  if (!value) throw UsageFailure(fmt::format("{}: {}", file, value.error()));
+  Result<insight::RankRecord> record = insight::rank_record_from_json(*value);
+  if (!record) throw UsageFailure(fmt::format("{}: {}", file, record.error()));
+  return std::move(record).value();
+}
+
+insight::RankRecord SetupOptions::read_record() const {
+  return read_rank_record(record_file);
+}
+
+insight::RunSetup SetupOptions::with_links(int hosts, int ranks_per_host) const {
+  insight::RunSetup made = setup;
+  made.topology.hosts = hosts;
+  made.topology.ranks_per_host = ranks_per_host;
+  if (ranks_per_host > 1) made.topology.inside = required_link(inside, "--inside", "the ranks of a host");
+  if (hosts > 1) made.topology.between = required_link(between, "--between", "hosts");
+  return made;
+}
+
+std::vector<int> parse_counts(const std::string& list, const char* option) {
+  std::vector<int> counts;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) {
+    const auto count = parse_number<int>(item);
+    if (!count || *count < 1) {
+      throw UsageFailure(
+          fmt::format("{}: found '{}', expected numbers of at least 1, such as 1,2,4", option, printable(item)));
+    }
+    counts.push_back(*count);
+  }
+  if (counts.empty()) throw UsageFailure(fmt::format("{}: found none, expected numbers such as 1,2,4", option));
+  return counts;
+}
+
+}  // namespace babelring

@@ -1,0 +1,272 @@
+"""`nmt emulate` as a program: records, predictions, tables, figures, timelines, and one line for each bad input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from system import toy_corpus  # noqa: E402
+
+BIN = Path(os.environ["BABELRING_BIN"])
+TABLES = Path(__file__).resolve().parents[1] / "insight" / "tables" / "data"
+CONFIG = """
+name: tiny
+preset: transformer-tiny
+model: {{encoder_layers: 1, decoder_layers: 1, width: 16, inner: 32, heads: 2, dropout: 0}}
+data: {{folder: {}, tokens_per_update: 400}}
+training: {{precision: f32, device: cpu}}
+"""
+LINKS = ("--inside", "98gbit,5us", "--between", "25gbit,20us")
+
+
+def emulate(*arguments: str | Path) -> subprocess.CompletedProcess:
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [BIN / "nmt", "emulate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | as_root)
+
+
+class EmulateTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="babelring-emulate-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.record = self.folder / "resnet18.json"
+        self.result(
+            "record",
+            "--from-table",
+            TABLES / "compute.csv",
+            "--gpu",
+            "v100",
+            "--model",
+            "resnet18",
+            "--output",
+            self.record,
+        )
+
+    def result(self, *arguments: str | Path) -> str:
+        done = emulate(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refusal(self, *arguments: str | Path) -> str:
+        done = emulate(*arguments)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def run_json(self, *arguments: str | Path) -> dict:
+        return json.loads(self.result("run", "--record", self.record, "--updates", "20", "--json", *arguments))
+
+    def test_one_rank_takes_the_time_of_the_table(self) -> None:
+        one = self.run_json()
+        self.assertAlmostEqual(one["step_ms"]["median"], 731.194 + 12.620, 3)
+        self.assertAlmostEqual(sum(one["parts"].values()), one["step_ms"]["mean"], 6)
+        self.assertLess(one["step_ms"]["low"], one["step_ms"]["median"])
+
+    def test_the_text_states_the_error(self) -> None:
+        text = self.result("run", "--record", self.record, "--hosts", "2", "--ranks-per-host", "2", *LINKS)
+        self.assertRegex(text, r"step +[\d.]+ ms, [\d.]+ to [\d.]+ \(compute ± 0\.\d+ %, 20 comparisons\)")
+        self.assertIn("resnet18 on v100: 4 ranks on 2 hosts, ring, f32", text)
+        self.assertIn("exposed_communication_ms", text)
+        self.assertNotIn("warning", text)
+
+    def test_half_the_bytes_and_other_algorithms(self) -> None:
+        f32 = self.run_json("--hosts", "2", *LINKS)
+        bf16 = self.run_json("--hosts", "2", *LINKS, "--wire", "bf16")
+        self.assertAlmostEqual(bf16["host_megabytes"], f32["host_megabytes"] / 2, 6)
+        tree = self.run_json("--hosts", "2", *LINKS, "--algorithm", "tree")
+        self.assertFalse(tree["offered"])
+        self.assertIn("the worker does not offer the algorithm tree", tree["warnings"])
+
+    def test_a_published_run_is_predicted_within_its_interval(self) -> None:
+        self.record = self.folder / "published.json"
+        made = ("--compute-ms", "70-200", "--size", "15605", "--parameters", "60880896", "--output", self.record)
+        self.result("record", *made)
+        found = self.run_json(
+            "--hosts", "2", "--ranks-per-host", "2", "--inside", "98gbit", "--between", "217.9-231.2MB/s"
+        )
+        self.assertAlmostEqual(found["host_megabytes"], 365.29, 1)
+        self.assertLess(abs(found["step_ms"]["median"] / 1713 - 1), 0.05)
+        self.assertLess(found["step_ms"]["low"], 1713)
+        self.assertGreater(found["step_ms"]["high"], 1713)
+        self.assertTrue(any("tests the traffic" in warning for warning in found["warnings"]))
+
+    def test_scale_prints_tables_and_draws(self) -> None:
+        svg = self.folder / "scale.svg"
+        shared = (
+            "scale",
+            "--record",
+            self.record,
+            "--ranks",
+            "1,2,8",
+            "--ranks-per-host",
+            "2",
+            "--updates",
+            "10",
+            *LINKS,
+        )
+        rows = list(csv.DictReader(io.StringIO(self.result(*shared, "--csv", "--svg", svg))))
+        self.assertEqual([row["ranks"] for row in rows], ["1", "2", "8"])
+        self.assertEqual([row["hosts"] for row in rows], ["1", "1", "4"])
+        self.assertEqual(float(rows[0]["efficiency"]), 1)
+        self.assertIn("<svg", svg.read_text())
+        strong = json.loads(self.result(*shared, "--strong", "--json"))["points"]
+        self.assertLess(strong[2]["step_ms"]["median"], strong[0]["step_ms"]["median"] / 4)
+        self.assertTrue(any("times smaller" in w for w in strong[2]["warnings"]) or strong[2]["efficiency"] < 1)
+        self.assertIn("EFFICIENCY", self.result(*shared))
+        self.assertIn("found 3, expected a multiple of", self.refusal(*shared[:3], "--ranks", "3", *shared[5:]))
+
+    def test_two_gpus_are_taken_apart(self) -> None:
+        fit = json.loads(self.result("gpus", "--table", TABLES / "one_and_two_gpus.csv", "--json"))["fits"][0]
+        self.assertLess(fit["largest_error"], 0.01)
+        self.assertGreater(fit["largest_error_by_halving"], 0.12)
+        text = self.result("gpus", "--table", TABLES / "one_and_two_gpus.csv")
+        self.assertIn("REPLICATE, REDUCE", text)
+
+    def test_figures_are_written_as_csv_and_svg(self) -> None:
+        for figure, plots in ((3, 1), (4, 2), (5, 4), (6, 1), (9, 2)):
+            output = self.folder / f"figures-{figure}"
+            text = self.result("stalls", "--figure", str(figure), "--data", TABLES, "--output", output)
+            self.assertEqual(len(list(output.glob("*.svg"))), plots)
+            rows = list(csv.DictReader((output / f"figure{figure}.csv").open(encoding="utf-8")))
+            self.assertLessEqual({row["origin"] for row in rows}, {"measured", "redrawn", "predicted"})
+            if figure in (4, 5, 9):
+                self.assertIn("mean error", text)
+        self.assertIn(
+            "found no", self.refusal("stalls", "--figure", "3", "--data", self.folder, "--output", self.folder / "x")
+        )
+
+    def test_a_predicted_timeline_reads_as_a_recorded_one(self) -> None:
+        trace = self.folder / "predicted.json.gz"
+        self.run_json("--hosts", "2", "--ranks-per-host", "2", *LINKS, "--trace", trace)
+        shown = subprocess.run(
+            [BIN / "nmt", "trace", "timeline", trace, "--json"], capture_output=True, text=True, check=True
+        )
+        summary = json.loads(shown.stdout)
+        self.assertEqual((summary["updates"], len(summary["ranks"])), (20, 4))
+        predicted = self.run_json("--hosts", "2", "--ranks-per-host", "2", *LINKS)
+        for rank in summary["ranks"]:
+            self.assertAlmostEqual(rank["total_ms"], 20 * predicted["step_ms"]["mean"], 0)
+            self.assertAlmostEqual(
+                rank["exposed_communication_ms"], 20 * predicted["parts"]["exposed_communication_ms"], 0
+            )
+
+    def prepared(self) -> Path:
+        for lines, seed in ((400, 1), (20, 2)):
+            toy_corpus(self.folder, lines, seed)
+        files = [str(self.folder / name) for name in ("toy1.en", "toy1.de", "toy2.en", "toy2.de")]
+        data = self.folder / "data"
+        prepare = (
+            "prepare",
+            "--train",
+            *files[:2],
+            "--valid",
+            *files[2:],
+            "--output",
+            data,
+            "--vocabulary-size",
+            "120",
+        )
+        subprocess.run([BIN / "nmt", *map(str, prepare)], capture_output=True, check=True)
+        return data
+
+    def test_real_updates_of_a_prepared_folder(self) -> None:
+        data = self.prepared()
+        self.record = self.folder / "published.json"
+        made = ("--compute-ms", "50", "--size", "200", "--parameters", "1000", "--output", self.record)
+        self.result("record", *made)
+        found = self.run_json("--hosts", "2", *LINKS, "--data", data, "--epochs", "2")
+        self.assertGreater(found["updates"], 2)
+        self.assertGreater(found["waiting_for_slowest_ms"], 0, "sentences are not cut, so ranks differ")
+
+    def test_a_record_of_this_machine(self) -> None:
+        config = self.folder / "config.yaml"
+        config.write_text(CONFIG.format(self.prepared()), encoding="utf-8")
+        self.record = self.folder / "own.json"
+        text = self.result(
+            "record", "--config", config, "--output", self.record, "--updates", "4", "training.threads=1"
+        )
+        self.assertIn("tiny on ", text)
+        record = json.loads(self.record.read_text())
+        self.assertEqual((record["compute_comparisons"], record["threads"]), (3, 1))
+        self.assertEqual({op["phase"] for op in record["ops"]}, {"forward", "backward", "optimizer"})
+        self.assertEqual(len(record["jitter"]), 4)
+        one = self.run_json("--data", self.folder / "data")
+        self.assertGreater(one["parts"]["backward_ms"], 0)
+        two = self.run_json("--hosts", "2", *LINKS)
+        self.assertGreater(two["communication_ms"], 0)
+        self.assertAlmostEqual(two["host_megabytes"], record["parameters"] * 4e-6, 6)
+        self.assertIn(
+            "expected 1 among them", self.refusal("record", "--config", config, "--output", self.record, "--sizes", "2")
+        )
+        self.assertIn(
+            "found 'x'", self.refusal("record", "--config", config, "--output", self.record, "--sizes", "1,x")
+        )
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is missing")
+    def test_a_link_between_two_ranks_of_this_host(self) -> None:
+        link = json.loads(self.result("link", "--megabytes", "4", "--repeats", "3", "--json"))
+        self.assertGreater(link["gbit_per_s"], 0)
+        self.assertGreater(link["latency_us"], 0)
+        self.assertGreater(link["busy_ms_per_gb"], 0)
+        self.assertEqual(link["large_mb"], 4)
+        self.run_json("--ranks-per-host", "2", "--inside", link["link"])
+        self.assertIn("expected two, such as hostA,hostB", self.refusal("link", "--hosts", "a"))
+
+    def test_bad_inputs_are_refused_with_one_line(self) -> None:
+        run = ("run", "--record", self.record, "--hosts", "2")
+        self.assertIn("--between: expected the link between hosts", self.refusal(*run))
+        self.assertIn("--between: found '0gbit', expected a rate above 0", self.refusal(*run, "--between", "0gbit"))
+        self.assertIn("--hosts", self.refusal("run", "--record", self.record, "--hosts", "0"))
+        self.assertIn(
+            "--data: the record's sizes are images", self.refusal("run", "--record", self.record, "--data", self.folder)
+        )
+        self.assertIn("--epochs: expected --data", self.refusal("run", "--record", self.record, "--epochs", "1"))
+        for change, message in (
+            ({"colour": 1}, "colour: unknown member"),
+            ({"format": "babelring-rank-record-9"}, "format: found 'babelring-rank-record-9'"),
+            ({"size": 0}, "size: found 0"),
+        ):
+            wrong = self.folder / "wrong.json"
+            wrong.write_text(json.dumps(json.loads(self.record.read_text()) | change), encoding="utf-8")
+            self.assertIn(f"wrong.json: {message}", self.refusal("run", "--record", wrong))
+        table = ("record", "--output", self.folder / "x.json", "--from-table", TABLES / "compute.csv")
+        self.assertIn("expected --gpu and --model", self.refusal(*table))
+        self.assertIn(
+            "expected one of the table's, p100, v100", self.refusal(*table, "--gpu", "k80", "--model", "resnet18")
+        )
+        self.assertIn("did you mean 'resnet18'?", self.refusal(*table, "--gpu", "v100", "--model", "resnet81"))
+        self.assertIn(
+            "expected one of --config, --from-table and --compute-ms, found 0",
+            self.refusal("record", "--output", self.folder / "x.json"),
+        )
+        self.assertIn(
+            "expected LOW-HIGH", self.refusal("record", "--output", self.folder / "x.json", "--compute-ms", "5-3")
+        )
+
+    def test_rows_without_a_time_and_far_sizes_are_warned_of(self) -> None:
+        table = self.folder / "table.csv"
+        table.write_text("gpu,model,batch,transfer_ms,compute_ms\nk80,a,64,3,100\nk80,a,128,3,N/A\n", encoding="utf-8")
+        record = self.folder / "a.json"
+        shared = ("record", "--from-table", table, "--gpu", "k80", "--model", "a", "--output", record, "--batch", "256")
+        done = emulate(*shared)
+        self.assertEqual((done.returncode, done.stderr), (0, "warning: 1 rows have no compute time and are left out\n"))
+        self.record = record
+        warnings = "\n".join(self.run_json()["warnings"])
+        self.assertIn("size 256 is 4.0 times the largest recorded one, 64", warnings)
+        self.assertIn("one batch size only", warnings)
+        self.assertIn("the error of the compute times is unknown", warnings)
+        self.assertIn("make it with --parameters", self.refusal("run", "--record", record, "--hosts", "2", *LINKS))
+
+
+if __name__ == "__main__":
+    unittest.main()
