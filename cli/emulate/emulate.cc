@@ -13,6 +13,7 @@ void add_emulate(CLI::App& app) {
   add_emulate_gpus(*emulate);
   add_emulate_stalls(*emulate);
   add_emulate_link(*emulate);
+  add_emulate_compare(*emulate);
 }
 
 }  // namespace babelring

@@ -15,5 +15,6 @@ void add_emulate_scale(CLI::App& emulate);
 void add_emulate_gpus(CLI::App& emulate);
 void add_emulate_stalls(CLI::App& emulate);
 void add_emulate_link(CLI::App& emulate);
+void add_emulate_compare(CLI::App& emulate);
 
 }  // namespace babelring

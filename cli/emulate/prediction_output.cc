@@ -38,6 +38,8 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
                                    {"high", prediction.high_ms}}},
           {"compute_error", record.compute_error},
           {"compute_comparisons", record.compute_comparisons},
+          {"step_error", record.step_error},
+          {"step_comparisons", record.step_comparisons},
           {"parts", std::move(parts)},
           {"waiting_for_slowest_ms", prediction.parts.waiting_for_slowest},
           {"communication_ms", prediction.communication_ms},
@@ -71,6 +73,10 @@ std::string step_with_error(const insight::RankRecord& record, const insight::Pr
   std::string text = fmt::format("{:.2f} ms", prediction.step_ms.median);
   if (prediction.high_ms > prediction.low_ms) {
     text += fmt::format(", {:.2f} to {:.2f}", prediction.low_ms, prediction.high_ms);
+  }
+  if (record.step_error > 0) {
+    return text +
+           fmt::format(", ± {:.2g} % ({} comparisons with runs)", 100 * record.step_error, record.step_comparisons);
   }
   if (record.compute_error <= 0) return text + " (error of the compute times unknown)";
   const double percent = record.compute_error * 100;

@@ -5,15 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 
-#include "base/failure.h"
 #include "base/json.h"
-#include "base/parse_number.h"
 #include "base/records.h"
-#include "nmt/data/line_reader.h"
+#include "cli/trace/spooled_steps.h"
 
 namespace babelring {
 
@@ -25,25 +22,6 @@ struct LightArguments {
   fs::path run;
   int rank = 0;
 };
-
-/// By attempt, in their order.
-std::map<std::int64_t, fs::path> spools_of(const fs::path& run, int rank) {
-  constexpr std::string_view prefix = "attempt-";
-  std::map<std::int64_t, fs::path> spools;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(run / "spool", none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const auto attempt = parse_number<std::int64_t>(std::string_view(name).substr(prefix.size()));
-    const fs::path file = entry.path() / fmt::format("rank-{}.jsonl", rank);
-    if (attempt && fs::exists(file)) spools[*attempt] = file;
-  }
-  if (spools.empty()) {
-    throw UsageFailure(
-        fmt::format("{}: found no spool/attempt-*/rank-{}.jsonl, expected the folder of a run", run.string(), rank));
-  }
-  return spools;
-}
 
 json::object light_line(const StepRecord& step) {
   json::object line{{"step", step.update},
@@ -58,16 +36,9 @@ json::object light_line(const StepRecord& step) {
 }
 
 void print_light(const LightArguments& arguments) {
-  for (const auto& [attempt, spool] : spools_of(arguments.run, arguments.rank)) {
-    LineReader reader(spool);
-    for (RawLine line; reader.next(line);) {
-      const Result<json::value> object = parse_json(line.text);
-      if (!object || !object->is_object()) continue;  // the last line of a rank that was killed
-      UnknownMembers newer;
-      const Result<Record> record = record_from_json(object->get_object(), &newer);
-      if (!record) fail("{}: line {}: {}", spool.string(), line.number, record.error());
-      if (const auto* step = std::get_if<StepRecord>(&record->body)) fmt::print("{}\n", to_text(light_line(*step)));
-    }
+  for (const fs::path& spool : spools_of(arguments.run, arguments.rank)) {
+    for_each_step(spool,
+                  [](const RecordHeader&, const StepRecord& step) { fmt::print("{}\n", to_text(light_line(step))); });
   }
 }
 

@@ -57,6 +57,7 @@ Status check_numbers(const RankRecord& record) {
   }
   if (record.threads < 1) return fault("threads", static_cast<double>(record.threads), "at least 1");
   if (wrong(record.compute_error)) return fault("compute_error", record.compute_error, "at least 0");
+  if (wrong(record.step_error)) return fault("step_error", record.step_error, "at least 0");
   return {};
 }
 

@@ -59,6 +59,8 @@ struct RankRecord {
   std::int64_t threads = 1;                  // compute threads, over which processor time of sending is spread
   double compute_error = 0;                  // relative error of the predicted compute time; 0: unknown
   std::int64_t compute_comparisons = 0;      // that compute_error rests on
+  double step_error = 0;                     // mean relative error of predicted steps against measured runs; 0: unknown
+  std::int64_t step_comparisons = 0;         // runs that step_error rests on
   std::string quality;                       // "good", or why the record is doubtful
 
   /// The time of a phase in ms as a function of the size.
@@ -123,6 +125,8 @@ void visit_fields(Record& record, Visitor&& field) {
   field("threads", record.threads);
   field("compute_error", record.compute_error);
   field("compute_comparisons", record.compute_comparisons);
+  field("step_error", record.step_error);
+  field("step_comparisons", record.step_comparisons);
   field("quality", record.quality);
 }
 

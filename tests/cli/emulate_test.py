@@ -137,7 +137,8 @@ class EmulateTest(unittest.TestCase):
             output = self.folder / f"figures-{figure}"
             text = self.result("stalls", "--figure", str(figure), "--data", TABLES, "--output", output)
             self.assertEqual(len(list(output.glob("*.svg"))), plots)
-            rows = list(csv.DictReader((output / f"figure{figure}.csv").open(encoding="utf-8")))
+            text_of_csv = (output / f"figure{figure}.csv").read_text(encoding="utf-8")
+            rows = list(csv.DictReader(io.StringIO(text_of_csv)))
             self.assertLessEqual({row["origin"] for row in rows}, {"measured", "redrawn", "predicted"})
             if figure in (4, 5, 9):
                 self.assertIn("mean error", text)
@@ -221,6 +222,39 @@ class EmulateTest(unittest.TestCase):
         self.assertEqual(link["large_mb"], 4)
         self.run_json("--ranks-per-host", "2", "--inside", link["link"])
         self.assertIn("expected two, such as hostA,hostB", self.refusal("link", "--hosts", "a"))
+
+    def write_run(self, ranks: int, updates: int) -> Path:
+        """Spools of a run whose ranks, each on a host, took 20 + 40 + 6 ms for an update."""
+        run = self.folder / f"run-{ranks}-{updates}"
+        spool = run / "spool" / "attempt-1"
+        spool.mkdir(parents=True)
+        for rank in range(ranks):
+            header = {"run": "r_" + "0" * 26, "attempt": 1, "rank": rank, "host": f"host{rank}", "kind": "step"}
+            parts = {"step_ms": 66, "forward_ms": 20, "backward_ms": 40, "other_ms": 6, "target_tokens": 200}
+            lines = [header | {"sequence": u, "update": u, "time_ms": u} | parts for u in range(1, updates + 1)]
+            (spool / f"rank-{rank}.jsonl").write_text(
+                "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+            )
+        return run
+
+    def test_predictions_are_compared_with_runs(self) -> None:
+        record, calibrated = self.folder / "published.json", self.folder / "calibrated.json"
+        self.result("record", "--compute-ms", "60", "--size", "200", "--parameters", "1000", "--output", record)
+        runs = (self.write_run(1, 20), self.write_run(2, 20))
+        shared = ("compare", "--record", record, "--between", "inf", "--measured", *runs)
+        found = json.loads(self.result(*shared, "--json", "--output", calibrated))
+        self.assertEqual([run["hosts"] for run in found["runs"]], [1, 2])
+        self.assertAlmostEqual(found["mean_error"], 6 / 66, 6)
+        self.assertEqual(found["runs"][0]["parts"]["backward_ms"], {"measured": 40, "predicted": 40})
+        self.assertIn("error of the step: mean 9.1 %, largest 9.1 %, 2 runs", self.result(*shared))
+        self.record = calibrated
+        self.assertEqual(self.run_json()["step_comparisons"], 2)
+        self.assertIn("± 9.1 % (2 comparisons with runs)", self.result("run", "--record", calibrated))
+        short = self.write_run(1, 10)
+        self.assertIn("found 7 updates", self.refusal("compare", "--record", record, "--measured", short))
+        self.assertIn(
+            "expected the folder of a run", self.refusal("compare", "--record", record, "--measured", self.folder)
+        )
 
     def test_bad_inputs_are_refused_with_one_line(self) -> None:
         run = ("run", "--record", self.record, "--hosts", "2")

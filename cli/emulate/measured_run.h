@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "insight/predict/predict.h"
+
+namespace babelring {
+
+/// The steps of a real run, from the spools in its folder.
+struct MeasuredRun {
+  int hosts = 0, ranks = 0;
+  double step_ms = 0;        // median over updates, of the mean over ranks
+  insight::StepParts parts;  // medians over updates, of the mean over ranks; the transfer is part of other phases
+  double size = 0;           // median target tokens of a rank in an update
+  std::size_t updates = 0;
+};
+
+/// Updates at the start of an attempt that are left out: memory is being mapped, caches are cold.
+inline constexpr std::size_t left_out_updates = 3;
+
+/// Reads the newest attempt of every rank. Throws UsageFailure if the folder has no spools, if ranks are missing or if
+/// fewer than 8 updates remain, Failure if a record is damaged.
+MeasuredRun read_measured_run(const std::filesystem::path& run);
+
+}  // namespace babelring
