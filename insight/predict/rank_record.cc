@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/failure.h"
 #include "base/field_reader.h"
 #include "base/field_writer.h"
 #include "base/json_get.h"

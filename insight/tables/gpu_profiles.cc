@@ -1,5 +1,7 @@
 #include "insight/tables/gpu_profiles.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/nearest.h"
 
 namespace babelring::insight {
