@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/failure.h"
 #include "base/records.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"

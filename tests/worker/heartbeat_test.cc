@@ -1,5 +1,6 @@
 #include "worker/heartbeat.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/failure.h"
 #include "tests/client/scripted_server.h"
 
 namespace babelring {
