@@ -14,7 +14,21 @@ import sys
 
 from lib import check
 
-FOLDERS = ("base", "insight", "nmt", "client", "cli", "worker", "server", "tests", "scripts", "cmake", "docs", "configs", "deploy")
+FOLDERS = (
+    "base",
+    "insight",
+    "nmt",
+    "client",
+    "cli",
+    "worker",
+    "server",
+    "tests",
+    "scripts",
+    "cmake",
+    "docs",
+    "configs",
+    "deploy",
+)
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".cmake", ".md", ".yaml", ".css", ".html", ".txt"}
 GENERATED = (".d.ts", "tests/fuzz/corpus/", "tests/golden/")
 GLOSSARY = "CONTRIBUTING.md"

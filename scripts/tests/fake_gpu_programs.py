@@ -128,9 +128,7 @@ def bench_ops() -> None:
         }
         rows = [row, row | {"product": "dy^T x 512x512x26624 bf16", "epilogue": "bias gradient", "found": False}]
         if FAULT == "bench_ops product":
-            rows.append(
-                {"preset": "big", "layer": "logits", "failure": "cuda: a matmul: CUBLAS_STATUS_INVALID_VALUE"}
-            )
+            rows.append({"preset": "big", "layer": "logits", "failure": "cuda: a matmul: CUBLAS_STATUS_INVALID_VALUE"})
         pathlib.Path(value("--rows")).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
         return say({"backend": "cuda (a device)", "tokens": 25600, "rows": rows})
     kind = "f32" if value("--only") == "f32" else "bf16"
