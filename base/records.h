@@ -48,7 +48,7 @@ struct StepRecord {
   double busy_fraction = 0;                          // CPU: processor time / (wall time × threads); GPU: fraction
                                                      // of the step with an op in progress
   double power_w = 0, power_limit_w = 0;             // 0: not measured
-  std::map<std::string, std::int64_t> memory_bytes;  // by purpose: weights, gradients, moments, …, peak
+  std::map<std::string, std::int64_t> memory_bytes;  // by purpose: weights, gradients, …, peak
   // NVML readings of this rank's GPU; unavailable values are absent. Instantaneous: utilization_percent (share of the
   // last sampling period with a kernel running), clock_mhz, memory_clock_mhz, memory_used_bytes (by all processes).
   // Counted during the step: nvlink_rx_bytes, nvlink_tx_bytes, pcie_rx_bytes, pcie_tx_bytes.

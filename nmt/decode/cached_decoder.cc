@@ -9,7 +9,8 @@ namespace babelring {
 namespace {
 
 Arena arena_on(Backend& backend) {
-  return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes); }, backend.pads_rows());
+  return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::decoding); },
+               backend.pads_rows());
 }
 
 PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sources) {

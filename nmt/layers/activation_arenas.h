@@ -21,8 +21,8 @@ class ActivationArenas {
  public:
   explicit ActivationArenas(Backend& backend)
       : backend_(backend),
-        saved_(allocator("activations, which data.micro_batch_tokens limits"), backend.pads_rows()),
-        scratch_(allocator("scratch, which data.micro_batch_tokens limits"), backend.pads_rows()) {}
+        saved_(allocator(MemoryPurpose::activations), backend.pads_rows()),
+        scratch_(allocator(MemoryPurpose::scratch), backend.pads_rows()) {}
 
   /// A context for one micro-batch. Frees all tensors of earlier micro-batches.
   Context begin(DType dtype) {
@@ -46,11 +46,8 @@ class ActivationArenas {
   const Arena& scratch() const { return scratch_; }
 
  private:
-  Arena::Allocate allocator(const char* purpose) {
-    return [this, purpose](std::size_t bytes) {
-      const AllocationPurpose named(backend_, purpose);
-      return backend_.allocate(bytes);
-    };
+  Arena::Allocate allocator(MemoryPurpose purpose) {
+    return [this, purpose](std::size_t bytes) { return backend_.allocate(bytes, purpose); };
   }
 
   Backend& backend_;

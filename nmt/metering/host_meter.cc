@@ -1,7 +1,10 @@
 #include "nmt/metering/host_meter.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
+#include <map>
 #include <vector>
 
 #include "base/digest.h"
@@ -26,13 +29,32 @@ std::int64_t peak_resident_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
+/// Resident set size of this process; 0 if the kernel does not tell.
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t pages = 0, resident = 0;
+  return file >> pages >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
+/// Every purpose of the ledger. On the host also `unaccounted`, the resident size that the ledger does not know, and
+/// the process's peak.
+void fill_memory(std::map<std::string, std::int64_t>& bytes, const MemoryUse& use, bool on_host) {
+  for (std::size_t i = 0; i < memory_purposes; ++i) {
+    const auto purpose = static_cast<MemoryPurpose>(i);
+    bytes[std::string(name_of(purpose))] = use.of(purpose);
+  }
+  if (!on_host) return;
+  bytes["peak"] = peak_resident_bytes();
+  const std::int64_t process = resident_bytes();
+  if (process > 0) bytes["unaccounted"] = process - use.total();
+}
+
 }  // namespace
 
 HostMeter::HostMeter(bool counts_network, int threads)
     : network_(counts_network), threads_(threads), processor_ms_(processor_ms()) {}
 
-void HostMeter::fill(StepRecord& record, const ActivationArenas& arenas, const ParameterStore& store,
-                     std::size_t moment_bytes) {
+void HostMeter::fill(StepRecord& record, const MemoryLedger& ledger) {
   const NetworkBytes bytes = network_.lap();
   record.network_rx_bytes = bytes.rx;
   record.network_tx_bytes = bytes.tx;
@@ -46,14 +68,7 @@ void HostMeter::fill(StepRecord& record, const ActivationArenas& arenas, const P
   }
   processor_ms_ = now;
 
-  const auto size = [](const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); };
-  const Tensor copies = store.compute_copies();
-  record.memory_bytes["weights"] = size(store.masters()) + (copies ? size(copies) : 0);
-  record.memory_bytes["gradients"] = size(store.gradients());
-  record.memory_bytes["moments"] = static_cast<std::int64_t>(moment_bytes);
-  record.memory_bytes["activations"] = static_cast<std::int64_t>(arenas.saved().peak_bytes());
-  record.memory_bytes["scratch"] = static_cast<std::int64_t>(arenas.scratch().peak_bytes());
-  if (threads_ > 0) record.memory_bytes["peak"] = peak_resident_bytes();
+  fill_memory(record.memory_bytes, ledger.live(), threads_ > 0);
 }
 
 std::string digest_of(Backend& backend, ConstTensor tensor) {

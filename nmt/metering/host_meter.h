@@ -4,8 +4,7 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "nmt/core/parameters.h"
-#include "nmt/layers/activation_arenas.h"
+#include "nmt/core/memory_ledger.h"
 #include "nmt/metering/network_counters.h"
 #include "nmt/ops/backend.h"
 
@@ -19,8 +18,8 @@ class HostMeter {
   HostMeter(bool counts_network, int threads);
 
   /// Sets network, busy_fraction and memory fields of `record` for the time since the last call or construction. On a
-  /// device, step_ms and the parts must already be set. `moment_bytes`: size of the optimizer's moments.
-  void fill(StepRecord& record, const ActivationArenas& arenas, const ParameterStore& store, std::size_t moment_bytes);
+  /// device, step_ms and the parts must already be set.
+  void fill(StepRecord& record, const MemoryLedger& ledger);
 
  private:
   NetworkCounters network_;

@@ -25,8 +25,10 @@ void Model::add_no_gradients(Context& context) const {
 }
 
 ParameterMemory parameter_memory_of(Backend& backend) {
-  const auto allocate = [&backend](std::size_t bytes) { return backend.allocate(bytes); };
-  return {.weights = allocate, .gradients = allocate};
+  const auto allocator = [&backend](MemoryPurpose purpose) {
+    return [&backend, purpose](std::size_t bytes) { return backend.allocate(bytes, purpose); };
+  };
+  return {.weights = allocator(MemoryPurpose::weights), .gradients = allocator(MemoryPurpose::gradients)};
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,

@@ -18,6 +18,7 @@
 #include "nmt/core/device_event.h"
 #include "nmt/core/device_stream.h"
 #include "nmt/core/memory_info.h"
+#include "nmt/core/memory_ledger.h"
 #include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/matmul_report.h"
 #include "nmt/ops/observer.h"
@@ -50,8 +51,17 @@ class Backend : protected OpInterface<AllOps> {
     end_observed(run);
   }
 
-  /// Allocates zeroed memory, aligned to 256 bytes. Throws Failure (bytes needed and free) if memory is short.
-  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Allocates zeroed memory, aligned to 256 bytes, and enters it into the ledger until it is released. Throws Failure
+  /// (bytes needed, purpose, bytes free) if memory is short.
+  Buffer allocate(std::size_t bytes, MemoryPurpose purpose = MemoryPurpose::scratch) {
+    return MemoryLedger::enter(ledger_, purpose, do_allocate(bytes, purpose));
+  }
+  /// Enters memory that somebody else allocated where allocate() does, as a communicator.
+  Buffer enter(MemoryPurpose purpose, Buffer buffer) {
+    return MemoryLedger::enter(ledger_, purpose, std::move(buffer));
+  }
+  /// Counts the memory that allocate() and enter() returned.
+  const MemoryLedger& ledger() const { return *ledger_; }
   /// Packs a contiguous weight [out, in], f32 or bf16, for LinearForward::packed. Returns null if packing would not
   /// speed up matmuls.
   virtual std::unique_ptr<const PackedWeight> pack(ConstTensor weight) {
@@ -119,9 +129,6 @@ class Backend : protected OpInterface<AllOps> {
     if (observer_ != nullptr) observer_->leave();
   }
 
-  /// Purpose of current allocations, for out-of-memory messages. See AllocationPurpose.
-  const char* allocation_purpose() const { return allocation_purpose_; }
-
   /// Matmul operations since construction.
   double flops() const { return flops_; }
   /// Sets the observer; null removes it. Not owned. Call outside of ranges. Without one, an op costs a test of a
@@ -136,7 +143,7 @@ class Backend : protected OpInterface<AllOps> {
   virtual void do_end_range() {}
 
  private:
-  friend class AllocationPurpose;
+  virtual Buffer do_allocate(std::size_t bytes, MemoryPurpose purpose) = 0;
 
   void begin_observed(OpRun& run) {
     run.fields = observed_fields_;
@@ -153,21 +160,7 @@ class Backend : protected OpInterface<AllOps> {
   OpObserver* observer_ = nullptr;
   std::vector<OpField> observed_fields_;  // of the op that is run
   double flops_ = 0;
-  const char* allocation_purpose_ = "buffers";
-};
-
-/// Sets the purpose of the backend's allocations for a scope.
-class AllocationPurpose {
- public:
-  AllocationPurpose(Backend& backend, const char* purpose)
-      : backend_(backend), before_(std::exchange(backend.allocation_purpose_, purpose)) {}
-  ~AllocationPurpose() { backend_.allocation_purpose_ = before_; }
-  AllocationPurpose(const AllocationPurpose&) = delete;
-  AllocationPurpose& operator=(const AllocationPurpose&) = delete;
-
- private:
-  Backend& backend_;
-  const char* before_;
+  const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
 };
 
 /// Names the work of a scope (a layer, a phase) for observers and profilers. Costs one call if there is none.

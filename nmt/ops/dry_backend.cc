@@ -14,12 +14,6 @@ class DryBackend : public EveryOp<DryBackend> {
   DryBackend(const MemoryInfo& room, Backend* like)
       : room_(room), like_(like), next_(like == nullptr ? first_address : first_address_like) {}
 
-  Buffer allocate(std::size_t bytes) override {
-    if (bytes == 0) return {};
-    void* const address = reinterpret_cast<void*>(next_);  // NOLINT: never read or written
-    next_ += (bytes + alignment - 1) / alignment * alignment;
-    return Buffer(address, bytes, [](void*) {});
-  }
   void upload(const void*, Tensor) override {}
   void download(ConstTensor from, void* host) override { std::memset(host, 0, from.bytes()); }
   void synchronize() override {}
@@ -35,6 +29,13 @@ class DryBackend : public EveryOp<DryBackend> {
   void launch(const auto&) {}
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override {
+    if (bytes == 0) return {};
+    void* const address = reinterpret_cast<void*>(next_);  // NOLINT: never read or written
+    next_ += (bytes + alignment - 1) / alignment * alignment;
+    return Buffer(address, bytes, [](void*) {});
+  }
+
   // Addresses beyond those of any process on today's processors, so that even models that exceed the process's limits
   // can be measured. A backend that is like another has addresses apart, because the model may be in the other's
   // memory.

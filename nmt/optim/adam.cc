@@ -41,7 +41,7 @@ void Adam::upload_treatments(Backend& backend) {
     std::fill_n(treatments.begin() + parameter.offset / AdamUpdate::treatment_block,
                 store_->padded_size(parameter) / AdamUpdate::treatment_block, treatment);
   }
-  treatments_ = backend.allocate(treatments.size() * sizeof(std::int32_t));
+  treatments_ = backend.allocate(treatments.size() * sizeof(std::int32_t), MemoryPurpose::moments);
   backend.upload(treatments.data(), treatments_.view(blocks, DType::i32));
 }
 

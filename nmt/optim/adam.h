@@ -35,7 +35,8 @@ class Adam {
  public:
   /// Updates all parameters. The moments are in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
-      : Adam(store, options, Shards(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
+      : Adam(store, options, Shards(),
+             [&backend](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::moments); }) {}
   /// Updates only the elements of `shard`, a shard of the store's flat_size() elements. `allocate` must return zeroed
   /// memory for one moment of all elements.
   Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
@@ -58,7 +59,6 @@ class Adam {
   /// The moments, [flat_size] f32, in the order of the store's flat arrays.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
   Tensor second_moment() const { return v_.view(Shape{store_->flat_size()}, DType::f32); }
-  std::size_t moment_bytes() const { return first_moment().bytes() + second_moment().bytes(); }
   /// The number of steps without skipped ones: t of the bias correction. Set it when training resumes.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }

@@ -6,8 +6,8 @@ static_assert(Shards::grain % SquaredNorm::block == 0, "a block of the norm lies
 
 GradientNorm::GradientNorm(const ParameterStore& store, Backend& backend)
     : store_(&store),
-      squares_(
-          backend.allocate(static_cast<std::size_t>(SquaredNorm::blocks(store.flat_size())) * size_of(DType::f32))) {}
+      squares_(backend.allocate(static_cast<std::size_t>(SquaredNorm::blocks(store.flat_size())) * size_of(DType::f32),
+                                MemoryPurpose::gradients)) {}
 
 Tensor GradientNorm::squares_tensor() const {
   return squares_.view(Shape{SquaredNorm::blocks(store_->flat_size())}, DType::f32);

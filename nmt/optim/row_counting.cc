@@ -43,7 +43,7 @@ Shape words_of(std::int64_t count) {
 /// A copy of the elements in the backend's memory.
 template <class Element>
 Buffer upload(Backend& backend, const std::vector<Element>& elements) {
-  Buffer buffer = backend.allocate(elements.size() * sizeof(Element));
+  Buffer buffer = backend.allocate(elements.size() * sizeof(Element), MemoryPurpose::tools);
   backend.upload(elements.data(), buffer.view({std::ssize(elements), RowCounters::words<Element>}, DType::i32));
   return buffer;
 }

@@ -29,8 +29,8 @@ std::vector<std::int32_t> rows_of(const std::vector<std::int32_t>& ids, const st
 
 EmbeddingRowsReducer::EmbeddingRowsReducer(Backend& backend, Communicator& communicator, const Parameter& table)
     : backend_(backend), communicator_(communicator), table_(table), max_rows_(table.shape[0] * 3 / 4) {
-  const AllocationPurpose named(backend_, "gradients");
-  gradient_ = communicator_.allocate(static_cast<std::size_t>(max_rows_ * table.shape[1]) * sizeof(float));
+  const auto bytes = static_cast<std::size_t>(max_rows_ * table.shape[1]) * sizeof(float);
+  gradient_ = backend_.enter(MemoryPurpose::gradients, communicator_.allocate(bytes));
 }
 
 std::vector<bool> EmbeddingRowsReducer::used_by_any_rank(const PackedBatch& batch) const {
@@ -69,10 +69,7 @@ void EmbeddingRowsReducer::upload(const std::vector<std::int32_t>& ids, const st
   // Each list is 256-byte aligned, like an arena's tensors.
   const auto padded = [](std::size_t elements) { return (elements * sizeof(std::int32_t) + 255) / 256 * 256; };
   const std::size_t bytes = padded(ids.size()) + padded(source.size()) + padded(target.size());
-  if (lists_.bytes() < bytes) {
-    const AllocationPurpose named(backend_, "gradients");
-    lists_ = backend_.allocate(std::bit_ceil(bytes));
-  }
+  if (lists_.bytes() < bytes) lists_ = backend_.allocate(std::bit_ceil(bytes), MemoryPurpose::data);
   std::size_t offset = 0;
   const auto add = [&](const std::vector<std::int32_t>& list) {
     const Tensor tensor = lists_.view(Shape{std::ssize(list)}, DType::i32, offset);

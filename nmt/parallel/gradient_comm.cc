@@ -30,7 +30,7 @@ Result<std::unique_ptr<Communicator>> open_and_try(const CommConfig& config, std
   const auto elements = std::max(std::int64_t{1}, bytes / std::int64_t{sizeof(float)});
   std::unique_ptr<DeviceStream> stream = backend.make_stream();
   const std::vector<float> ones(static_cast<std::size_t>(elements), 1.0f);
-  const Buffer memory = backend.allocate(ones.size() * sizeof(float));
+  const Buffer memory = backend.allocate(ones.size() * sizeof(float), MemoryPurpose::communication);
   const Tensor trial = memory.view({elements}, DType::f32);
   backend.upload(ones.data(), trial);
   const CommOptions common = config.options();

@@ -9,17 +9,18 @@ ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicato
       communicator_(communicator),
       shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.size() > 1) {}
 
-Buffer ParameterSharding::allocate(std::size_t bytes) const {
-  const AllocationPurpose named(backend_, "weights and moments");
-  return shared_copy_ ? communicator_.shared_arrays()->allocate_common(bytes) : backend_.allocate(bytes);
+Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) const {
+  if (!shared_copy_) return backend_.allocate(bytes, purpose);
+  return backend_.enter(purpose, communicator_.shared_arrays()->allocate_common(bytes));
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
-  return {.weights = [this](std::size_t bytes) { return allocate(bytes); },
+  return {.weights = [this](std::size_t bytes) { return allocate(bytes, MemoryPurpose::weights); },
           .gradients =
               [this](std::size_t bytes) {
-                const AllocationPurpose named(backend_, "gradients");
-                return communicator_reduces() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
+                constexpr auto purpose = MemoryPurpose::gradients;
+                return communicator_reduces() ? backend_.enter(purpose, communicator_.allocate(bytes))
+                                              : backend_.allocate(bytes, purpose);
               }};
 }
 

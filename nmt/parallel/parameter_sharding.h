@@ -20,8 +20,8 @@ class ParameterSharding {
   /// Both must outlive the object.
   ParameterSharding(Backend& backend, Communicator& communicator);
 
-  /// Allocates memory for weights or moments: the shared copy, or this rank's.
-  Buffer allocate(std::size_t bytes) const;
+  /// Allocates memory for weights or moments: the shared copy, which each rank's ledger counts, or this rank's.
+  Buffer allocate(std::size_t bytes, MemoryPurpose purpose) const;
   /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;

@@ -14,7 +14,7 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
                              sharding.parameter_memory(), config.training.precision)),
       model(*owned_model),
       adam(model.parameters(), config.optimizer.adam, sharding.local_shard(model.parameters().flat_size()),
-           [this](std::size_t bytes) { return sharding.allocate(bytes); }),
+           [this](std::size_t bytes) { return sharding.allocate(bytes, MemoryPurpose::moments); }),
       arenas(on) {
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
   for (const Parameter* parameter : frozen) adam.freeze(*parameter);

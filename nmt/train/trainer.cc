@@ -193,7 +193,7 @@ void Trainer::record(StepRecord record, const Progress& before) {
     record.weights_digest = std::move(digest.weights);
     difference = std::move(digest.difference);
   }
-  meter_.fill(record, replica_.arenas, replica_.model.parameters(), replica_.adam.moment_bytes());
+  meter_.fill(record, parts_.backend.ledger());
   if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
   if (parts_.lab != nullptr) parts_.lab->recorded(record);
   parts_.records.write(std::move(record));

@@ -124,7 +124,7 @@ TimedUpdate TrainingCase::update(RecordSink* records) {
   if (gpu_meter_ != nullptr) gpu_meter_->fill(timed.record);
   if (records != nullptr) {
     const Stopwatch report;
-    meter_.fill(timed.record, replica_.arenas, replica_.model.parameters(), replica_.adam.moment_bytes());
+    meter_.fill(timed.record, replica_.backend.ledger());
     records->write(timed.record);
     timed.report_ms = report.elapsed_ms();
   }

@@ -61,10 +61,6 @@ void use_opened(ShutMemory& memory, Use use) {
 
 class ClosedBackend final : public EveryOp<ClosedBackend> {
  public:
-  Buffer allocate(std::size_t bytes) override {
-    if (bytes == 0) return {};
-    return Buffer(memory_->add(bytes), bytes, [memory = memory_](void* pages) { memory->remove(pages); });
-  }
   void upload(const void* host, Tensor to) override {
     opened([&] { cpu_->upload(host, to); });
   }
@@ -89,6 +85,11 @@ class ClosedBackend final : public EveryOp<ClosedBackend> {
   }
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override {
+    if (bytes == 0) return {};
+    return Buffer(memory_->add(bytes), bytes, [memory = memory_](void* pages) { memory->remove(pages); });
+  }
+
   template <class Use>
   void opened(Use use) {
     use_opened(*memory_, use);

@@ -34,7 +34,6 @@ void scale_by(double factor, Matrix& matrix) {
 
 class ReferenceBackend final : public Backend {
  public:
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void upload(const void* host, Tensor to) override {
     if (to.bytes() > 0) std::memcpy(to.data, host, to.bytes());
   }
@@ -48,6 +47,7 @@ class ReferenceBackend final : public Backend {
   std::string description() const override { return "reference (double, 1 thread)"; }
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override { return allocate_host(bytes); }
   void do_run(const LinearForward& op) override {
     store(reference::linear(load(op.x), load(op.weight), load(op.bias), op.activation == Activation::relu), op.y);
   }

@@ -77,7 +77,6 @@ class StagedBackend final : public EveryOp<StagedBackend> {
  public:
   explicit StagedBackend(std::unique_ptr<Backend> device) : device_(std::move(device)) {}
 
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void upload(const void* host, Tensor to) override {
     if (to.bytes() > 0) std::memcpy(to.data, host, to.bytes());
   }
@@ -100,6 +99,7 @@ class StagedBackend final : public EveryOp<StagedBackend> {
   }
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override { return allocate_host(bytes); }
   template <class Op, class Use>
   static void for_each_device_field(Op& op, Use use) {
     for_each_field(op, [&](std::string_view, auto& view, Access access) {

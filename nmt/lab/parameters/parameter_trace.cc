@@ -14,7 +14,7 @@ OpObserver* ParameterTrace::begin(const UpdateStart& start) {
     const bool one_copy = replica_->sharding.local_shard(1).divided();
     if (one_copy || replica_->communicator.rank() == 0) {
       counting_.emplace(replica_->model.parameters(), replica_->backend,
-                        [this](std::size_t bytes) { return replica_->sharding.allocate(bytes); });
+                        [this](std::size_t bytes) { return replica_->sharding.allocate(bytes, MemoryPurpose::tools); });
     }
   }
   if (first_update_ == 0) first_update_ = start.update;

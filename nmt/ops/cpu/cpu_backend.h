@@ -13,7 +13,6 @@ class CpuBackend final : public EveryOp<CpuBackend> {
  public:
   explicit CpuBackend(int threads);
 
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   std::unique_ptr<const PackedWeight> pack(ConstTensor weight) override;
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
@@ -23,6 +22,8 @@ class CpuBackend final : public EveryOp<CpuBackend> {
   void launch(const Op& op);
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override { return allocate_host(bytes); }
+
   CpuContext context_;
   TeamWaiting waiting_;
 };

@@ -62,10 +62,10 @@ CudaContext& CudaBackend::on_device() {
   return context_;
 }
 
-Buffer CudaBackend::allocate(std::size_t bytes) {
+Buffer CudaBackend::do_allocate(std::size_t bytes, MemoryPurpose purpose) {
   on_device();
   ++allocations_;
-  return allocate_device_for(allocation_purpose(), bytes);
+  return allocate_device_for(explain(purpose), bytes);
 }
 
 void CudaBackend::upload(const void* host, Tensor to) {

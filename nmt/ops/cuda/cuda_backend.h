@@ -18,7 +18,6 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   /// Throws Failure if the device cannot be used.
   explicit CudaBackend(int device);
 
-  Buffer allocate(std::size_t bytes) override;
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
   std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) override;
@@ -45,6 +44,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   void do_end_range() override { cuda::end_range(); }
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose purpose) override;
   /// Calls `work` without submitting anything to the device. Returns the log of the submissions that it attempted.
   WorkLog::Words words_of(const std::function<void()>& work);
 

@@ -53,7 +53,7 @@ Buffer allocate_device(std::size_t bytes) {
   return allocate_device_for("ops beside their operands", bytes);
 }
 
-Buffer allocate_device_for(const char* purpose, std::size_t bytes) {
+Buffer allocate_device_for(std::string_view purpose, std::size_t bytes) {
   if (bytes == 0) return {};
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);

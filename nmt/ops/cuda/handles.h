@@ -52,7 +52,7 @@ Event make_timed_event();
 /// Allocates zeroed memory on the current device. Throws Failure with the bytes needed, `purpose`, and the free and
 /// installed bytes. With BABELRING_CUDA_POISON=1 in the environment, the memory contains NaN instead, so that tests
 /// find ops that read memory before it is written; training does not work then.
-Buffer allocate_device_for(const char* purpose, std::size_t bytes);
+Buffer allocate_device_for(std::string_view purpose, std::size_t bytes);
 /// allocate_device_for() for memory that ops need in addition to their operands.
 Buffer allocate_device(std::size_t bytes);
 /// Allocates page-locked host memory, which allows asynchronous copies.

@@ -1,6 +1,7 @@
 #include "nmt/ops/cuda/side_stream.h"
 
 #include "base/failure.h"
+#include "nmt/core/memory_ledger.h"
 #include "nmt/ops/cuda/kernels.h"
 
 namespace babelring::cuda {
@@ -38,7 +39,7 @@ void SideStream::before_backend() {
 
 Buffer SideStream::allocate(std::size_t bytes) {
   handle();
-  return allocate_device_for("communication", bytes);
+  return allocate_device_for(name_of(MemoryPurpose::communication), bytes);
 }
 
 void SideStream::convert(ConstTensor from, Tensor to) {

@@ -18,7 +18,8 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
   const std::filesystem::path config_file = checkpoint.folder / "config.yaml";
   TrainConfig config = read_config(read_file(config_file), config_file.string(), {});
   Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
-  const ParameterMemory memory{.weights = [&](std::size_t bytes) { return backend.allocate(bytes); }, .gradients = {}};
+  const ParameterMemory memory{
+      .weights = [&](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
   std::unique_ptr<Model> model = make_model(config.model, vocabulary.size(),
                                             static_cast<float>(config.optimizer.label_smoothing), memory, precision);
   read_weights(checkpoint.weights(), *model, backend);

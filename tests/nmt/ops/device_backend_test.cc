@@ -178,9 +178,9 @@ TEST_P(DeviceBackend, KnowsItsMemory) {
 }
 
 TEST_P(DeviceBackend, SaysWhatMemoryWasFor) {
-  const AllocationPurpose named(*backend_, "activations");
-  EXPECT_THAT([&] { backend_->allocate(std::size_t{1} << 50); },
-              ThrowsMessage<Failure>(HasSubstr("1125899906842624 bytes were needed for activations; ")));
+  EXPECT_THAT([&] { backend_->allocate(std::size_t{1} << 50, MemoryPurpose::activations); },
+              ThrowsMessage<Failure>(HasSubstr(
+                  "1125899906842624 bytes were needed for activations, which data.micro_batch_tokens limits; ")));
 }
 
 /// Rooms of 2048 and 3072 rows: what ops need grows, and each time the blocks that are there are too small.

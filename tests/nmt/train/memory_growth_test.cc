@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
+#include <string>
 
 #include "nmt/data/text_source.h"
 #include "nmt/ops/precision.h"
@@ -29,8 +31,11 @@ class MemorySink : public RecordSink {
     if (step == nullptr) return;
     if (step->update == 20) early = resident_bytes();
     late = resident_bytes();
+    if (step->update == 20) known_early = step->memory_bytes;
+    known_late = step->memory_bytes;
   }
   double early = 0, late = 0;
+  std::map<std::string, std::int64_t> known_early, known_late;
 };
 
 class MemoryGrowth : public testing::TestWithParam<DType> {};
@@ -68,6 +73,11 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   trainer.begin("r_00000000000000000000000000", 1);
   trainer.run();
   ASSERT_GT(records.early, 0);
+  for (const auto purpose : {MemoryPurpose::weights, MemoryPurpose::gradients, MemoryPurpose::moments,
+                             MemoryPurpose::communication, MemoryPurpose::data, MemoryPurpose::decoding}) {
+    const std::string name(name_of(purpose));
+    EXPECT_EQ(records.known_late.at(name), records.known_early.at(name)) << name;
+  }
   EXPECT_LT(records.late - records.early, 60 * megabyte) << "after update 20: " << records.early / megabyte << " MB";
 }
 

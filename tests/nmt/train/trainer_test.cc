@@ -256,7 +256,34 @@ TEST(Trainer, PartsOfAStepAddUp) {
     EXPECT_GT(step.backward_ms, 0);
     EXPECT_GT(step.flops, 0);
     EXPECT_EQ(step.weights_digest.size(), 64U);
-    EXPECT_GT(step.memory_bytes.at("gradients"), 0);
+  }
+}
+
+/// The sum of all purposes in a step record.
+std::int64_t known_bytes(const StepRecord& step) {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < memory_purposes; ++i) {
+    total += step.memory_bytes.at(std::string(name_of(static_cast<MemoryPurpose>(i))));
+  }
+  return total;
+}
+
+TEST(Trainer, MemoryByPurposeAddsUpToTheProcess) {
+  TrainConfig config = small_config();
+  config.training.precision = DType::f32;
+  config.training.stop_after = "5u";
+  const std::int64_t parameters = count_parameters(config.model, pieces);
+  for (const bool shares_memory : {false, true}) {
+    for (const StepRecord& step : train(config, 2, {}, shares_memory)) {
+      const auto& bytes = step.memory_bytes;
+      EXPECT_GE(bytes.at("weights"), parameters * 4);
+      EXPECT_GE(bytes.at("gradients"), parameters * 4);
+      EXPECT_EQ(bytes.at("moments"), 2 * bytes.at("weights"));
+      EXPECT_GE(bytes.at("activations"), std::int64_t{16} << 20) << "an arena's first block";
+      EXPECT_EQ(bytes.at("decoding"), 0);
+      EXPECT_GT(bytes.at("unaccounted"), 0);
+      EXPECT_LE(known_bytes(step) + bytes.at("unaccounted"), bytes.at("peak"));
+    }
   }
 }
 

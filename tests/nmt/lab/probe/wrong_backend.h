@@ -15,7 +15,6 @@ class WrongBackend final : public EveryOp<WrongBackend> {
  public:
   explicit WrongBackend(int nth, std::uint32_t ulps = 1, int only_update = 0)
       : nth_(nth), ulps_(ulps), only_update_(only_update) {}
-  Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
   void upload(const void* host, Tensor to) override { cpu_->upload(host, to); }
   void download(ConstTensor from, void* host) override { cpu_->download(from, host); }
   void synchronize() override {}
@@ -33,6 +32,8 @@ class WrongBackend final : public EveryOp<WrongBackend> {
   }
 
  private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose purpose) override { return cpu_->allocate(bytes, purpose); }
+
   int nth_, calls_ = 0;
   std::uint32_t ulps_;
   int only_update_, update_ = 1;

@@ -124,6 +124,21 @@ TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   EXPECT_TRUE(std::isnan(record.sacrebleu));
 }
 
+/// Nothing that a validation or a checkpoint allocates stays behind.
+TEST_F(ValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
+  config_.training.stop_after = "31u";
+  config_.checkpoint.every = config_.validation.every = config_.validation.bleu_every = "10u";
+  Collector records;
+  train(records);
+  ASSERT_EQ(records.steps.size(), 31U);
+  ASSERT_GE(records.evaluations.size(), 3U);
+  for (std::size_t i = 0; i < memory_purposes; ++i) {
+    const auto purpose = static_cast<MemoryPurpose>(i);
+    const std::string name(name_of(purpose));
+    EXPECT_EQ(records.steps[30].memory_bytes.at(name), records.steps[11].memory_bytes.at(name)) << name;
+  }
+}
+
 TEST_F(ValidatorTest, TheLastCheckpointHasTheLastScores) {
   config_.training.stop_after = "4u";
   config_.checkpoint.every = "2u";
