@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/event_file.h"
 #include "base/records.h"
-#include "worker/event_file.h"
 
 namespace babelring {
 

@@ -41,6 +41,9 @@ class EventFile {
   /// Returns false on a write error, described by message(). Later events are then dropped.
   bool write(std::int64_t step, const SummaryBytes& summary);
 
+  /// The same for a serialized GraphDef, which TensorBoard shows in the tab Graphs.
+  bool write_graph(std::string_view graph_def);
+
   const std::filesystem::path& path() const { return path_; }
   const std::string& message() const { return message_; }
 

@@ -1,4 +1,4 @@
-#include "worker/event_file.h"
+#include "base/event_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,9 +12,12 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/protobuf.h"
 
 namespace babelring {
 namespace {
+
+using protobuf::bytes_field, protobuf::field, protobuf::little_endian, protobuf::varint, protobuf::Wire;
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   constexpr std::uint32_t reflected_polynomial = 0x82f63b78;
@@ -33,38 +36,13 @@ std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xa282ead8;
 }
 
-template <class Number>
-std::string little_endian(Number number) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string bytes(sizeof number, '\0');
-  std::memcpy(bytes.data(), &number, sizeof number);
-  return bytes;
-}
-
-// Protocol buffers wire format: each field is a tag (number and wire type), then the value.
-enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-std::string varint(std::uint64_t number) {
-  std::string bytes;
-  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
-  return bytes += static_cast<char>(number);
-}
-
-std::string field(int number, Wire wire, const std::string& value) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(wire)) + value;
-}
-
-std::string bytes_field(int number, std::string_view bytes) {
-  return field(number, Wire::bytes, varint(bytes.size()).append(bytes));
-}
-
 std::string event(std::int64_t step, const std::string& payload) {
   const double seconds = static_cast<double>(wall_time_ms()) / 1000;
   return field(1, Wire::fixed64, little_endian(seconds)) +
          field(2, Wire::varint, varint(static_cast<std::uint64_t>(step))) + payload;
 }
 
-constexpr int event_file_version = 3, event_summary = 5, event_session_log = 7;
+constexpr int event_file_version = 3, event_graph = 4, event_summary = 5, event_session_log = 7;
 constexpr int summary_value = 1;
 constexpr int value_tag = 1, value_simple = 2, value_tensor = 8, value_metadata = 9;
 
@@ -115,6 +93,11 @@ void EventFile::restart_at(std::int64_t step) {
 
 bool EventFile::write(std::int64_t step, const SummaryBytes& summary) {
   append(event(step, bytes_field(event_summary, summary.bytes())));
+  return message_.empty();
+}
+
+bool EventFile::write_graph(std::string_view graph_def) {
+  append(event(0, bytes_field(event_graph, graph_def)));
   return message_.empty();
 }
 
