@@ -1,6 +1,7 @@
 #include "nmt/core/arena.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace babelring {
 
@@ -38,6 +39,16 @@ void Arena::reset_to_one_block() {
   if (blocks_.size() < 2) return;
   blocks_.clear();
   reserve(peak_);
+}
+
+bool Arena::holds(const void* address) const {
+  const auto* byte = static_cast<const char*>(address);
+  for (std::size_t i = 0; i < blocks_.size() && i <= block_; ++i) {
+    const auto* begin = static_cast<const char*>(blocks_[i].data());
+    const std::size_t used = i < block_ ? blocks_[i].bytes() : offset_;
+    if (std::less_equal<>()(begin, byte) && std::less<>()(byte, begin + used)) return true;
+  }
+  return false;
 }
 
 void Arena::rewind(Mark mark) {

@@ -39,6 +39,8 @@ class Arena {
   /// accumulate blocks that are slightly too small.
   void reset_to_one_block();
 
+  /// Whether the byte at this address belongs to the part of a block that is in use.
+  bool holds(const void* address) const;
   std::size_t used_bytes() const { return used_; }
   std::size_t peak_bytes() const { return peak_; }
 

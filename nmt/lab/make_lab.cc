@@ -1,6 +1,7 @@
 #include "nmt/lab/make_lab.h"
 
 #include "nmt/lab/lab_folder.h"
+#include "nmt/lab/memory/memory_tool.h"
 #include "nmt/lab/parameters/parameter_trace.h"
 #include "nmt/lab/probe/run_probe.h"
 #include "nmt/lab/timeline/timeline.h"
@@ -36,6 +37,7 @@ std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   if (config.probe.at.value() > 0) lab->add(std::make_unique<RunProbe>(parts.config, *files, parts.corpus));
   lab->add(make_timeline(parts, files));
   if (config.parameters.window.value() > 0) lab->add(make_parameter_trace(parts, *files));
+  if (config.memory.at > 0) lab->add(std::make_unique<MemoryTool>(config.memory, files, parts.rank));
   return lab;
 }
 

@@ -53,11 +53,17 @@ void TraceConfig::check() const {
                     "lab.trace.start: expected the number of an update (20u), found '" + start.text() + "'");
 }
 
+void MemoryTraceConfig::bind(OptionBinder& b) {
+  b.integer("at", at, 0, std::int64_t{1} << 53,
+            "update whose memory every rank traces op by op into lab/memory-update-N-rank-R.json; 0: none");
+}
+
 void LabConfig::bind(OptionBinder& b) {
   b.integer("keep", keep, 1, 100000, "max number of files of each kind that a rank keeps in the folder lab of the run");
   b.group("probe", probe);
   b.group("trace", trace);
   b.group("parameters", parameters);
+  b.group("memory", memory);
 }
 
 }  // namespace babelring

@@ -41,6 +41,13 @@ struct ParameterTraceConfig {
   void check() const;
 };
 
+/// The memory inside one update.
+struct MemoryTraceConfig {
+  std::int64_t at = 0;  // the update; 0: none
+
+  void bind(OptionBinder& binder);
+};
+
 /// The lab's tools, which look inside of updates: a struct with its own bind() for each tool. None of them changes the
 /// bits of a run, so a resumed run may have other values.
 struct LabConfig {
@@ -48,6 +55,7 @@ struct LabConfig {
   ProbeConfig probe;
   TraceConfig trace;
   ParameterTraceConfig parameters;
+  MemoryTraceConfig memory;
 
   void bind(OptionBinder& binder);
   /// Throws ConfigError that names the first key that is wrong.

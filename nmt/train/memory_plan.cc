@@ -24,14 +24,6 @@ PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
   return side;
 }
 
-PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences) {
-  PackedBatch batch;
-  batch.source = even_sentences(source_tokens, sentences);
-  batch.target_in = even_sentences(target_tokens, sentences);
-  batch.target_out = batch.target_in.ids;
-  return batch;
-}
-
 /// Peak arena sizes of pass(dry backend, context).
 template <class Pass>
 ArenaBytes dry_pass(const Model& model, Backend& backend, Pass pass) {
@@ -108,10 +100,21 @@ void answer_auto(MemoryPlan& plan, std::int64_t max_length, std::int64_t max, co
 
 }  // namespace
 
-ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens) {
+PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences) {
+  PackedBatch batch;
+  batch.source = even_sentences(source_tokens, sentences);
+  batch.target_in = even_sentences(target_tokens, sentences);
+  batch.target_out = batch.target_in.ids;
+  return batch;
+}
+
+std::int64_t dry_sentences(std::int64_t source_tokens, std::int64_t target_tokens) {
   const std::int64_t tokens = std::max(source_tokens, target_tokens);
-  const std::int64_t sentences =
-      std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
+  return std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
+}
+
+ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens) {
+  const std::int64_t sentences = dry_sentences(source_tokens, target_tokens);
   const PackedBatch batch = even_batch(source_tokens, target_tokens, sentences);
   return dry_pass(model, backend, [&](Backend& dry, Context& context) {
     context.training = true;

@@ -23,6 +23,11 @@ struct MemoryPlan {
 inline constexpr double memory_margin = 0.1;
 inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 
+/// A batch of sentences of equal length (up to one token) whose tokens are all id 0.
+PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences);
+/// How many sentences dry_run() assumes: of 32 tokens on the longer side.
+std::int64_t dry_sentences(std::int64_t source_tokens, std::int64_t target_tokens);
+
 /// Arena sizes for forward and backward of a micro-batch with the given tokens on `backend`. Measured by a dry run on a
 /// backend that allocates no memory and computes nothing.
 ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);

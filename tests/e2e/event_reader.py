@@ -1,5 +1,5 @@
 """Reads TensorBoard event files with none of the project's code: record framing by the CRC-32C of crcmod, messages by
-Google's protobuf library from the fields that TensorFlow's public event.proto and summary.proto give. Prints one JSON
+Google's protobuf library from the fields that TensorFlow's public event.proto, summary.proto and graph.proto give. Prints one JSON
 object an event.
 
   event_reader.py FILE...        exits 1 at the first damage
@@ -21,9 +21,20 @@ MESSAGES = {
         ("wall_time", 1, DOUBLE, 0, ""),
         ("step", 2, INT64, 0, ""),
         ("file_version", 3, STRING, 0, ""),
+        ("graph_def", 4, BYTES, 0, ""),
         ("summary", 5, MESSAGE, 0, "Summary"),
         ("session_log", 7, MESSAGE, 0, "SessionLog"),
     ],
+    "GraphDef": [("node", 1, MESSAGE, 1, "NodeDef"), ("versions", 4, MESSAGE, 0, "Versions")],
+    "Versions": [("producer", 1, INT32, 0, "")],
+    "NodeDef": [
+        ("name", 1, STRING, 0, ""),
+        ("op", 2, STRING, 0, ""),
+        ("input", 3, STRING, 1, ""),
+        ("attr", 5, MESSAGE, 1, "Attribute"),
+    ],
+    "Attribute": [("key", 1, STRING, 0, ""), ("value", 2, MESSAGE, 0, "AttributeValue")],
+    "AttributeValue": [("s", 2, BYTES, 0, "")],
     "SessionLog": [("status", 1, INT32, 0, ""), ("checkpoint_path", 2, STRING, 0, ""), ("msg", 3, STRING, 0, "")],
     "Summary": [("value", 1, MESSAGE, 1, "Value")],
     "Value": [
@@ -45,7 +56,8 @@ MESSAGES = {
 }
 
 
-def event_class():
+def event_classes():
+    """The classes of Event and GraphDef."""
     file = descriptor_pb2.FileDescriptorProto(name="event.proto", package="t", syntax="proto2")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -55,7 +67,8 @@ def event_class():
             )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("t.Event"))
+    factory = message_factory.MessageFactory(pool)
+    return [factory.GetPrototype(pool.FindMessageTypeByName(f"t.{name}")) for name in ("Event", "GraphDef")]
 
 
 def masked_crc(data: bytes) -> int:
@@ -92,13 +105,19 @@ def plain(event) -> dict:
 
 
 def main() -> int:
-    event_type = event_class()
+    event_type, graph_type = event_classes()
     for path in sys.argv[1:]:
         for data in records(path):
             event = event_type()
             event.ParseFromString(data)
             assert not event.UnknownFields(), f"{path}: fields that no event has"
-            print(json.dumps(plain(event)))
+            out = plain(event)
+            if event.HasField("graph_def"):
+                graph = graph_type()
+                graph.ParseFromString(event.graph_def)
+                assert not graph.UnknownFields(), f"{path}: fields that no graph has"
+                out["graph"] = [{"name": n.name, "op": n.op, "inputs": list(n.input)} for n in graph.node]
+            print(json.dumps(out))
     return 0
 
 

@@ -25,6 +25,22 @@ TEST_F(ArenaTest, TensorsDoNotOverlapAndAreAligned) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data) % 256, 0U);
 }
 
+TEST_F(ArenaTest, HoldsWhatIsInUse) {
+  const Tensor kept = arena_.make(Shape{3}, DType::f32);
+  EXPECT_TRUE(arena_.holds(kept.data));
+  EXPECT_FALSE(arena_.holds(&kept));
+  Tensor large;
+  {
+    const Arena::Scope scope(arena_);
+    large = arena_.make(Shape{2000}, DType::f32);  // in a block of its own
+    EXPECT_TRUE(arena_.holds(large.data));
+  }
+  EXPECT_FALSE(arena_.holds(large.data));
+  EXPECT_TRUE(arena_.holds(kept.data));
+  arena_.reset();
+  EXPECT_FALSE(arena_.holds(kept.data));
+}
+
 TEST_F(ArenaTest, ScopeRewinds) {
   arena_.make(Shape{10}, DType::f32);
   void* first = nullptr;

@@ -38,13 +38,15 @@ class Log final : public OpObserver {
 /// Computes nothing.
 class CountsWaits final : public EveryOp<CountsWaits> {
  public:
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void upload(const void*, Tensor) override {}
   void download(ConstTensor, void*) override {}
   void synchronize() override { ++waits; }
   std::string description() const override { return "counts waits"; }
   void launch(const auto&) { ++ops; }
   int waits = 0, ops = 0;
+
+ private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override { return allocate_host(bytes); }
 };
 
 TEST(OpObserver, SeesOpsAndRangesInOrder) {

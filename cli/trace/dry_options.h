@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nmt/lab/dry_update.h"
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// Options of the subcommands that run an update without data, memory or computing.
+struct DryOptions {
+  std::string config_file;
+  std::vector<std::string> overrides;
+  std::int64_t tokens = 0;      // of the target side; 0: the caller's default
+  std::int64_t vocabulary = 0;  // 0: of data.folder, or if there is none, default_vocabulary
+
+  static constexpr std::int64_t default_vocabulary = 32'000;
+
+  /// Adds --config, key=value, --tokens and --vocabulary, bound to this object, which must outlive `command`.
+  void declare(CLI::App& command, const std::string& tokens_help);
+  /// The configuration with all overrides; data.folder may be absent. Throws UsageFailure.
+  TrainConfig config() const;
+  /// As many source tokens as target tokens.
+  DryBatch batch(const TrainConfig& config, std::int64_t default_tokens) const;
+};
+
+/// A rank's share of an update as micro-batches allow, if one rank trains.
+std::int64_t micro_batch_tokens(const TrainConfig& config);
+
+/// Writes to the file, or to standard output without one. Throws Failure.
+void write_output(const std::string& text, const std::string& file);
+
+}  // namespace babelring
