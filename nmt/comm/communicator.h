@@ -24,8 +24,9 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks. Shared memory sends
-  /// no messages; there, the same formula counts the bytes read from and written to the other ranks' memory.
+  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks. On two levels the
+  /// payload is this rank's shard of it and n the number of hosts. Shared memory sends no messages; there, the same
+  /// formula counts the bytes read from and written to the other ranks' memory.
   std::int64_t bytes_sent = 0;
   double busy_ms = 0;  // time with at least one collective in progress
 };
@@ -73,7 +74,8 @@ class Communicator {
   virtual void all_reduce_finish() = 0;
   /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
   virtual bool device_memory() const { return false; }
-  /// Memory that all ranks map; null unless all ranks run on one machine that supports it. Owned by the communicator.
+  /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host, so it is null on
+  /// all ranks or on none. Owned by the communicator.
   virtual SharedArrays* shared_arrays() { return nullptr; }
   /// Follows operations that other transports start; null if not supported. Owned by the communicator.
   virtual CollectiveTracker* tracker() { return nullptr; }
@@ -110,23 +112,24 @@ class Communicator {
   virtual std::string description() const = 0;
 };
 
-/// Memory of the ranks of one machine that every rank can read and write. See Communicator::shared_arrays().
+/// Memory of the ranks of a host that each of them can read and write. See Communicator::shared_arrays().
 class SharedArrays {
  public:
   virtual ~SharedArrays() = default;
-  /// Allocates zeroed memory of which all ranks see one copy. A write is visible to the other ranks after the next
-  /// collective at the latest. Blocking; all ranks must request the same size. Must not be used for all-reduces. Freed
-  /// when the last rank destroys its Buffer. Throws Failure if memory is short, and CommError.
+  /// Allocates zeroed memory of which all ranks of the host see one copy. A write is visible to these ranks after the
+  /// next collective at the latest. Blocking; all ranks of all hosts must request the same size. Must not be used for
+  /// all-reduces. Freed when the last rank destroys its Buffer. Throws Failure if memory is short, and CommError.
   virtual Buffer allocate_common(std::size_t bytes) = 0;
-  /// Views of every rank's copy of `tensor`, in rank order. `tensor` must lie in memory from Communicator::allocate();
-  /// throws Failure otherwise. A rank's values may be read after a collective that it entered after writing them, and
-  /// until it enters its next collective.
-  virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const = 0;
+  /// Views of `tensor` on every rank of the host, in rank order. `tensor` must lie in memory from
+  /// Communicator::allocate(); throws Failure otherwise. A rank's values may be read after a collective that it entered
+  /// after writing them, and until it enters its next collective.
+  virtual std::vector<ConstTensor> on_local_ranks(Tensor tensor) const = 0;
 };
 
 enum class AllReduceAlgorithm {
-  automatic,      // shared_memory if all ranks are on one host that supports it, else ring
+  automatic,      // shared_memory on one host, two_level on hosts with several ranks each, if possible; else ring
   shared_memory,  // each rank sums one shard in place, reading the other ranks' memory; one host only
+  two_level,      // TwoLevelAllReduce: shared memory within hosts with the same number of ranks, MpiRing between them
   ring,           // MpiRing, over point-to-point messages
   mpi,            // MPI_Iallreduce
 };
@@ -156,7 +159,8 @@ std::unique_ptr<Communicator> make_single_communicator();
 
 /// A communicator over MPI_COMM_WORLD. The caller must have initialised MPI with MPI_THREAD_MULTIPLE (MpiSession) and
 /// must finalise it only after destroying the communicator. A communication thread makes all MPI calls. Throws Failure
-/// if options.algorithm is shared_memory and the ranks cannot share memory, or if it is mpi and the wire type is bf16.
+/// if options.algorithm is shared_memory or two_level and the ranks cannot be summed that way, or if it is mpi and the
+/// wire type is bf16.
 /// If destroyed with collectives in flight (by an exception), it abandons them and never blocks; the process must then
 /// end with abort_mpi().
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "nmt/comm/mpi_progress.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
+#include "nmt/comm/two_level_all_reduce.h"
 
 namespace babelring {
 namespace {
@@ -22,6 +24,12 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
     collective->keep(memory);
     return collective;
   };
+}
+
+std::unique_ptr<Collective> make_ring(MpiProgress::World& world, std::int64_t sequence, const RingPlace& place,
+                                      float* data, std::int64_t count, GradientWire wire) {
+  const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
+  return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
 }
 
 class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
@@ -52,7 +60,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
 
  private:
   Buffer allocate_common(std::size_t bytes) override;
-  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override;
+  std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override;
   void follow(std::unique_ptr<Collective> operation) override;
 
   void run(MpiProgress::Make make) {
@@ -62,18 +70,23 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void end_thread();
   void learn_hosts();
   void choose_algorithm();
+  std::string share_board(AllReduceAlgorithm algorithm);
   std::shared_ptr<SharedFile> share(std::size_t bytes);
   void agree(std::string_view call, std::size_t bytes);
   template <class Reserve>
   std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
   std::shared_ptr<CommMemory> memory_of(std::string_view call, const Tensor& tensor) const;
+  std::int64_t bytes_to_send(std::int64_t count) const;
+  void start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count);
 
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
   RingPlace place_;
+  std::optional<HostPlace> host_place_;  // absent if hosts have different numbers of ranks
+  std::string why_ring_;                 // why `automatic` became the ring although a host has several ranks
   MemoryRegistry memory_;
-  std::shared_ptr<SharedBoard> board_;   // set if all-reduces use shared memory
+  std::shared_ptr<SharedBoard> board_;   // of this host's ranks; set if all-reduces use shared memory
   std::int64_t shared_all_reduces_ = 0;  // started so far
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
@@ -112,30 +125,51 @@ void MpiCommunicator::learn_hosts() {
   hosts_ = all_gather(host_name());
   progress_->set_hosts(hosts_);
   place_ = ring_place(hosts_, rank_);
+  host_place_ = host_place(hosts_, rank_);
   const auto own = hosts_.begin() + rank_;
   local_rank_ = static_cast<int>(std::count(hosts_.begin(), own, *own));
   local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
 }
 
 void MpiCommunicator::choose_algorithm() {
+  using enum AllReduceAlgorithm;
   const AllReduceAlgorithm requested = options_.algorithm;
-  if (requested == AllReduceAlgorithm::ring || requested == AllReduceAlgorithm::mpi) return;
-  const auto file = local_size_ == size_ ? share(SharedBoard::file_bytes(size_)) : nullptr;
-  if (file == nullptr && requested == AllReduceAlgorithm::shared_memory) {
-    fail("communicator: the ranks on {} cannot share memory, but all_reduce shared_memory requires it",
-         fmt::join(hosts_, ", "));
+  if (requested == ring || requested == mpi) return;
+  const bool one_host = local_size_ == size_;
+  const bool one_rank_per_host = host_place_ && local_size_ == 1 && !one_host;
+  options_.algorithm = ring;
+  if (requested == automatic && one_rank_per_host) return;
+  const AllReduceAlgorithm wanted = requested != automatic ? requested : one_host ? shared_memory : two_level;
+  const std::string obstacle = share_board(wanted);
+  if (obstacle.empty()) {
+    options_.algorithm = wanted;
+  } else if (requested == automatic) {
+    why_ring_ = obstacle;
+  } else {
+    fail("communicator: all_reduce {} is impossible on {}: {}",
+         requested == shared_memory ? "shared_memory" : "two_level", fmt::join(hosts_, ", "), obstacle);
   }
-  options_.algorithm = file == nullptr ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory;
-  if (file == nullptr) return;
-  board_ = std::make_shared<SharedBoard>(file, rank_, size_);
-  progress_->attach({board_, &board_->own().event_count});
 }
 
-/// Creates a file and maps it on all ranks. Returns null on every rank if one rank cannot map it.
+/// Creates the board of this host's ranks. If `algorithm` is impossible, returns the reason and creates no board.
+std::string MpiCommunicator::share_board(AllReduceAlgorithm algorithm) {
+  const bool one_host = local_size_ == size_;
+  if (algorithm == AllReduceAlgorithm::shared_memory && !one_host) return "there are several hosts";
+  if (!host_place_) return "the hosts do not have equal numbers of ranks";
+  const auto file = share(SharedBoard::file_bytes(local_size_));
+  if (file == nullptr) return "the ranks of a host cannot share memory";
+  board_ = std::make_shared<SharedBoard>(file, local_rank_, local_size_);
+  progress_->attach({board_, &board_->own().event_count});
+  return "";
+}
+
+/// The first rank of each host creates a file and all ranks of the host map it. Returns null on every rank if one rank
+/// cannot map its host's file. Hosts must have equal numbers of ranks.
 std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
-  std::shared_ptr<SharedFile> file = rank_ == 0 ? SharedFile::create(bytes) : nullptr;
-  const std::string invitation = all_gather(file ? file->invitation() : "")[0];
-  if (rank_ != 0) file = SharedFile::open(invitation);
+  std::shared_ptr<SharedFile> file = local_rank_ == 0 ? SharedFile::create(bytes) : nullptr;
+  const std::vector<std::string> invitations = all_gather(file ? file->invitation() : "");
+  const int creator = host_place_.value().local_ranks[0];
+  if (local_rank_ != 0) file = SharedFile::open(invitations[static_cast<std::size_t>(creator)]);
   std::vector<double> opened{file && file->bytes() == bytes ? 1.0 : 0.0};
   sum(opened);
   return static_cast<int>(opened[0]) == size_ ? file : nullptr;
@@ -167,13 +201,14 @@ std::shared_ptr<SharedMemory> MpiCommunicator::share_parts(std::size_t bytes, in
 Buffer MpiCommunicator::allocate(std::size_t bytes) {
   agree("allocate", bytes);
   if (board_ == nullptr) return memory_.add(make_private_memory(bytes));
-  return memory_.add(share_parts(bytes, size_, rank_, [](SharedMemory& memory) { return memory.reserve(); }));
+  return memory_.add(
+      share_parts(bytes, local_size_, local_rank_, [](SharedMemory& memory) { return memory.reserve(); }));
 }
 
 Buffer MpiCommunicator::allocate_common(std::size_t bytes) {
   agree("allocate_common", bytes);
   const auto memory =
-      share_parts(bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(rank_, size_); });
+      share_parts(bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(local_rank_, local_size_); });
   return owning_buffer(memory);
 }
 
@@ -189,20 +224,22 @@ std::shared_ptr<CommMemory> MpiCommunicator::memory_of(std::string_view call, co
   return memory;
 }
 
+std::int64_t MpiCommunicator::bytes_to_send(std::int64_t count) const {
+  const int element =
+      options_.wire == GradientWire::bf16 && options_.algorithm != AllReduceAlgorithm::shared_memory ? 2 : 4;
+  if (options_.algorithm != AllReduceAlgorithm::two_level) return count * element * 2 * (size_ - 1) / size_;
+  const ElementRange shard = summed_by(local_rank_, local_size_, count);
+  const int hosts = host_place_->between.ranks;
+  return (shard.end - shard.begin) * element * 2 * (hosts - 1) / hosts;
+}
+
 void MpiCommunicator::all_reduce_start(Tensor tensor) {
   const auto memory = memory_of("all_reduce_start", tensor);
   float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
-  const int element = board_ == nullptr && options_.wire == GradientWire::bf16 ? 2 : 4;
-  bytes_sent_ += count * element * 2 * (size_ - 1) / size_;
+  bytes_sent_ += bytes_to_send(count);
   if (board_ != nullptr && memory != nullptr) {
-    progress_->submit([=, board = board_, number = shared_all_reduces_](auto&, auto) -> std::unique_ptr<Collective> {
-      auto shared =
-          std::make_unique<SharedAllReduce>(board, static_cast<const SharedMemory&>(*memory), data, count, number);
-      shared->keep(memory);
-      return shared;
-    });
-    ++shared_all_reduces_;
+    start_shared(std::static_pointer_cast<SharedMemory>(memory), data, count);
     return;
   }
   if (options_.algorithm == AllReduceAlgorithm::mpi) {
@@ -212,10 +249,32 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
   }
   progress_->submit([=, wire = options_.wire, place = place_](MpiProgress::World& world,
                                                               std::int64_t sequence) -> std::unique_ptr<Collective> {
-    const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-    auto ring = std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
+    auto ring = make_ring(world, sequence, place, data, count, wire);
     ring->keep(memory);
     return ring;
+  });
+}
+
+/// Sums `data` of `memory` through the host's shared memory and, on two levels, over hosts.
+void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count) {
+  const std::int64_t number = shared_all_reduces_++;
+  if (options_.algorithm == AllReduceAlgorithm::shared_memory) {
+    progress_->submit([=, board = board_](auto&, auto) -> std::unique_ptr<Collective> {
+      auto shared = std::make_unique<SharedAllReduce>(board, *memory, data, count, number);
+      shared->keep(memory);
+      return shared;
+    });
+    return;
+  }
+  progress_->submit([=, board = board_, wire = options_.wire, place = *host_place_](
+                        MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+    auto over_hosts = [&world, sequence, wire, place](float* shard, std::int64_t size) {
+      return make_ring(world, sequence, place.between, shard, size, wire);
+    };
+    auto two_level =
+        std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, place.local_ranks, over_hosts);
+    two_level->keep(memory);
+    return two_level;
   });
 }
 
@@ -224,10 +283,10 @@ void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
   progress_->submit([holder](MpiProgress::World&, std::int64_t) { return std::move(*holder); });
 }
 
-std::vector<ConstTensor> MpiCommunicator::on_all_ranks(Tensor tensor) const {
-  const auto memory = memory_of("on_all_ranks", tensor);
+std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
+  const auto memory = memory_of("on_local_ranks", tensor);
   std::vector<ConstTensor> views;
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < local_size_; ++rank) {
     const float* data = static_cast<const SharedMemory&>(*memory).peer_of(tensor.as<float>(), rank);
     views.emplace_back(data, tensor.shape, tensor.dtype);
   }
@@ -287,11 +346,15 @@ std::vector<RoundTrip> MpiCommunicator::round_trips(int count) {
 
 std::string MpiCommunicator::description() const {
   const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
+  const std::string ring = fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
+                                       options_.wire == GradientWire::bf16 ? "bf16" : "f32");
   std::string algorithm = "MPI_Iallreduce";
-  if (board_ != nullptr) algorithm = "all-reduce in shared memory";
+  if (options_.algorithm == AllReduceAlgorithm::shared_memory) algorithm = "all-reduce in shared memory";
+  if (options_.algorithm == AllReduceAlgorithm::two_level) {
+    algorithm = "all-reduce on two levels: shared memory within hosts, between hosts a ring " + ring;
+  }
   if (options_.algorithm == AllReduceAlgorithm::ring) {
-    algorithm = fmt::format("ring all-reduce in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
-                            options_.wire == GradientWire::bf16 ? "bf16" : "f32");
+    algorithm = fmt::format("ring all-reduce {}{}", ring, why_ring_.empty() ? "" : fmt::format(" ({})", why_ring_));
   }
   return fmt::format("MPI, {} {} on {} {}, {}, deadline {:g} s", size_, size_ == 1 ? "rank" : "ranks", distinct.size(),
                      distinct.size() == 1 ? "host" : "hosts", algorithm,

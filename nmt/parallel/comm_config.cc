@@ -9,9 +9,9 @@ namespace {
 
 const Choices<GradientPath>& gradient_paths() {
   using enum GradientPath;
-  static const Choices<GradientPath> paths = {{"auto", automatic}, {"shared_memory", shared_memory},
-                                              {"ring", ring},      {"mpi", mpi},
-                                              {"nccl", nccl},      {"nccl_ring", nccl_ring}};
+  static const Choices<GradientPath> paths = {
+      {"auto", automatic}, {"shared_memory", shared_memory}, {"two_level", two_level}, {"ring", ring}, {"mpi", mpi},
+      {"nccl", nccl},      {"nccl_ring", nccl_ring}};
   return paths;
 }
 
@@ -19,6 +19,8 @@ AllReduceAlgorithm host_algorithm(GradientPath path) {
   switch (path) {
     case GradientPath::shared_memory:
       return AllReduceAlgorithm::shared_memory;
+    case GradientPath::two_level:
+      return AllReduceAlgorithm::two_level;
     case GradientPath::ring:
       return AllReduceAlgorithm::ring;
     case GradientPath::mpi:
@@ -32,11 +34,12 @@ AllReduceAlgorithm host_algorithm(GradientPath path) {
 
 void CommConfig::bind(OptionBinder& b) {
   b.choice("all_reduce", all_reduce, gradient_paths(),
-           "gradient all-reduce: shared_memory (one host), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
+           "gradient all-reduce: shared_memory (one host), two_level (shared memory within hosts that have equal "
+           "numbers of ranks, a ring between hosts), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
            "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
-           "shared memory on one host, otherwise the ring");
+           "shared memory on one host, two levels on hosts with several ranks each, otherwise the ring");
   b.choice("gradient_wire", gradient_wire, {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}},
-           "data type in which the ring and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
+           "data type in which rings and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
            "bits; shared memory always uses f32");
   b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
               "MB of gradients per all-reduce; auto: 4, or with NCCL tens, computed from a model of the network");

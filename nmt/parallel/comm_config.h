@@ -9,7 +9,7 @@
 namespace babelring {
 
 /// How the gradients of the ranks are summed: in host memory by an AllReduceAlgorithm, or between GPUs by NCCL.
-enum class GradientPath { automatic, shared_memory, ring, mpi, nccl, nccl_ring };
+enum class GradientPath { automatic, shared_memory, two_level, ring, mpi, nccl, nccl_ring };
 
 /// The configuration keys communication.*.
 struct CommConfig {

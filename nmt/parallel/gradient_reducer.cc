@@ -93,7 +93,7 @@ class ShardedReducer final : public GradientReducer {
   ShardedReducer(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shards& shard)
       : backend_(backend),
         communicator_(communicator),
-        on_ranks_(communicator.shared_arrays()->on_all_ranks(store.gradients())),
+        on_ranks_(communicator.shared_arrays()->on_local_ranks(store.gradients())),
         shard_(shard),
         norm_(store, backend) {}
 

@@ -30,8 +30,10 @@ class GradientReducer {
   virtual ConstTensor squares() = 0;
 };
 
-/// All-reduces buckets during backward; every rank gets the whole sum. `shared_table`: the table shared by embeddings
-/// and output projection, reduced in two parts (see EmbeddingRowsReducer); null: no parameter is treated specially.
+/// All-reduces buckets during backward; every rank gets the whole sum. When finish() returns on one rank, no rank reads
+/// weights for this update any more: the last bucket holds the first parameter, an embedding table, whose gradient is
+/// complete only at the end of backward. `shared_table`: the table shared by embeddings and output projection, reduced
+/// in two parts (see EmbeddingRowsReducer); null: no parameter is treated specially.
 std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communicator& communicator,
                                                        const ParameterStore& store, std::int64_t bucket_bytes,
                                                        const Parameter* shared_table);
@@ -41,8 +43,9 @@ std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communi
 std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communicator& communicator,
                                                      const ParameterStore& store, std::int64_t bucket_bytes);
 
-/// For ranks that share memory. After all ranks have finished backward, each rank sums its shard directly from the
-/// other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with before that.
+/// For ranks of a single host that share memory. After all ranks have finished backward, each rank sums its shard
+/// directly from the other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with
+/// before that.
 std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
                                                       const ParameterStore& store, const Shards& shard);
 

@@ -7,7 +7,7 @@ namespace babelring {
 ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator)
     : backend_(backend),
       communicator_(communicator),
-      shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.size() > 1) {}
+      shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.local_size() > 1) {}
 
 Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) const {
   if (!shared_copy_) return backend_.allocate(bytes, purpose);
@@ -25,16 +25,20 @@ ParameterMemory ParameterSharding::parameter_memory() const {
 }
 
 Shards ParameterSharding::local_shard(std::int64_t count) const {
-  return shared_copy_ ? Shards(count, communicator_.rank(), communicator_.size()) : Shards();
+  return shared_copy_ ? Shards(count, communicator_.local_rank(), communicator_.local_size()) : Shards();
 }
 
 std::unique_ptr<GradientReducer> ParameterSharding::make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                                  const Parameter* shared_table) const {
-  if (shared_copy_) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()));
+  if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()));
   if (!communicator_reduces()) return make_staged_reducer(backend_, communicator_, store, bucket_bytes);
   // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
   return make_bucketed_reducer(backend_, communicator_, store, bucket_bytes,
                                communicator_.device_memory() ? shared_table : nullptr);
+}
+
+bool ParameterSharding::single_copy() const {
+  return shared_copy_ && communicator_.local_size() == communicator_.size();
 }
 
 bool ParameterSharding::communicator_reduces() const {
@@ -42,7 +46,7 @@ bool ParameterSharding::communicator_reduces() const {
 }
 
 void ParameterSharding::write(const std::function<void()>& write) const {
-  if (!shared_copy_ || communicator_.rank() == 0) write();
+  if (!shared_copy_ || communicator_.local_rank() == 0) write();
   release_writes();
 }
 
@@ -51,11 +55,12 @@ void ParameterSharding::release_writes() const {
 }
 
 void ParameterSharding::broadcast(Tensor tensor) const {
-  if (shared_copy_) return;
+  if (single_copy()) return;
   std::vector<char> host(tensor.bytes());
   if (communicator_.rank() == 0) backend_.download(tensor, host.data());
   communicator_.broadcast(host.data(), host.size(), 0);
-  if (communicator_.rank() != 0) backend_.upload(host.data(), tensor);
+  const bool first_of_copy = !shared_copy_ || communicator_.local_rank() == 0;
+  if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 
 }  // namespace babelring

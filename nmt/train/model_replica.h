@@ -10,8 +10,8 @@
 
 namespace babelring {
 
-/// One rank's model with everything that training changes, and the memory of its passes. CPU ranks on one host may
-/// share weights and moments, see ParameterSharding.
+/// One rank's model with everything that training changes, and the memory of its passes. CPU ranks of a host may share
+/// weights and moments, see ParameterSharding.
 struct ModelReplica {
   /// Allocates zeroed weights, gradients and moments, and applies training.freeze. Collective. `backend` and
   /// `communicator` must outlive the replica. Throws UsageFailure if training.freeze does not fit the model.

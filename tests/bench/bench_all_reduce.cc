@@ -1,11 +1,12 @@
 // Ways to sum a gradient over ranks: time, bus bandwidth, processor time and error in one row, under mpirun or
-// tests/mpi/two_hosts.sh. On processors our all-reduces (shared memory on one host, ring) against MPI_Iallreduce; on
-// GPUs (--device cuda), of which each rank takes one as `worker` does, NCCL against the same by way of the host's
-// memory. A payload is cut into buckets that are all started before the first is waited for, as backward does it;
-// --compute-ms sleeps before it waits, as if it computed. Processor time is a process's, while it starts and waits:
-// nearly all of it is the communication thread's. The last line is JSON.
+// tests/mpi/two_hosts.sh. On processors our all-reduces (shared memory on one host, two levels, ring) against
+// MPI_Iallreduce; on GPUs (--device cuda), of which each rank takes one as `worker` does, NCCL against the same by way
+// of the host's memory. A payload is cut into buckets that are all started before the first is waited for, as backward
+// does it; --compute-ms sleeps before it waits, as if it computed. Processor time is a process's, while it starts and
+// waits: nearly all of it is the communication thread's. The last line is JSON.
 //   mpirun -np 2 bench_all_reduce [--device cpu|cuda] [--repeats 10] [--largest-mb 240] [--segment-kb 60]
-//     [--in-flight-mb 64] [--compute-ms 0] [--algorithms shared,ring,ring-bf16,mpi,nccl,nccl-bf16]
+//     [--in-flight-mb 64] [--compute-ms 0] [--algorithms shared,two-level,two-level-bf16,ring,ring-bf16,mpi,
+//     nccl,nccl-bf16]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +27,8 @@ const std::map<std::string, CommConfig>& known_algorithms() {
   using enum GradientPath;
   static const std::map<std::string, CommConfig> known = {
       {"shared", {.all_reduce = automatic}},
+      {"two-level", {.all_reduce = two_level}},
+      {"two-level-bf16", {.all_reduce = two_level, .gradient_wire = GradientWire::bf16}},
       {"ring", {.all_reduce = ring}},
       {"ring-bf16", {.all_reduce = ring, .gradient_wire = GradientWire::bf16}},
       {"mpi", {.all_reduce = mpi}},

@@ -171,7 +171,7 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
       ->capture_default_str();
   app.add_option("--tied-embeddings", training.tied_embeddings)->check(CLI::IsMember({"all", "decoder", "none"}));
   app.add_option("--all-reduce", training.all_reduce)
-      ->check(CLI::IsMember({"auto", "shared_memory", "ring", "mpi"}))
+      ->check(CLI::IsMember({"auto", "shared_memory", "two_level", "ring", "mpi"}))
       ->capture_default_str();
   app.add_option("--bucket-mb", training.bucket_mb)->check(CLI::PositiveNumber)->capture_default_str();
   RandomUpdateOptions& random = training.random;

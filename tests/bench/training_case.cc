@@ -141,7 +141,8 @@ double TrainingCase::unavoidable_bytes(const StepRecord& update) const {
   const auto parameters = static_cast<double>(replica_.model.parameters().count());
   const auto width = static_cast<double>(model.width), inner = static_cast<double>(model.inner);
   const auto source = static_cast<double>(update.source_tokens), target = static_cast<double>(update.target_tokens);
-  const double share = replica_.sharding.local_shard(1).divided() ? 1 / static_cast<double>(communicator_.size()) : 1;
+  const double share =
+      replica_.sharding.local_shard(1).divided() ? 1 / static_cast<double>(communicator_.local_size()) : 1;
   // Master and both moments: read and written by who updates them; gradient: written by backward, read for the update.
   double bytes = parameters * (share * (8 + 16) + 8);
   // The copy for matmuls: written by Adam, read by the next update.

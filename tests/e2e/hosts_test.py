@@ -67,9 +67,10 @@ class HostsTest(SystemTest):
         """By rank."""
         return [self.records(name, "step", rank) for rank in RANKS]
 
-    def assert_network_is_true(self, steps: list[list[dict]]) -> None:
-        """A host's first rank counts the host's interfaces: from outside comes and to outside goes what one rank of
-        the ring sends, a little more for headers and small messages. The host's others report nothing."""
+    def assert_network_is_true(self, steps: list[list[dict]], senders: int = SLOTS) -> None:
+        """A host's first rank counts the host's interfaces: from outside comes and to outside goes what `senders` ranks
+        send (on two levels all ranks of a host, each its shard; in a ring one), a little more for headers and small
+        messages. The host's others report nothing."""
         for rank, own in enumerate(steps):
             self.assertEqual({step["host"] for step in own}, {HOST_OF[rank]})
             self.assertEqual(own[-1]["network_link_bytes_per_second"], VETH if rank % SLOTS == 0 else 0)
@@ -78,16 +79,20 @@ class HostsTest(SystemTest):
                 if rank % SLOTS != 0:
                     self.assertEqual(counted, 0)
                     continue
-                payload = sum(step["communication_bytes"] for step in own)
+                payload = self.payload(steps[rank : rank + senders])
                 self.assertGreaterEqual(counted, payload, f"rank {rank} {key}")
                 self.assertLess(counted, 1.25 * payload, f"rank {rank} {key}")
 
-    def test_two_hosts_train_the_same_weights_as_one(self) -> None:
-        run = self.start_on_two_hosts()
+    def payload(self, steps: list[list[dict]]) -> int:
+        """Bytes that the ranks of `steps` sent for all-reduces."""
+        return sum(step["communication_bytes"] for own in steps for step in own)
+
+    def test_a_ring_over_two_hosts_trains_the_same_weights_as_one(self) -> None:
+        run = self.start_on_two_hosts(overrides=["communication.all_reduce=ring"])
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertIn("4 ranks on 2 hosts", run.text())
+        self.assertIn("4 ranks on 2 hosts, ring all-reduce", run.text())
         steps = self.steps()
-        self.assert_network_is_true(steps)
+        self.assert_network_is_true(steps, senders=1)
         # Ranks of one host would add in memory that they share, in another order.
         one_host = self.start_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
         self.assertEqual(one_host.wait(), 0)
@@ -96,18 +101,44 @@ class HostsTest(SystemTest):
             for key in ("loss", "weights_digest"):  # the ring adds in the order of ranks, wherever they are
                 self.assertEqual([step[key] for step in two], [step[key] for step in one])
 
+    def test_two_levels_train_like_the_ring_with_fewer_bytes_and_resume(self) -> None:
+        run = self.start_on_two_hosts()
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("4 ranks on 2 hosts, all-reduce on two levels: shared memory within hosts", run.text())
+        whole = self.steps()
+        self.assert_network_is_true(whole)
+        for own in whole:
+            self.assertEqual([step["update"] for step in own], list(range(1, 61)))
+            self.assertEqual([step["weights_digest"] for step in own], [step["weights_digest"] for step in whole[0]])
+        one_host = self.start_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
+        self.assertEqual(one_host.wait(), 0)
+        ring = self.steps("one-host")
+        for step, other in zip(whole[0], ring[0]):
+            self.assertAlmostEqual(step["loss"], other["loss"], delta=1e-4 * other["loss"])
+        # A rank of the ring sends 2 x 3/4 of the gradients, a host on two levels 2 x 1/2.
+        self.assertEqual(round(self.payload(whole[:SLOTS]) / self.payload(ring[:1]), 3), round(1 / 1.5, 3))
+        shutil.rmtree(self.folder / "run/checkpoints/update-00000060")
+        resumed = self.start_on_two_hosts()
+        self.assertEqual(resumed.wait(), 0, resumed.text())
+        for own, before in zip(self.steps(), whole):
+            self.assertEqual([step["update"] for step in own[60:]], list(range(41, 61)))
+            for key in ("loss", "weights_digest"):
+                self.assertEqual([step[key] for step in own[60:]], [step[key] for step in before[40:]])
+
     def test_a_link_of_one_gigabit_is_reported_as_such(self) -> None:
         overrides = ["model.width=256", "model.inner=1024", "communication.bucket_mb=1", "training.stop_after=8u"]
         run = self.start_on_two_hosts(overrides=overrides, options=["--rate", "1gbit"])
         self.assertEqual(run.wait(), 0, run.text())
         steps = self.steps()
         self.assert_network_is_true(steps)
-        for own in steps:
-            self.assertEqual(len(own), 8)
-            payload = sum(step["communication_bytes"] for step in own)
-            self.assertGreater(payload, 8 * 20e6)
-            # At most the link's rate, apart from bursts of 256 kB.
-            self.assertGreater(sum(step["communication_ms"] for step in own), 0.95 * payload / GBIT)
+        for first in range(0, len(RANKS), SLOTS):
+            payload = self.payload(steps[first : first + SLOTS])
+            self.assertGreater(payload, 8 * 14e6)
+            for own in steps[first : first + SLOTS]:
+                self.assertEqual(len(own), 8)
+                # At most the link's rate, apart from bursts of 256 kB.
+                self.assertGreater(sum(step["communication_ms"] for step in own), 0.95 * payload / GBIT)
+            own = steps[first]
             counted = sum(step["network_tx_bytes"] for step in own)
             self.assertLess(counted, 1.05 * GBIT * sum(step["step_ms"] for step in own))
 
@@ -196,6 +227,14 @@ class HostsTest(SystemTest):
             lambda run: subprocess.run(["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True)
         )
         self.assertRegex(text, r"on rank [01] \(host hostA\): no answer from rank [23] \(host hostB\)")
+
+    def test_a_stopped_rank_ends_all_ranks_by_their_deadline_and_is_named(self) -> None:
+        text = self.start_and_lose(lambda run: os.kill(run.rank_pids()[3], signal.SIGSTOP))
+        self.assertRegex(
+            text,
+            r"made no progress for \d+\.\d s on rank [012] \(host host[AB]\): "
+            r"no answer from rank 3 \(host hostB\): stopped or lost",
+        )
 
     def test_a_stopped_daemon_does_not_hold_the_end_of_training(self) -> None:
         """mpirun's own daemon on hostB: MPI_Finalize never returns then, and mpirun waits for it as long as it is stopped."""

@@ -28,6 +28,16 @@ struct Setting {
   GradientWire wire = GradientWire::f32;
 };
 
+/// True if all hosts have the same number of ranks.
+bool equal_hosts() {
+  const auto any = make_mpi_communicator({.algorithm = AllReduceAlgorithm::ring});
+  std::vector<double> first_ranks{any->local_rank() == 0 ? 1.0 : 0.0};
+  any->sum(first_ranks);
+  std::vector<double> unequal{first_ranks[0] * any->local_size() != any->size() ? 1.0 : 0.0};
+  any->sum(unequal);
+  return unequal[0] == 0;
+}
+
 class CollectivesTest : public testing::TestWithParam<Setting> {
  protected:
   CollectivesTest() {
@@ -36,7 +46,14 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     options.segment_bytes = GetParam().segment_bytes;
     options.wire = GetParam().wire;
     options.deadline = std::chrono::seconds(120);
-    communicator_ = make_mpi_communicator(options);
+    try {
+      communicator_ = make_mpi_communicator(options);
+    } catch (const Failure&) {
+      if (options.algorithm != AllReduceAlgorithm::two_level || equal_hosts()) throw;
+    }
+  }
+  void SetUp() override {
+    if (communicator_ == nullptr) GTEST_SKIP() << "the hosts do not have equal numbers of ranks";
   }
 
   /// The sum of `values` over ranks.
@@ -49,6 +66,7 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     return {tensor.as<float>(), tensor.as<float>() + values.size()};
   }
 
+  bool on_two_levels() const { return communicator_->description().find("on two levels") != std::string::npos; }
   bool narrow() const { return GetParam().wire == GradientWire::bf16; }
 
   /// Compares with the sum in double within the error bound of GradientWire, and requires equal bits on all ranks.
@@ -153,9 +171,10 @@ TEST_P(CollectivesTest, KnowsRanksAndHosts) {
   EXPECT_EQ(communicator_->hosts().size(), static_cast<std::size_t>(communicator_->size()));
   EXPECT_GE(communicator_->local_rank(), 0);
   EXPECT_LT(communicator_->local_rank(), communicator_->local_size());
-  std::vector<double> first_ranks{communicator_->local_rank() == 0 ? 1.0 : 0.0};
-  communicator_->sum(first_ranks);
-  EXPECT_EQ(first_ranks[0] * communicator_->local_size(), communicator_->size());
+  const auto& hosts = communicator_->hosts();
+  const auto rank = hosts.begin() + communicator_->rank();
+  EXPECT_EQ(communicator_->local_rank(), std::count(hosts.begin(), rank, *rank));
+  EXPECT_EQ(communicator_->local_size(), std::count(hosts.begin(), hosts.end(), *rank));
   if (communicator_->rank() == 0) std::cout << communicator_->description() << "\n";
   communicator_->barrier();
 }
@@ -163,8 +182,16 @@ TEST_P(CollectivesTest, KnowsRanksAndHosts) {
 TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
   EXPECT_EQ(communicator_->totals().bytes_sent, 0);
   reduced(std::vector<float>(3000, 1.0f));
-  const int ranks = communicator_->size();
-  EXPECT_EQ(communicator_->totals().bytes_sent, (narrow() ? 6'000 : 12'000) * 2 * (ranks - 1) / ranks);
+  const int ranks = communicator_->size(), host_ranks = communicator_->local_size();
+  std::int64_t sent = communicator_->totals().bytes_sent;
+  if (on_two_levels()) {  // each rank of a host sends its shard
+    const int hosts = ranks / host_ranks;
+    std::vector<double> all{static_cast<double>(sent)};
+    communicator_->sum(all);
+    EXPECT_EQ(all[0], hosts * (narrow() ? 6'000 : 12'000) * 2 * (hosts - 1) / hosts);
+  } else {
+    EXPECT_EQ(sent, (narrow() ? 6'000 : 12'000) * 2 * (ranks - 1) / ranks);
+  }
   EXPECT_GT(communicator_->totals().busy_ms, 0);
 }
 
@@ -228,24 +255,31 @@ TEST_P(CollectivesTest, KeepsMemoryDroppedInFlight) {
   communicator_->all_reduce_finish();
 }
 
-TEST_P(CollectivesTest, SharesMemoryOnOneMachine) {
+TEST_P(CollectivesTest, SharesMemoryOnEachHost) {
   SharedArrays* const arrays = communicator_->shared_arrays();
-  if (GetParam().algorithm != AllReduceAlgorithm::automatic) {
+  const bool shares = GetParam().algorithm == AllReduceAlgorithm::automatic || on_two_levels();
+  if (!shares) {
     EXPECT_EQ(arrays, nullptr);
   }
   if (arrays == nullptr) return;
   constexpr std::int64_t count = 700'011, first = 70'001;
-  const int rank = communicator_->rank(), ranks = communicator_->size();
+  const int rank = communicator_->local_rank(), ranks = communicator_->local_size();
+  std::vector<int> local_ranks;  // the ranks of this host, by index
+  for (int other = 0; other < communicator_->size(); ++other) {
+    const auto& hosts = communicator_->hosts();
+    const auto host_of = [&](int one) { return hosts[static_cast<std::size_t>(one)]; };
+    if (host_of(other) == host_of(communicator_->rank())) local_ranks.push_back(other);
+  }
   const Buffer memory = communicator_->allocate(count * sizeof(float));
   const Buffer common = arrays->allocate_common(count * sizeof(float));
   EXPECT_THAT(std::vector<char>(static_cast<char*>(common.data()), static_cast<char*>(common.data()) + 1000), Each(0));
-  const auto parts = arrays->on_all_ranks(memory.view({count - first}, DType::f32, first * sizeof(float)));
+  const auto parts = arrays->on_local_ranks(memory.view({count - first}, DType::f32, first * sizeof(float)));
   ASSERT_EQ(parts.size(), static_cast<std::size_t>(ranks));
   EXPECT_EQ(parts[static_cast<std::size_t>(rank)].data, static_cast<float*>(memory.data()) + first);
-  const auto values = values_of(rank, count, 3);
+  const auto values = values_of(communicator_->rank(), count, 3);
   std::copy(values.begin(), values.end(), static_cast<float*>(memory.data()));
   communicator_->barrier();
-  // Every rank sums every n-th element and writes it to the common memory.
+  // Every rank of a host sums every n-th element and writes it to the host's common memory.
   auto* sums = static_cast<float*>(common.data());
   for (std::int64_t i = rank; i < count - first; i += ranks) {
     for (const ConstTensor& part : parts) sums[i] += part.as<float>()[i];
@@ -253,7 +287,7 @@ TEST_P(CollectivesTest, SharesMemoryOnOneMachine) {
   communicator_->barrier();
   double apart = 0;
   std::vector<double> expected(static_cast<std::size_t>(count));
-  for (int other = 0; other < ranks; ++other) {
+  for (const int other : local_ranks) {
     const auto theirs = values_of(other, count, 3);
     for (std::size_t i = 0; i < theirs.size(); ++i) expected[i] += static_cast<double>(theirs[i]);
   }
@@ -261,7 +295,7 @@ TEST_P(CollectivesTest, SharesMemoryOnOneMachine) {
     apart = std::max(apart, std::abs(static_cast<double>(sums[i]) - expected[static_cast<std::size_t>(first + i)]));
   }
   EXPECT_LT(apart, 1e-6 * ranks);
-  EXPECT_THROW(arrays->on_all_ranks(common.view({1}, DType::f32)), Failure);
+  EXPECT_THROW(arrays->on_local_ranks(common.view({1}, DType::f32)), Failure);
   communicator_->barrier();
 }
 
@@ -275,6 +309,7 @@ TEST_P(CollectivesTest, AllocatesZeroedMemoryThatOutlivesIt) {
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,
                          testing::Values(Setting{AllReduceAlgorithm::automatic, 1 << 20},
+                                         Setting{AllReduceAlgorithm::two_level, 4096, GradientWire::bf16},
                                          Setting{AllReduceAlgorithm::ring, 1 << 20},
                                          Setting{AllReduceAlgorithm::ring, 4096}, Setting{AllReduceAlgorithm::ring, 4},
                                          Setting{AllReduceAlgorithm::ring, 1 << 20, GradientWire::bf16},
@@ -284,7 +319,8 @@ INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,
                            const Setting& setting = parameter.param;
                            if (setting.algorithm == AllReduceAlgorithm::automatic) return std::string("automatic");
                            if (setting.algorithm == AllReduceAlgorithm::mpi) return std::string("mpi");
-                           return "ring" + std::to_string(setting.segment_bytes) +
+                           const bool two_level = setting.algorithm == AllReduceAlgorithm::two_level;
+                           return (two_level ? "two_level" : "ring") + std::to_string(setting.segment_bytes) +
                                   (setting.wire == GradientWire::bf16 ? "_bf16" : "");
                          });
 
@@ -303,6 +339,21 @@ TEST(MpiCommunicator, RefusesSharedMemoryAcrossHosts) {
     EXPECT_THAT(make_mpi_communicator(options)->description(), testing::HasSubstr("shared memory"));
   } else {
     EXPECT_THROW(make_mpi_communicator(options), Failure);
+  }
+}
+
+TEST(MpiCommunicator, ChoosesTwoLevelsIfHostsHaveEqualNumbersOfSeveralRanks) {
+  const auto chosen = make_mpi_communicator({});
+  const bool one_host = chosen->local_size() == chosen->size();
+  const bool equal = equal_hosts();
+  const bool one_rank_per_host = equal && chosen->local_size() == 1;
+  const char* expected = one_host            ? "all-reduce in shared memory"
+                         : one_rank_per_host ? "ring all-reduce in segments of 60 KiB, f32 on the wire, deadline"
+                         : equal ? "all-reduce on two levels: shared memory within hosts, between hosts a ring"
+                                 : "on the wire (the hosts do not have equal numbers of ranks)";
+  EXPECT_THAT(chosen->description(), testing::HasSubstr(expected));
+  if (!equal) {
+    EXPECT_THROW(make_mpi_communicator({.algorithm = AllReduceAlgorithm::two_level}), Failure);
   }
 }
 

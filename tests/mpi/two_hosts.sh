@@ -6,7 +6,8 @@
 #   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
 # --agent runs only PROGRAM, on hostA, and writes to FILE the plm_rsh_agent that mpirun needs to reach hostB.
-# --rate limits the link in both directions (tc tbf). --slots is the number of ranks per host (default 1).
+# --rate limits the link in both directions (tc tbf). --slots is the number of ranks per host (default 1),
+# or two numbers: 1,3 are one rank on hostA and three on hostB.
 # The exit code is the program's, or 77 if this machine does not allow namespaces. Everything is removed at the end.
 set -euo pipefail
 
@@ -119,7 +120,7 @@ if [ -n "$agent" ]; then
 fi
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
   "$folder/enter" hostA "${namespace[hostA]}" \
-  mpirun --bind-to none --mca plm_rsh_agent "$folder/agent" -H "hostA:$slots,hostB:$slots" -np $((2 * slots)) \
+  mpirun --bind-to none --mca plm_rsh_agent "$folder/agent" -H "hostA:${slots%,*},hostB:${slots#*,}" -np $((${slots%,*} + ${slots#*,})) \
   --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 \
   ${more[@]+"${more[@]}"} "$@" <&0 &
 wait $! || code=$?

@@ -209,9 +209,9 @@ ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
   return {numbers.begin(), numbers.end()};
 }
 
-/// Where copies of the model are shared, a rank sums only the gradients of its shard.
+/// Where all ranks share one copy of the model, a rank sums only the gradients of its shard.
 bool ProbeRecorder::holds_whole_gradients() const {
-  return !replica_.sharding.local_shard(store_.flat_size()).divided();
+  return !replica_.sharding.single_copy();
 }
 
 /// The tensor itself, or a copy of a device's tensor that is valid until the next call.

@@ -14,11 +14,16 @@
 namespace babelring {
 
 /// Ranks as threads of one process, for tests. Collectives block and sum in rank order. `shares_memory`: the
-/// communicators have shared_arrays().
+/// communicators have shared_arrays(). `hosts`: equal numbers of ranks believe to be on "here", "there-1", "there-2",
+/// ….
 class ThreadGroup {
  public:
-  explicit ThreadGroup(int size, bool shares_memory = false)
-      : size_(size), shares_memory_(shares_memory), barrier_(size), slots_(static_cast<std::size_t>(size)) {}
+  explicit ThreadGroup(int size, bool shares_memory = false, int hosts = 1)
+      : size_(size),
+        hosts_(hosts),
+        shares_memory_(shares_memory),
+        barrier_(size),
+        slots_(static_cast<std::size_t>(size)) {}
 
   /// Creates the communicator of one rank, for one thread. The group must outlive it.
   std::unique_ptr<Communicator> rank(int rank);
@@ -27,7 +32,7 @@ class ThreadGroup {
 
  private:
   friend class ThreadCommunicator;
-  int size_;
+  int size_, hosts_;
   bool shares_memory_;
   std::barrier<> barrier_;
   std::vector<void*> slots_;  // a pointer from each rank to the others
@@ -36,13 +41,17 @@ class ThreadGroup {
 class ThreadCommunicator : public Communicator, private SharedArrays, private CollectiveTracker {
  public:
   ThreadCommunicator(ThreadGroup& group, int rank)
-      : group_(group), rank_(rank), hosts_(static_cast<std::size_t>(group.size()), "here") {}
+      : group_(group), rank_(rank), local_size_(group.size() / group.hosts_) {
+    for (int other = 0; other < group.size(); ++other) {
+      hosts_.push_back(other < local_size_ ? "here" : "there-" + std::to_string(other / local_size_));
+    }
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   const std::vector<std::string>& hosts() const override { return hosts_; }
-  int local_rank() const override { return rank_; }
-  int local_size() const override { return group_.size(); }
+  int local_rank() const override { return rank_ % local_size_; }
+  int local_size() const override { return local_size_; }
 
   Buffer allocate(std::size_t bytes) override {
     Buffer memory = allocate_host(bytes);
@@ -91,14 +100,17 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
  private:
   Buffer allocate_common(std::size_t bytes) override {
     std::shared_ptr<Buffer> memory;
-    if (rank_ == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
+    if (local_rank() == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
     std::shared_ptr<Buffer> common;
-    exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[0]); });
+    const auto first = static_cast<std::size_t>(rank_ - local_rank());
+    exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[first]); });
     return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
   }
-  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override {
+  std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override {
     std::vector<ConstTensor> places;
-    for (const char* base : bases_) {
+    const int first = rank_ - local_rank();
+    for (int rank = first; rank < first + local_size_; ++rank) {
+      const char* base = bases_[static_cast<std::size_t>(rank)];
       places.emplace_back(base + (tensor.as<char>() - base_), tensor.shape, tensor.dtype);
     }
     return places;
@@ -139,7 +151,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
   }
 
   ThreadGroup& group_;
-  int rank_;
+  int rank_, local_size_;
   std::vector<std::string> hosts_;
   std::vector<Tensor> started_;
   std::vector<std::unique_ptr<Collective>> followed_;

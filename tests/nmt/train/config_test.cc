@@ -163,6 +163,7 @@ TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
   EXPECT_EQ(chosen.algorithm, AllReduceAlgorithm::ring);
   EXPECT_EQ(chosen.wire, GradientWire::bf16);
   EXPECT_EQ(options({"communication.all_reduce=shared_memory"}).algorithm, AllReduceAlgorithm::shared_memory);
+  EXPECT_EQ(options({"communication.all_reduce=two_level"}).algorithm, AllReduceAlgorithm::two_level);
   EXPECT_NE(message_of("data:\n  folder: d\n", {"communication.all_reduce=mpi", "communication.gradient_wire=bf16"})
                 .find("communication.gradient_wire"),
             std::string::npos);

@@ -38,25 +38,28 @@ class BitFlip final : public UpdateObserver {
   ModelReplica* replica_ = nullptr;
 };
 
+constexpr int none = -1;
+
 struct Outcome {
   std::string failure;  // empty: none
   Collector records;
 };
 
-/// Trains two ranks. Rank 1's weights are damaged after update 3 if `flips`.
-std::vector<Outcome> train_two(const TrainConfig& config, bool flips, bool shares_memory) {
+/// Trains two ranks on each host. The weights of rank `flipping`, if there is one, are damaged after update 3.
+std::vector<Outcome> train_ranks(const TrainConfig& config, int flipping, bool shares_memory, int hosts = 1) {
   const Corpus corpus =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 200, .vocabulary_size = pieces, .max_length = 12});
-  ThreadGroup group(2, shares_memory);
-  std::vector<Outcome> outcomes(2);
+  const int ranks = 2 * hosts;
+  ThreadGroup group(ranks, shares_memory, hosts);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
       const auto communicator = group.rank(rank);
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
-      BitFlip flip(flips && rank == 1 ? 3 : 0);
+      BitFlip flip(rank == flipping ? 3 : 0);
       TextSource source(corpus, config.plan_options());
       Trainer trainer({.config = config,
                        .backend = *backend,
@@ -86,7 +89,7 @@ constexpr const char* expected_line =
 TEST(RankDigests, AFlippedBitEndsTheRunNamingUpdateParameterAndRank) {
   TrainConfig config = small_config();
   config.training.stop_after = "6u";
-  const std::vector<Outcome> outcomes = train_two(config, true, false);
+  const std::vector<Outcome> outcomes = train_ranks(config, 1, false);
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.failure, expected_line);
     EXPECT_EQ(outcome.records.steps.size(), 3U);
@@ -94,12 +97,30 @@ TEST(RankDigests, AFlippedBitEndsTheRunNamingUpdateParameterAndRank) {
   EXPECT_NE(outcomes[0].records.steps[2].weights_digest, outcomes[1].records.steps[2].weights_digest);
 }
 
+TEST(RankDigests, HostsThatShareACopyAreComparedByTheirFirstRanks) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "4u";
+  const std::vector<Outcome> equal = train_ranks(config, none, true, 2);
+  for (const Outcome& outcome : equal) {
+    EXPECT_EQ(outcome.failure, "");
+    EXPECT_EQ(outcome.records.steps.back().weights_digest, equal[0].records.steps.back().weights_digest);
+  }
+  const std::vector<Outcome> damaged = train_ranks(config, 2, true, 2);
+  std::string line = expected_line;
+  line.replace(line.find("rank 1"), 6, "rank 2");
+  for (const Outcome& outcome : damaged) EXPECT_EQ(outcome.failure, line);
+  const auto digest = [&](std::size_t rank) { return damaged[rank].records.steps[2].weights_digest; };
+  EXPECT_EQ(digest(0), digest(1));
+  EXPECT_EQ(digest(2), digest(3));
+  EXPECT_NE(digest(0), digest(2));
+}
+
 TEST(RankDigests, WarnLetsTheRunGoOn) {
   TrainConfig config = small_config();
   config.training.stop_after = "4u";
   config.training.on_difference = OnDifference::warn;
   const LogCapture log;
-  for (const Outcome& outcome : train_two(config, true, false)) {
+  for (const Outcome& outcome : train_ranks(config, 1, false)) {
     EXPECT_EQ(outcome.failure, "");
     EXPECT_EQ(outcome.records.steps.size(), 4U);
   }
@@ -111,7 +132,7 @@ TEST(RankDigests, EqualRanksHaveEqualDigests) {
   config.training.stop_after = "3u";
   std::vector<std::string> digests;
   for (const bool shares_memory : {false, true}) {
-    for (const Outcome& outcome : train_two(config, false, shares_memory)) {
+    for (const Outcome& outcome : train_ranks(config, none, shares_memory)) {
       EXPECT_EQ(outcome.failure, "");
       digests.push_back(outcome.records.steps.back().weights_digest);
     }

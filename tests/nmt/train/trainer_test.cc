@@ -55,10 +55,10 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
 
 /// Trains `ranks` ranks as threads and returns the records of each rank.
 std::vector<Collector> train_all(const TrainConfig& config, int ranks, const fs::path& folder = {},
-                                 bool shares_memory = false, const std::string& device = "cpu",
-                                 int vocabulary = pieces) {
+                                 bool shares_memory = false, const std::string& device = "cpu", int vocabulary = pieces,
+                                 int hosts = 1) {
   const Corpus corpus = small_corpus();
-  ThreadGroup group(ranks, shares_memory);
+  ThreadGroup group(ranks, shares_memory, hosts);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -241,6 +241,28 @@ TEST(Trainer, SharedAndSeparateCopiesResumeFromEachOther) {
     const std::vector<StepRecord> rest = train(config, 2, folder.path(), !shared_first);
     ASSERT_EQ(rest.size(), 11U);
     for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].weights_digest, whole[i + 9].weights_digest);
+  }
+}
+
+TEST(Trainer, HostsWithACopyEachGiveTheSameBitsAndResume) {
+  TrainConfig config = small_config();
+  config.model.width = 64;
+  config.model.inner = 256;
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    config.training.precision = precision;
+    config.training.stop_after = "12u";
+    const std::vector<StepRecord> copies = train(config, 4);
+    const TemporaryFolder folder;
+    for (const auto& [first, end, stop_after] : {std::tuple{0U, 7U, "7u"}, std::tuple{7U, 12U, "12u"}}) {
+      config.training.stop_after = stop_after;
+      for (const Collector& rank : train_all(config, 4, folder.path(), true, "cpu", pieces, 2)) {
+        ASSERT_EQ(rank.steps.size(), end - first);
+        for (std::size_t i = first; i < end; ++i) {
+          EXPECT_EQ(rank.steps[i - first].weights_digest, copies[i].weights_digest) << "update " << i + 1;
+          EXPECT_EQ(rank.steps[i - first].gradient_norm, copies[i].gradient_norm);
+        }
+      }
+    }
   }
 }
 
