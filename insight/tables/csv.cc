@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/atomic_file.h"
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/parse_number.h"
