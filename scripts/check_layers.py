@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "server/store": ["base"],
     "server/launch": ["server/store"],
     "server/translate": ["base"],
-    "server/verdict": ["server/launch"],
+    "server/verdict": ["server/launch", "insight"],
     "server/alerts": ["server/store"],
     "server/access": ["server/http", "server/store"],
     "server/artifacts": ["server/access"],

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "insight/verdict/health.h"
 #include "server/api/query.h"
 #include "server/api/service.h"
 #include "server/http/message.h"
@@ -15,7 +16,6 @@
 #include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
-#include "server/verdict/health.h"
 
 namespace babelring::api {
 

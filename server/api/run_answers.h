@@ -7,9 +7,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "insight/verdict/health.h"
 #include "server/http/message.h"
 #include "server/store/runs.h"
-#include "server/verdict/health.h"
 
 namespace babelring::api {
 

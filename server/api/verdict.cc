@@ -1,4 +1,4 @@
-#include "server/verdict/verdict.h"
+#include "insight/verdict/verdict.h"
 
 #include "server/api/control.h"
 #include "server/api/handlers.h"

@@ -4,10 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "insight/verdict/health_alerts.h"
+#include "insight/verdict/learning.h"
 #include "server/store/logs.h"
 #include "server/store/steps.h"
-#include "server/verdict/health_alerts.h"
-#include "server/verdict/learning.h"
 #include "server/verdict/verdict_input.h"
 
 namespace babelring::verdict {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "insight/verdict/health.h"
+#include "insight/verdict/verdict.h"
 #include "server/launch/heartbeats.h"
 #include "server/store/alerts.h"
 #include "server/store/runs.h"
-#include "server/verdict/health.h"
-#include "server/verdict/verdict.h"
 
 namespace babelring::verdict {
 

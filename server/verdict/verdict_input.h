@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "insight/verdict/input.h"
 #include "server/store/runs.h"
-#include "server/verdict/input.h"
 
 namespace babelring::verdict {
 

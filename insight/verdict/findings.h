@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "server/verdict/input.h"
-#include "server/verdict/savings.h"
-#include "server/verdict/window.h"
+#include "insight/verdict/input.h"
+#include "insight/verdict/savings.h"
+#include "insight/verdict/window.h"
 
 namespace babelring::verdict {
 

@@ -1,4 +1,4 @@
-#include "server/verdict/window.h"
+#include "insight/verdict/window.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "server/verdict/savings.h"
+#include "insight/verdict/savings.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "server/verdict/window.h"
+#include "insight/verdict/window.h"
 
 namespace babelring::verdict {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/verdict/health.h"
+#include "insight/verdict/health.h"
 
 namespace babelring::verdict {
 

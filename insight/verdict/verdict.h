@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "server/verdict/findings.h"
-#include "server/verdict/health.h"
+#include "insight/verdict/findings.h"
+#include "insight/verdict/health.h"
 
 /// Finds a run's bottleneck from its records: pure functions over plain structs.
 namespace babelring::verdict {

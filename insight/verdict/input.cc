@@ -1,4 +1,4 @@
-#include "server/verdict/input.h"
+#include "insight/verdict/input.h"
 
 namespace babelring::verdict {
 

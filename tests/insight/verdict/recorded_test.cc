@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/records.h"
-#include "server/verdict/verdict.h"
+#include "insight/verdict/verdict.h"
 
 namespace babelring::verdict {
 namespace {

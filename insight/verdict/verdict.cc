@@ -1,4 +1,4 @@
-#include "server/verdict/verdict.h"
+#include "insight/verdict/verdict.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "server/verdict/findings.h"
+#include "insight/verdict/findings.h"
 
 namespace babelring::verdict {
 namespace {

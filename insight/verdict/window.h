@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/verdict/input.h"
+#include "insight/verdict/input.h"
 
 namespace babelring::verdict {
 

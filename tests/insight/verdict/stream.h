@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/verdict/verdict.h"
+#include "insight/verdict/verdict.h"
 
 namespace babelring::testing {
 

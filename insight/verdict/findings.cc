@@ -1,4 +1,4 @@
-#include "server/verdict/findings.h"
+#include "insight/verdict/findings.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "server/verdict/learning.h"
+#include "insight/verdict/learning.h"
 
 #include <fmt/format.h>
 

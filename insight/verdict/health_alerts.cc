@@ -1,4 +1,4 @@
-#include "server/verdict/health_alerts.h"
+#include "insight/verdict/health_alerts.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "server/verdict/health.h"
+#include "insight/verdict/health.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "server/verdict/health_alerts.h"
+#include "insight/verdict/health_alerts.h"
 
 namespace babelring::verdict {
 namespace {

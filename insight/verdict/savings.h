@@ -1,6 +1,6 @@
 #pragma once
 
-#include "server/verdict/input.h"
+#include "insight/verdict/input.h"
 
 namespace babelring::verdict {
 

@@ -1,4 +1,4 @@
-#include "server/verdict/health.h"
+#include "insight/verdict/health.h"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,13 @@
-#include "server/verdict/verdict.h"
+#include "insight/verdict/verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "server/verdict/savings.h"
-#include "server/verdict/window.h"
-#include "tests/server/verdict/stream.h"
+#include "insight/verdict/savings.h"
+#include "insight/verdict/window.h"
+#include "tests/insight/verdict/stream.h"
 
 namespace babelring::verdict {
 namespace {
