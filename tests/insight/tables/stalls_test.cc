@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/failure.h"
+#include "tests/insight/tables/lab_tables.h"
 
 namespace babelring::insight {
 namespace {
@@ -14,9 +15,10 @@ using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
 
-CsvTable table(const std::string& name) {
-  return CsvTable::read(std::string(BABELRING_SOURCE_DIR) + "/tests/insight/tables/data/" + name + ".csv");
-}
+class StallsLabTest : public LabTables {
+ protected:
+  static CsvTable table(const std::string& figure) { return lab_table("stalls/" + figure + ".csv"); }
+};
 
 /// The value of a point, NaN if it does not exist.
 double value(const Figure& figure, const std::string& group, const std::string& category, Origin origin,
@@ -28,7 +30,7 @@ double value(const Figure& figure, const std::string& group, const std::string& 
   return NAN;
 }
 
-TEST(StallsTest, Figure3FollowsFromTheRawTable) {
+TEST_F(StallsLabTest, Figure3FollowsFromTheRawTable) {
   const Figure figure = fetch_stalls(table("figure3"));
   EXPECT_THAT(figure.points, SizeIs(16));
   for (const FigurePoint& point : figure.points) {
@@ -38,7 +40,7 @@ TEST(StallsTest, Figure3FollowsFromTheRawTable) {
   EXPECT_NEAR(value(figure, "", "squeezenet1_1", Origin::measured), 16.58, 0.01);
 }
 
-TEST(StallsTest, Figure4StatesItsError) {
+TEST_F(StallsLabTest, Figure4StatesItsError) {
   const Figure figure = epoch_splits(table("figure4"));
   EXPECT_THAT(figure.points, SizeIs(12 * 4));
   EXPECT_THAT(figure.plots, SizeIs(2));
@@ -50,7 +52,7 @@ TEST(StallsTest, Figure4StatesItsError) {
   EXPECT_THAT(figure.notes, Contains(HasSubstr("of the epoch")));
 }
 
-TEST(StallsTest, Figure5IsPredictedFromOneWorker) {
+TEST_F(StallsLabTest, Figure5IsPredictedFromOneWorker) {
   const Figure figure = loader_throughput(table("figure5"), 87473, 3);
   EXPECT_EQ(figure.error.count, 24);
   EXPECT_LE(figure.error.mean, 0.01);
@@ -59,7 +61,7 @@ TEST(StallsTest, Figure5IsPredictedFromOneWorker) {
   EXPECT_THAT(figure.plots, SizeIs(4));
 }
 
-TEST(StallsTest, Figure6ShowsBothAndSaysSo) {
+TEST_F(StallsLabTest, Figure6ShowsBothAndSaysSo) {
   const Figure figure = preparation_stalls(table("figure6"));
   EXPECT_NEAR(value(figure, "", "alexnet", Origin::measured), 35.6, 0.05);
   EXPECT_NEAR(value(figure, "", "alexnet", Origin::redrawn), 76.6, 0.05);
@@ -68,8 +70,9 @@ TEST(StallsTest, Figure6ShowsBothAndSaysSo) {
   EXPECT_THAT(figure.plots[0].note, HasSubstr("disagree"));
 }
 
-TEST(StallsTest, Figure9HasMeasuredAndPredictedRates) {
-  const Figure figure = gpu_scaling(table("one_and_two_gpus"), table("compute"), "alexnet");
+TEST_F(StallsLabTest, Figure9HasMeasuredAndPredictedRates) {
+  const Figure figure =
+      gpu_scaling(lab_table("gpu-profiles/one_and_two_gpus.csv"), lab_table("gpu-profiles/compute.csv"), "alexnet");
   EXPECT_NEAR(value(figure, "one process", "256 on 2 in one process", Origin::measured), 256 / 0.2606, 0.1);
   EXPECT_LE(figure.error.largest, 0.01);
   const double one = value(figure, "ranks", "1", Origin::predicted),
@@ -78,10 +81,12 @@ TEST(StallsTest, Figure9HasMeasuredAndPredictedRates) {
   EXPECT_GT(eight, 6 * one);
   EXPECT_LT(eight, 8 * one);
   EXPECT_THAT(figure.notes, Contains(HasSubstr("98 Gbit/s")));
-  EXPECT_THROW(gpu_scaling(table("one_and_two_gpus"), table("compute"), "resnet18"), UsageFailure);
+  EXPECT_THROW(
+      gpu_scaling(lab_table("gpu-profiles/one_and_two_gpus.csv"), lab_table("gpu-profiles/compute.csv"), "resnet18"),
+      UsageFailure);
 }
 
-TEST(StallsTest, PointsAndPlotsSayWhereTheyComeFrom) {
+TEST_F(StallsLabTest, PointsAndPlotsSayWhereTheyComeFrom) {
   const Figure figure = preparation_stalls(table("figure6"));
   EXPECT_THAT(csv_of(figure),
               StartsWith("group,category,part,origin,value,unit\n,alexnet,preparation stall,measured,35.55"));
