@@ -41,7 +41,9 @@ def made_up_table() -> str:
     rows = ["gpu,model,batch,transfer_ms,compute_ms"]
     for gpu, slower in (("p100", 2), ("v100", 1)):
         for batch in (*range(16, 33), 64, 128, 256):
-            rows.append(f"{gpu},resnet18,{batch},{0.05 * batch:.3f},{slower * (6 + 2.8 * batch + 0.2 * (batch % 3)):.3f}")
+            rows.append(
+                f"{gpu},resnet18,{batch},{0.05 * batch:.3f},{slower * (6 + 2.8 * batch + 0.2 * (batch % 3)):.3f}"
+            )
     return "\n".join(rows) + "\n"
 
 
