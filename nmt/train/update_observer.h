@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "base/records.h"
 #include "nmt/ops/observer.h"
@@ -33,28 +34,35 @@ class UpdateObserver {
 };
 
 /// Begins the observation of one update; ends it by end(). If the update throws, only the observer of ops is removed.
+/// An observer of ops that the caller has set stays unless `observer` sets one.
 class ObservedUpdate {
  public:
   /// `observer` may be null.
   ObservedUpdate(UpdateObserver* observer, const UpdateStart& start)
       : observer_(observer), backend_(start.replica.backend) {
-    if (observer_ != nullptr) backend_.observe(observer_->begin(start));
+    OpObserver* ops = observer_ != nullptr ? observer_->begin(start) : nullptr;
+    if (ops == nullptr) return;
+    backend_.observe(ops);
+    observes_ops_ = true;
   }
-  ~ObservedUpdate() {
-    if (observer_ != nullptr) backend_.observe(nullptr);
-  }
+  ~ObservedUpdate() { stop_observing_ops(); }
   ObservedUpdate(const ObservedUpdate&) = delete;
   ObservedUpdate& operator=(const ObservedUpdate&) = delete;
 
   void end(const StepRecord& record) {
     if (observer_ == nullptr) return;
-    backend_.observe(nullptr);
+    stop_observing_ops();
     observer_->end(record);
   }
 
  private:
+  void stop_observing_ops() {
+    if (std::exchange(observes_ops_, false)) backend_.observe(nullptr);
+  }
+
   UpdateObserver* observer_;
   Backend& backend_;
+  bool observes_ops_ = false;
 };
 
 }  // namespace babelring
