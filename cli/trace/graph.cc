@@ -62,8 +62,9 @@ void run_graph(const GraphArguments& arguments) {
 }  // namespace
 
 void add_trace_graph(CLI::App& trace) {
-  CLI::App* command =
-      trace.add_subcommand("graph", "Shows the ops of a model and which op reads what which other op wrote");
+  CLI::App* command = trace.add_subcommand(
+      "graph",
+      "Draws the ops of a model as a graph: an edge leads from the op that writes a tensor to each op that reads it");
   const auto arguments = std::make_shared<GraphArguments>();
   arguments->dry.declare(*command, "source and target tokens in the shapes, each; default: 16");
   command->add_option("--checkpoint", arguments->checkpoint, "checkpoint or run whose configuration is drawn")
