@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/planned_sizes.h"
@@ -44,7 +45,7 @@ void print_prediction(const insight::RankRecord& record, const insight::RunSetup
   fmt::print("          p95 {:.2f} ms, p99 {:.2f} ms over {} updates\n", prediction.step_ms.p95, prediction.step_ms.p99,
              setup.updates);
   print_parts(prediction);
-  fmt::print("rate      {:.6g} {}/s, efficiency {:.1f} %\n", prediction.size_per_s, record.unit,
+  fmt::print("rate      {} {}/s, efficiency {:.1f} %\n", grouped(prediction.size_per_s), record.unit,
              100 * prediction.efficiency);
   if (topology.ranks() > 1) {
     fmt::print("sent      {:.2f} MB by a rank, {:.2f} MB by a host to others, in each update; sums take {:.2f} ms\n",

@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/prediction_output.h"
 #include "cli/emulate/setup_options.h"
@@ -82,7 +83,7 @@ void print_points(const insight::RankRecord& record, const std::vector<ScalePoin
     table.add({{std::to_string(setup.topology.ranks())},
                {std::to_string(setup.topology.hosts)},
                {step_with_error(record, prediction)},
-               {fmt::format("{:.6g}", prediction.size_per_s)},
+               {grouped(prediction.size_per_s)},
                {fmt::format("{:.1f} %", 100 * efficiency)},
                {fmt::format("{:.2f}", prediction.parts.exposed_communication)}});
   }
