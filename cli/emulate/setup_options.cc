@@ -37,7 +37,7 @@ void SetupOptions::declare(CLI::App& command) {
                   "the processor time of sending a gigabyte")
       ->type_name("LINK");
   add_choice(command, "--algorithm", setup.topology.algorithm, insight::algorithm_choices(),
-             "how gradients are summed; the worker offers neither tree nor hierarchical");
+             "how gradients are summed; the worker does not offer tree");
   add_choice(command, "--wire", setup.topology.wire, insight::wire_choices(), "type of gradients in messages");
   command.add_option("--bucket-mb", setup.bucket_mb, "MB of a bucket of f32 gradients; default: as recorded")
       ->check(CLI::PositiveNumber);

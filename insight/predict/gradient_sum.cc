@@ -24,7 +24,7 @@ double tree_ms(const Topology& topology, double megabytes) {
   return (2 * depth + segments - 1) * ring_step_ms(topology, megabytes / segments);
 }
 
-double hierarchical_ms(const Topology& topology, double megabytes) {
+double two_level_ms(const Topology& topology, double megabytes) {
   const double r = topology.ranks_per_host, h = topology.hosts;
   const double inside = r > 1 ? 2 * (r - 1) * topology.inside.message_ms(megabytes / r) : 0;
   return inside + (h > 1 ? 2 * (h - 1) * topology.between.message_ms(megabytes / h) : 0);
@@ -40,14 +40,14 @@ double in_messages(const Topology& topology, double megabytes) {
 const Choices<Algorithm>& algorithm_choices() {
   static const Choices<Algorithm> choices = {{"ring", Algorithm::ring},
                                              {"tree", Algorithm::tree},
-                                             {"hierarchical", Algorithm::hierarchical},
+                                             {"two_level", Algorithm::two_level},
                                              {"one-copy", Algorithm::one_copy},
                                              {"staged", Algorithm::staged}};
   return choices;
 }
 
 bool is_offered(Algorithm algorithm) {
-  return algorithm != Algorithm::tree && algorithm != Algorithm::hierarchical;
+  return algorithm != Algorithm::tree;
 }
 
 const Choices<Wire>& wire_choices() {
@@ -63,8 +63,8 @@ double sum_ms(const Topology& topology, double megabytes) {
       return ring_ms(topology, sent);
     case Algorithm::tree:
       return tree_ms(topology, sent);
-    case Algorithm::hierarchical:
-      return hierarchical_ms(topology, sent);
+    case Algorithm::two_level:
+      return two_level_ms(topology, sent);
     case Algorithm::one_copy:
       return topology.inside.message_ms(sent * (n - 1) / n) + topology.inside.latency_us * 1e-3;
     case Algorithm::staged:
@@ -77,7 +77,7 @@ double host_megabytes(const Topology& topology, double megabytes) {
   if (topology.hosts < 2) return 0;
   const double n = topology.ranks(), h = topology.hosts, sent = in_messages(topology, megabytes);
   switch (topology.algorithm) {
-    case Algorithm::hierarchical:
+    case Algorithm::two_level:
       return 2 * (h - 1) / h * sent;
     case Algorithm::tree:
       return 2 * sent;
@@ -91,7 +91,7 @@ double rank_megabytes(const Topology& topology, double megabytes) {
   const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
   const double sent = in_messages(topology, megabytes);
   switch (topology.algorithm) {
-    case Algorithm::hierarchical:
+    case Algorithm::two_level:
       return 2 * (r - 1) / r * sent + 2 * (h - 1) / h * sent / r;
     case Algorithm::tree:
       return 2 * sent;

@@ -29,8 +29,8 @@ TEST(GradientSumTest, TreeSendsSegmentsOneBehindTheOther) {
   EXPECT_NEAR(sum_ms(tree, 100), (4 + 99) * (0.05 + 1), 1e-9);
 }
 
-TEST(GradientSumTest, HierarchicalRingsShareTheLinkBetweenHosts) {
-  EXPECT_NEAR(sum_ms(topology(2, 4, Algorithm::hierarchical), 100), 6 * (0.01 + 2.5) + 2 * (0.05 + 50), 1e-9);
+TEST(GradientSumTest, TwoLevelsOfRingsShareTheLinkBetweenHosts) {
+  EXPECT_NEAR(sum_ms(topology(2, 4, Algorithm::two_level), 100), 6 * (0.01 + 2.5) + 2 * (0.05 + 50), 1e-9);
 }
 
 TEST(GradientSumTest, OneCopyReadsOtherRanksAndStagedCopiesTwice) {
@@ -57,9 +57,9 @@ TEST(GradientSumTest, Bf16HalvesBytesAndInfiniteLinksTakeNoTime) {
   }
 }
 
-TEST(GradientSumTest, HierarchicalSendsLessBetweenHosts) {
-  EXPECT_DOUBLE_EQ(host_megabytes(topology(2, 2, Algorithm::hierarchical), 243.5), 243.5);
-  EXPECT_DOUBLE_EQ(rank_megabytes(topology(2, 2, Algorithm::hierarchical), 100), 100 + 50);
+TEST(GradientSumTest, TwoLevelsSendLessBetweenHosts) {
+  EXPECT_DOUBLE_EQ(host_megabytes(topology(2, 2, Algorithm::two_level), 243.5), 243.5);
+  EXPECT_DOUBLE_EQ(rank_megabytes(topology(2, 2, Algorithm::two_level), 100), 100 + 50);
   EXPECT_EQ(host_megabytes(topology(1, 4, Algorithm::ring), 100), 0);
 }
 

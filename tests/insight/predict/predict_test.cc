@@ -204,8 +204,8 @@ TEST(PredictTest, CommunicationOfThePublishedRunEqualsItsTraffic) {
        {Row{Algorithm::ring, Wire::f32, 217.901, 1.6764}, Row{Algorithm::ring, Wire::f32, 231.234, 1.5797},
         Row{Algorithm::ring, Wire::f32, 1250, 0.2922}, Row{Algorithm::ring, Wire::f32, 3125, 0.1169},
         Row{Algorithm::ring, Wire::bf16, 217.901, 0.8382}, Row{Algorithm::ring, Wire::bf16, 225, 0.8117},
-        Row{Algorithm::hierarchical, Wire::f32, 217.901, 1.1176}, Row{Algorithm::hierarchical, Wire::f32, 3125, 0.0779},
-        Row{Algorithm::hierarchical, Wire::bf16, 125, 0.9741}}) {
+        Row{Algorithm::two_level, Wire::f32, 217.901, 1.1176}, Row{Algorithm::two_level, Wire::f32, 3125, 0.0779},
+        Row{Algorithm::two_level, Wire::bf16, 125, 0.9741}}) {
     RunSetup what_if = published_setup(row.megabytes_per_s);
     what_if.topology.inside.gbit_per_s = std::numeric_limits<double>::infinity();
     what_if.topology.algorithm = row.algorithm;
