@@ -10,7 +10,7 @@ namespace babelring::insight {
 enum class Algorithm {
   ring,       // 2 (n − 1) steps, each of 1/n of the bytes to the next rank
   tree,       // segments go up to the root and down again, one behind the other
-  two_level,  // reduce-scatter inside of each host, a ring between hosts, all-gather inside
+  two_level,  // reduce-scatter inside each host, a ring between hosts, all-gather inside
   one_copy,   // ranks of one host share one copy of the model: after backward each sums its shard of all gradients
   staged,     // a ring in host memory after backward, with copies from the device and back
 };
@@ -49,9 +49,8 @@ struct Topology {
 /// For S bytes in messages, n ranks on h hosts, latency a, seconds per byte b of the slowest link in use:
 /// - ring: 2 (n − 1) (a + b S / n)
 /// - tree: (2 ceil(log2 n) + k − 1) (a + b s) for k segments of s bytes
-/// - two_level, r ranks a host: 2 (r − 1) (a + b S / r) inside, and 2 (h − 1) (a + b S / h) between hosts, whose
-/// link
-///   the r rings of a host share
+/// - two_level, r ranks on each host: 2 (r − 1) (a + b S / r) inside, and 2 (h − 1) (a + b S / h) between hosts; the
+///   r rings of a host share its link
 /// - one copy: each rank reads S of other ranks' memory, f32 always: 2 a + b S (n − 1) / n
 double sum_ms(const Topology& topology, double megabytes);
 

@@ -53,7 +53,7 @@ struct RankRecord {
   std::vector<PhaseTime> times;
   std::vector<Bucket> buckets;        // in the order of their sums; empty: no gradients are summed
   std::vector<double> make_batch_ms;  // samples; empty: batches take no time
-  std::vector<double> other_ms;       // samples of the time outside of all phases
+  std::vector<double> other_ms;       // samples of the time outside all phases
   std::vector<double> jitter;         // samples of (time of all phases) / (median), by which compute is multiplied
   double slowdown_beside_communication = 1;  // factor on backward while a sum is in progress
   std::int64_t threads = 1;                  // compute threads, over which processor time of sending is spread

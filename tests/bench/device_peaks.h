@@ -13,11 +13,12 @@ struct DevicePeakSizes {
   std::int64_t elements = std::int64_t{256} << 20;  // of f32 arrays
 };
 
-/// Of a backend with memory of its own, through its own ops: one large matmul in bf16 and one in f32; y += x, 12 bytes
-/// an element, in the triad's place; a sum of squares, which reads only. Each takes about `seconds`. One "thread".
+/// Peaks of a device with separate memory, measured through the backend's ops: a large matmul in bf16, one in f32,
+/// y += x (12 bytes an element) instead of the triad, and a sum of squares, which only reads. Each takes about
+/// `seconds`. Reports one thread.
 MachinePeaks measure_device_peaks(Backend& backend, double seconds = 0.1, const DevicePeakSizes& sizes = {});
 
-/// The device's, or of the processor's memory the processor's.
+/// Peaks of the backend's device; of the processor if the backend works in its memory.
 MachinePeaks measure_peaks(Backend& backend, int threads, double seconds = 0.1);
 
 /// Milliseconds of one of `calls` calls made one after another, without waiting for each.

@@ -95,8 +95,8 @@ class ControlPlaneTest(ControlTest):
     def test_stops_with_a_checkpoint_and_resumes_with_another_world_size(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"))
         self.wait_update(run, 20)
-        status, wish = self.control.ask("POST", f"/runs/{run}/checkpoint")
-        self.assertEqual((status, wish["number"]), (202, 1))
+        status, request = self.control.ask("POST", f"/runs/{run}/checkpoint")
+        self.assertEqual((status, request["number"]), (202, 1))
         wait_for("checkpoint", lambda: self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"])
         self.assertEqual(self.control.ask("DELETE", f"/runs/{run}")[1]["code"], "run_active")
         status, item = self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})

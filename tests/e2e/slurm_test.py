@@ -163,7 +163,7 @@ class SlurmTest(SlurmCase):
     def test_a_cancelled_job_is_stopped_and_a_killed_rank_restarted_from_the_checkpoint(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"), profile="batch", max_restarts=5)
         self.wait_update(run, 25)
-        self.slurm.say("scancel", self.job(run))  # somebody's wish: it follows
+        self.slurm.say("scancel", self.job(run))  # a user cancels the job
         self.wait_state(run, "stopped")
         self.control.ask("POST", f"/runs/{run}/resume")
         self.wait_update(run, 45, attempt=2)

@@ -32,7 +32,7 @@ TEST_F(ArenaTest, HoldsWhatIsInUse) {
   Tensor large;
   {
     const Arena::Scope scope(arena_);
-    large = arena_.make(Shape{2000}, DType::f32);  // in a block of its own
+    large = arena_.make(Shape{2000}, DType::f32);  // in a separate block
     EXPECT_TRUE(arena_.holds(large.data));
   }
   EXPECT_FALSE(arena_.holds(large.data));

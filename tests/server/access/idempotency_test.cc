@@ -14,15 +14,15 @@ using testing::Client;
 
 class IdempotencyTest : public AuditTest {
  protected:
-  testing::Answer post(const std::string& body, const std::string& key = "Idempotency-Key: k-1\r\n") {
-    return Client(server.port()).post("/api/v1/tokens", body, key);
+  testing::Answer post(const std::string& content, const std::string& key = "Idempotency-Key: k-1\r\n") {
+    return Client(server.port()).post("/api/v1/tokens", content, key);
   }
   std::size_t tokens() { return server.service().tokens.list().size(); }
-  const std::string wish = R"({"name":"x","scope":"read"})";
+  const std::string body = R"({"name":"x","scope":"read"})";
 };
 
 TEST_F(IdempotencyTest, ReplaysTheFirstResponse) {
-  const auto first = post(wish), second = post(wish), quoted = post(wish, "Idempotency-Key: \"k-1\"\r\n");
+  const auto first = post(body), second = post(body), quoted = post(body, "Idempotency-Key: \"k-1\"\r\n");
   EXPECT_EQ(first.status, 201);
   EXPECT_FALSE(first.headers.contains("idempotency-replayed"));
   EXPECT_EQ(second.status, 201);
@@ -33,19 +33,19 @@ TEST_F(IdempotencyTest, ReplaysTheFirstResponse) {
   EXPECT_TRUE(json_of(second).at("secret").is_null());  // it is not stored
   EXPECT_EQ(quoted.body, second.body);
   server.restart();
-  EXPECT_EQ(post(wish).body, second.body);
+  EXPECT_EQ(post(body).body, second.body);
   EXPECT_EQ(tokens(), 2u);
 }
 
 TEST_F(IdempotencyTest, RefusesTheKeyWithAnotherRequest) {
-  EXPECT_EQ(post(wish).status, 201);
+  EXPECT_EQ(post(body).status, 201);
   const auto other = post(R"({"name":"y","scope":"read"})");
   EXPECT_EQ(other.status, 422);
   EXPECT_EQ(json_of(other).at("code"), "key_reused");
-  EXPECT_EQ(post(wish, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
+  EXPECT_EQ(post(body, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
   // Keys are per caller.
   const auto second = server.token(Scope::admin);
-  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", wish, "Idempotency-Key: k-1\r\n").status, 201);
+  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", body, "Idempotency-Key: k-1\r\n").status, 201);
 }
 
 TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {
