@@ -16,7 +16,8 @@ using asio::use_awaitable;
 using boost::system::error_code;
 
 constexpr std::size_t max_head_bytes = max_request_line_bytes + max_header_bytes;
-constexpr std::size_t first_read_bytes = 2048;  // most heads are shorter
+// Most heads are shorter. With the string's terminator it fills a size class of the allocator.
+constexpr std::size_t first_read_bytes = 1023;
 constexpr std::size_t first_body_bytes = 4096;
 
 }  // namespace
@@ -25,15 +26,16 @@ std::string memory_owner(const Request& request) {
   return request.caller ? "token " + request.caller->token : "address " + request.address;
 }
 
-asio::awaitable<std::size_t> RequestReader::read_head() {
+asio::awaitable<bool> RequestReader::wait_for_head() {
   constexpr std::string_view end_of_head = "\r\n\r\n";
-  if (buffer_.empty() && wire_.finishing()) co_return 0;
+  if (buffer_.empty() && wire_.finishing()) co_return false;
   if (any_) wire_.activity().enter(Standing::Phase::idle);
   error_code code;
   bool begun = false;
   for (std::size_t searched = 0; !code;) {
     const auto end = buffer_.find(end_of_head, searched);
-    if (end != std::string::npos && end + end_of_head.size() <= max_head_bytes) co_return end + end_of_head.size();
+    head_bytes_ = end + end_of_head.size();
+    if (end != std::string::npos && head_bytes_ <= max_head_bytes) co_return true;
     const std::size_t have = buffer_.size();
     if (have >= max_head_bytes) break;
     if (have == 0) wire_.set_deadline(reserve_ ? limits_.reserve_head : limits_.idle);
@@ -46,7 +48,7 @@ asio::awaitable<std::size_t> RequestReader::read_head() {
         asio::buffer(buffer_.data() + have, buffer_.size() - have), asio::redirect_error(use_awaitable, code));
     wire_.set_interruptible(false);
     buffer_.resize(have + size);
-    if (code && have == 0) co_return 0;
+    if (code && have == 0) co_return false;
   }
   if (wire_.timed_out()) {
     fault_.emplace(408, "head_too_slow", "the request's head did not come in time");
@@ -55,27 +57,25 @@ asio::awaitable<std::size_t> RequestReader::read_head() {
     fault_.emplace(line ? Problem(414, "target_too_long", "request line is longer than 4096 bytes")
                         : Problem(431, "headers_too_long", "request headers are longer than 8192 bytes"));
   }
-  co_return 0;
+  co_return false;
 }
 
-asio::awaitable<std::optional<RequestHead>> RequestReader::next_head() {
-  const std::size_t bytes = co_await read_head();
-  if (bytes == 0) co_return std::nullopt;
+std::optional<RequestHead> RequestReader::take_head() {
   wire_.clear_deadline();
-  const std::string_view text(buffer_.data(), bytes);
+  const std::string_view text(buffer_.data(), head_bytes_);
   if (const auto fault = check_framing(text)) {
     fault_.emplace(fault->status, "malformed", fault->detail);
-    co_return std::nullopt;
+    return std::nullopt;
   }
   auto head = parse_head(text);
   if (!head) {
     fault_.emplace(400, "malformed", head.error());
-    co_return std::nullopt;
+    return std::nullopt;
   }
-  buffer_.erase(0, bytes);
+  buffer_.erase(0, head_bytes_);
   any_ = true;
   wire_.activity().enter(Standing::Phase::working);
-  co_return std::move(*head);
+  return std::move(*head);
 }
 
 asio::awaitable<RequestReader::Body> RequestReader::read_body(Request& request, bool expects_continue) {

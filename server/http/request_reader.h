@@ -23,8 +23,11 @@ class RequestReader {
   RequestReader(Wire& wire, const Limits& limits, const BodyMemory& bodies, bool reserve)
       : wire_(wire), limits_(limits), bodies_(bodies), reserve_(reserve) {}
 
-  /// Waits for the next request and parses its head. Returns nothing if the connection has ended, or with a fault.
-  Wire::Awaitable<std::optional<RequestHead>> next_head();
+  /// Waits for the head of the next request. Returns false if the connection has ended, or with a fault.
+  Wire::Awaitable<bool> wait_for_head();
+  /// Parses the head that has come. Returns nothing, with a fault, if it is malformed. Requires that wait_for_head()
+  /// has returned true.
+  std::optional<RequestHead> take_head();
 
   enum class Body {
     complete,
@@ -43,8 +46,6 @@ class RequestReader {
   void free_buffer() { buffer_ = std::string(); }
 
  private:
-  /// Returns the length of the head that is now in buffer_; 0 if the connection has ended, or with a fault.
-  Wire::Awaitable<std::size_t> read_head();
   /// Sets the deadline of a body of which `have` bytes have come since `start`. Returns false with a fault if the body
   /// is too slow.
   bool extend_deadline(Wire::Clock::time_point start, std::size_t have);
@@ -55,6 +56,7 @@ class RequestReader {
   const bool reserve_;
   bool any_ = false;  // a head was read before
   std::string buffer_;
+  std::size_t head_bytes_ = 0;  // length of the head at the front of buffer_ that take_head() parses
   std::optional<Problem> fault_;
 };
 

@@ -64,8 +64,12 @@ void Session::abort() {
 asio::awaitable<void> Session::run() {
   try {
     if (co_await secure()) {
-      while (co_await serve_one()) {
+      bool open = true;
+      while (open) {  // GCC 12 evaluates both sides of `co_await … && co_await …`
+        open = co_await reader_.wait_for_head();
+        if (open) open = co_await serve_one();
       }
+      co_await refuse_fault();
       if (events_) co_await send_events();
     }
     co_await linger_and_close();
@@ -129,11 +133,8 @@ asio::awaitable<void> Session::refuse_fault() {
 }
 
 asio::awaitable<bool> Session::serve_one() {
-  auto head = co_await reader_.next_head();
-  if (!head) {
-    co_await refuse_fault();
-    co_return false;
-  }
+  auto head = reader_.take_head();
+  if (!head) co_return false;
   auto request = std::make_shared<Request>(std::move(head->message));
   ++served_;
   const bool last = served_ >= limits_.requests_a_connection || place() == Place::reserve;
@@ -146,10 +147,7 @@ asio::awaitable<bool> Session::serve_one() {
   std::optional<Connections::ReserveShare> share;
   if (!response && place() == Place::reserve) response = check_reserve(*request, admission, share);
   if (!response && request->caller && admission.reports()) activity().set_reporter();
-  if (request->content_length > 0 && !co_await take_body(*request, head->expects_continue, response)) {
-    co_await refuse_fault();
-    co_return false;
-  }
+  if (request->content_length > 0 && !co_await take_body(*request, head->expects_continue, response)) co_return false;
   if (!response) {
     watch.lap_ms();  // a slow body is the client's
     response = dispatcher_.answer_now(*request, admission);

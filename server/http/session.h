@@ -50,7 +50,8 @@ class Session : public Connection, public std::enable_shared_from_this<Session> 
   /// Lingering close, so that the last response also reaches a client that is still sending. It takes at most a second
   /// and reads at most max_drained_bytes.
   Awaitable<void> linger_and_close();
-  /// Serves one request. Returns false if the connection is over or has become an event stream.
+  /// Serves the request whose head has come. Returns false if the connection is over, the reader has a fault or the
+  /// connection has become an event stream.
   Awaitable<bool> serve_one();
   /// Logs and sends the reader's fault, if there is one.
   Awaitable<void> refuse_fault();

@@ -11,7 +11,8 @@ class RequestReaderTest : public WireFixture {
   std::string next() {
     std::string read;
     run([&]() -> Wire::Awaitable<void> {
-      if (const auto head = co_await reader_.next_head()) read = head->message.target;
+      const bool came = co_await reader_.wait_for_head();
+      if (const auto head = came ? reader_.take_head() : std::nullopt) read = head->message.target;
       if (reader_.fault()) read = reader_.fault()->code();
     });
     return read;
@@ -26,13 +27,15 @@ TEST_F(RequestReaderTest, ReadsRequestsThatWereSentAhead) {
   std::string body;
   std::string target;
   run([&]() -> Wire::Awaitable<void> {
-    auto head = co_await reader_.next_head();
+    co_await reader_.wait_for_head();
+    auto head = reader_.take_head();
     Request request(std::move(head->message));
     const auto end = co_await reader_.read_body(request, false);
     EXPECT_EQ(end, RequestReader::Body::complete);
     body = request.body;
     EXPECT_NE(request.room, nullptr) << "the memory is held by the request";
-    head = co_await reader_.next_head();
+    co_await reader_.wait_for_head();
+    head = reader_.take_head();
     target = head->message.target;
   });
   EXPECT_EQ(body, "body");
@@ -43,10 +46,12 @@ TEST_F(RequestReaderTest, ReadsRequestsThatWereSentAhead) {
 TEST_F(RequestReaderTest, DropsABodyThatNobodyWants) {
   send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbodyGET /b HTTP/1.1\r\nHost: h\r\n\r\n");
   run([&]() -> Wire::Awaitable<void> {
-    co_await reader_.next_head();
+    co_await reader_.wait_for_head();
+    EXPECT_TRUE(reader_.take_head());
     const bool dropped = co_await reader_.discard_body(4);
     EXPECT_TRUE(dropped);
-    const auto head = co_await reader_.next_head();
+    co_await reader_.wait_for_head();
+    const auto head = reader_.take_head();
     EXPECT_EQ(head->message.target, "/b");
   });
 }
@@ -54,7 +59,8 @@ TEST_F(RequestReaderTest, DropsABodyThatNobodyWants) {
 TEST_F(RequestReaderTest, ABodyWithoutRoomIsNotRead) {
   send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n");
   run([&]() -> Wire::Awaitable<void> {
-    auto head = co_await reader_.next_head();
+    co_await reader_.wait_for_head();
+    auto head = reader_.take_head();
     Request request(std::move(head->message));
     const auto end = co_await reader_.read_body(request, false);
     EXPECT_EQ(end, RequestReader::Body::no_room);
