@@ -53,7 +53,7 @@ std::set<std::size_t> best_places(const RetentionPolicy& policy, const std::vect
   return places;
 }
 
-bool has_wishes(const RetentionPolicy& policy) {
+bool has_keep_rules(const RetentionPolicy& policy) {
   return policy.keep_last || policy.keep_best || policy.keep_every_steps;
 }
 
@@ -113,7 +113,7 @@ std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
   std::vector<std::size_t> left;  // removable for max_bytes, newest first
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const RetentionCandidate& candidate = candidates[i];
-    const bool wanted = !has_wishes(policy) || (policy.keep_last && kept < *policy.keep_last) || best.contains(i) ||
+    const bool wanted = !has_keep_rules(policy) || (policy.keep_last && kept < *policy.keep_last) || best.contains(i) ||
                         (policy.keep_every_steps && candidate.step % *policy.keep_every_steps == 0);
     if (candidate.intact) ++kept;  // a damaged one does not count towards keep_last
     const bool may_go = protection_of(candidates, i) == Protection::none;

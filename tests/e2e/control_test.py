@@ -103,7 +103,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual((status, item["state"]), (202, "stopping"))
         item = self.wait_state(run, "stopped")
         checkpoints = self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"]
-        self.assertEqual(len(checkpoints), 2, "one wished for, one at the stop")
+        self.assertEqual(len(checkpoints), 2, "one requested, one at the stop")
         self.assertEqual(checkpoints[0]["update"], item["update"])
         # From the older one: later training is discarded.
         status, item = self.control.ask(

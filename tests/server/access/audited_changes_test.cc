@@ -11,7 +11,7 @@ namespace {
 /// All changes of a run, a checkpoint or an alert that audit_test.cc does not cover.
 class AuditedChangesTest : public testing::CheckpointFixture {
  protected:
-  struct Wish {
+  struct Change {
     std::string method, path, body;
     int status = 200;
   };
@@ -51,7 +51,7 @@ echo '{"config": "name: n", "name": "n", "max_updates": 60, "data_folder": "/d",
   }
 
   /// `round`: each checkpoint request is for another run, since a run accepts one per 10 s.
-  std::vector<Wish> wishes(std::size_t round) {
+  std::vector<Change> changes(std::size_t round) {
     return {{"POST", "/api/v1/runs", R"({"config": "x: 1"})", 202},
             {"POST", queued + "/stop", "{}", 202},
             {"POST", stopped + "/resume", "{}", 202},
@@ -95,21 +95,22 @@ TEST_F(AuditedChangesTest, NothingChangesWithoutItsRow) {
   server.store().write([](store::Database& database) {
     database.execute("CREATE TRIGGER closed BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'closed'); END");
   });
-  for (const Wish& wish : wishes(0)) {
-    EXPECT_EQ(ask(wish.method, wish.path, wish.body).status, 503) << wish.method << " " << wish.path;
-    EXPECT_EQ(state(), before) << wish.method << " " << wish.path;
+  for (const Change& change : changes(0)) {
+    EXPECT_EQ(ask(change.method, change.path, change.body).status, 503) << change.method << " " << change.path;
+    EXPECT_EQ(state(), before) << change.method << " " << change.path;
   }
   server.store().write([](store::Database& database) { database.execute("DROP TRIGGER closed"); });
   const std::int64_t rows_before = [&] {
     auto reader = server.store().reader();
     return std::stoll(reader->database.scalar("SELECT max(entry) FROM audit"));
   }();
-  std::string wanted, changed = before;
-  for (const Wish& wish : wishes(1)) {
-    EXPECT_EQ(ask(wish.method, wish.path, wish.body).status, wish.status) << wish.method << " " << wish.path;
-    EXPECT_NE(state(), changed) << wish.method << " " << wish.path;
-    changed = state();
-    wanted += fmt::format("{}{}{} {}", wanted.empty() ? "" : ",", wish.method, wish.status, "test admin");
+  std::string expected, last = before;
+  for (const Change& change : changes(1)) {
+    EXPECT_EQ(ask(change.method, change.path, change.body).status, change.status)
+        << change.method << " " << change.path;
+    EXPECT_NE(state(), last) << change.method << " " << change.path;
+    last = state();
+    expected += fmt::format("{}{}{} {}", expected.empty() ? "" : ",", change.method, change.status, "test admin");
   }
   // One row each, although each is offered twice: with the change and with the response.
   auto reader = server.store().reader();
@@ -117,7 +118,7 @@ TEST_F(AuditedChangesTest, NothingChangesWithoutItsRow) {
                 "SELECT group_concat(method || status || ' ' || actor) FROM (SELECT * FROM audit WHERE entry > {} "
                 "ORDER BY entry)",
                 rows_before)),
-            wanted);
+            expected);
 }
 
 }  // namespace

@@ -180,22 +180,22 @@ TEST_F(ControlTest, AnswersHeartbeatsWithCommands) {
   });
   EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").as_array().size(), 0U);
   EXPECT_EQ(beat(run, 1, 0, R"(, "humidity": 1)").status, 200) << "a newer worker is not dead";
-  std::int64_t wishes = 0;
+  std::int64_t requested = 0;
   Answer again;
   EXPECT_TRUE(soon([&] {  // two within 10 s
     again = post("/api/v1/runs/" + run + "/checkpoint");
     if (again.status == 202) {
-      EXPECT_EQ(parse_json(again.body)->at("number"), ++wishes);
+      EXPECT_EQ(parse_json(again.body)->at("number"), ++requested);
     }
     return again.status != 202;
   }));
-  EXPECT_GE(wishes, 1);
+  EXPECT_GE(requested, 1);
   EXPECT_EQ(code(again), "too_soon");
   EXPECT_EQ(again.status, 429);
   EXPECT_TRUE(again.headers.contains("retry-after"));
-  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), wishes);
+  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), requested);
   EXPECT_TRUE(parse_json(beat(run, 1, 1).body)->at("commands").as_array().empty()) << "rank 0 asks the others";
-  const std::string done = fmt::format(R"(, "checkpoint_done": {})", wishes);
+  const std::string done = fmt::format(R"(, "checkpoint_done": {})", requested);
   EXPECT_TRUE(parse_json(beat(run, 1, 0, done).body)->at("commands").as_array().empty());
   EXPECT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);
   EXPECT_EQ(parse_json(beat(run, 1, 1).body)->at("commands").at(0).at("mode"), "now");

@@ -39,7 +39,7 @@ std::vector<std::int64_t> kept(const RetentionPolicy& policy, const std::vector<
 
 using Steps = std::vector<std::int64_t>;
 
-TEST(RetentionPolicy, KeepsWhatAnyWishWants) {
+TEST(RetentionPolicy, KeepsEachCheckpointThatARuleSelects) {
   const auto all = ten();
   EXPECT_EQ(kept({}, all).size(), 10u);
   EXPECT_EQ(kept({.keep_last = 2}, all), (Steps{1000, 900}));

@@ -206,7 +206,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
   EXPECT_EQ(supervisor_->tick(), 2s);
   beat(run, 0);
   pass();
-  EXPECT_EQ(state(run), "stopping") << "the wish still stands";
+  EXPECT_EQ(state(run), "stopping") << "the request still stands";
   auto reader = store_->reader();
   EXPECT_EQ(store::find_commands(reader->database, run, 1)->stop_mode, store::StopMode::checkpoint);
   say(run, "stopped");

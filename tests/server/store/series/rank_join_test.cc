@@ -64,13 +64,13 @@ TEST_F(RankJoinTest, ResolutionFollowsFromTheNumberOfStepsNotFromTheRange) {
 
 TEST_F(RankJoinTest, EveryPointOrNone) {
   fill(range(1, 200));
-  SeriesQuery wish = query("loss");
-  wish.every_point = true;
-  wish.points = 200;
+  SeriesQuery wanted = query("loss");
+  wanted.every_point = true;
+  wanted.points = 200;
   auto reader = server.store().reader();
-  EXPECT_EQ(read_series(*reader, wish).points.size(), 200u);
-  wish.points = 199;
-  const Series series = read_series(*reader, wish);
+  EXPECT_EQ(read_series(*reader, wanted).points.size(), 200u);
+  wanted.points = 199;
+  const Series series = read_series(*reader, wanted);
   EXPECT_TRUE(series.too_long);
   EXPECT_TRUE(series.points.empty());
 }
@@ -91,12 +91,12 @@ TEST_F(RankJoinTest, JoinsManyRanksWhileHoldingAFewPieces) {
   }
   auto reader = server.store().reader();
   for (const char* key : {"loss", "target_tokens"}) {
-    const SeriesQuery wish = query(key);
-    SpanReader values(*reader, wish.run, wish.key);
-    const auto spans = effective_spans(*reader, wish.run, std::nullopt);
+    const SeriesQuery wanted = query(key);
+    SpanReader values(*reader, wanted.run, wanted.key);
+    const auto spans = effective_spans(*reader, wanted.run, std::nullopt);
     const bool sum = rank_aggregate(key) == RankAggregate::sum;
     for (const int level : {-1, 0}) {
-      RankJoin join(values, spans, level, wish);
+      RankJoin join(values, spans, level, wanted);
       std::size_t held = 0, single = 0;
       std::map<std::int64_t, SeriesBucket> joined;
       join.run(
@@ -126,10 +126,10 @@ TEST_F(RankJoinTest, ChunksDoNotChangeWhatIsRead) {
   for (const std::int64_t update : range(100'000, 101'000)) updates.push_back(update);
   updates.push_back(far);
   fill(updates);
-  const SeriesQuery wish = query("loss");
+  const SeriesQuery wanted = query("loss");
   auto reader = server.store().reader();
-  SpanReader values(*reader, wish.run, wish.key);
-  const Span span = effective_spans(*reader, wish.run, 0).at(0);
+  SpanReader values(*reader, wanted.run, wanted.key);
+  const Span span = effective_spans(*reader, wanted.run, 0).at(0);
   for (const int level : {-1, 0, 1, 3}) {
     std::vector<SeriesBucket> whole, buckets;
     values.read(span, span.first, level, SIZE_MAX, whole);
