@@ -20,7 +20,7 @@
 #include "cli/examples.h"
 #include "cli/gssm/gssm_commands.h"
 #include "cli/prepare.h"
-#include "cli/probe.h"
+#include "cli/probe/probe_commands.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
 #include "cli/trace/trace.h"

@@ -51,6 +51,7 @@ json::object state_document(const CheckpointContent& content, const std::vector<
           {"metrics",
            json::object{{"sacrebleu", number_or_null(content.sacrebleu)}, {"loss", number_or_null(content.loss)}}},
           {"files", std::move(list)},
+          {"weights", to_json(digest_of_weights(content.weights))},
           {"state", content.state}};
 }
 
@@ -75,6 +76,9 @@ Checkpoint parse_state(const json::object& document, const fs::path& folder) {
   checkpoint.state = document.at("state").as_object();
   checkpoint.sacrebleu = metric(document, "sacrebleu");
   checkpoint.loss = metric(document, "loss");
+  if (const json::value* weights = document.if_contains("weights")) {
+    checkpoint.weights_digest = weights_digest_from_json(*weights);
+  }
   for (const json::value& entry : document.at("files").as_array()) {
     const json::object& file = entry.as_object();
     checkpoint.files.push_back({.name = std::string(std::string_view(file.at("name").as_string())),

@@ -11,6 +11,7 @@
 #include "base/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/safetensors.h"
+#include "nmt/checkpoint/weights_digest.h"
 
 namespace babelring {
 
@@ -33,6 +34,7 @@ struct Checkpoint {
   std::filesystem::path folder;  // absolute
   std::int64_t update = 0;
   json::object state;                 // as given in CheckpointContent
+  WeightsDigest weights_digest;       // from state.json; root empty if an older version wrote it
   std::vector<CheckpointFile> files;  // all files except SHA256SUMS
   double sacrebleu = 0, loss = 0;     // NaN if not evaluated
 

@@ -162,7 +162,10 @@ class ProgramsTest(unittest.TestCase):
         self.assertIn("encoder.0.attention.qkv", self.succeeds("probe print d.jsonl --fields layer,op,rms"))
         self.succeeds("probe save --checkpoint run --output e.jsonl --updates 2")
         self.succeeds("probe save --config config.yaml --output f.jsonl --first-update 5 --updates 2")
-        self.assertEqual(json.loads(Path("e.jsonl").read_text().splitlines()[0])["first_update"], 5)
+        header = json.loads(Path("e.jsonl").read_text().splitlines()[0])
+        self.assertEqual(header["first_update"], 5)
+        state = json.loads(Path("run/checkpoints/best/state.json").read_text())
+        self.assertEqual(header["weights"], state["weights"]["root"])
         self.assertEqual(  # the checkpoint's data follow those of update 4
             *(json.loads(Path(name).read_text().splitlines()[-1])["batch"] for name in ("e.jsonl", "f.jsonl"))
         )
@@ -185,6 +188,19 @@ class ProgramsTest(unittest.TestCase):
         self.assertFalse(Path("refused").exists())
         repeat = "probe repeat --preset transformer-tiny --batch random:2x4/3 --threads 2 -n 3 --busy"
         self.assertEqual(self.succeeds(repeat), "transformer-tiny: 3 runs: the same\n")
+
+    def test_weights_of_checkpoints_are_compared(self) -> None:
+        self.assertEqual(self.succeeds("probe weights run run").splitlines()[0], "weights: same")
+        first, *_, last = sorted(Path("run/checkpoints").glob("update-*"))
+        self.assertNotEqual(first, last)
+        done = nmt(f"probe weights {first} {last}")
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertEqual(done.stdout.splitlines()[0], "weights: differ")
+        self.assertRegex(done.stdout, r"encoder\.0\.attention\.qkv\.weight +diff +\d+ of \d+ ")
+        result = json.loads(self.succeeds(f"probe weights {first} {last} --tolerance 1e9abs --json"))
+        self.assertEqual(result["weights"], "close")
+        self.complains(f"probe weights {first} nowhere", 2, "nowhere: no such folder")
+        self.complains("probe weights run run --tolerance 4", 2, "--tolerance: expected 0 or limits such as 4ulp")
 
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")

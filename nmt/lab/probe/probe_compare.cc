@@ -98,7 +98,7 @@ void Comparer::compare_headers() {
   differ("program", a.program, b.program);
   differ("configuration", a.configuration.substr(0, 12), b.configuration.substr(0, 12));
   differ("corpus", a.corpus.substr(0, 12), b.corpus.substr(0, 12));
-  differ("weights before the first update", a_.weights.substr(0, 12), b_.weights.substr(0, 12));
+  differ("weights before the first update", a.weights.substr(0, 12), b.weights.substr(0, 12));
   differ("precision", a.precision, b.precision);
   differ("device", a.device, b.device);
   differ("threads", std::to_string(a.threads), std::to_string(b.threads));

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "base/digest.h"
 #include "base/version.h"
+#include "nmt/checkpoint/weights_digest.h"
+#include "nmt/metering/host_meter.h"
 
 namespace babelring {
 
@@ -63,6 +66,14 @@ std::string model_digest(ModelConfig model, std::int64_t vocabulary) {
   return sha256_hex(fmt::format("{}vocabulary: {}\n", dump_yaml(keys), vocabulary));
 }
 
+std::string weights_root(const ModelReplica& replica) {
+  std::map<std::string, std::string> digests;
+  for (const Parameter& parameter : replica.model.parameters().all()) {
+    digests[parameter.name] = digest_of(replica.backend, parameter.master);
+  }
+  return merkle_root(digests);
+}
+
 }  // namespace
 
 std::string processor_model() {
@@ -77,6 +88,7 @@ ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica)
           .model = model_digest(config.model, replica.model.vocabulary()),
           .configuration = sha256_hex(config_yaml(config)),
           .corpus = "",
+          .weights = weights_root(replica),
           .precision = std::string(name_of(config.training.precision)),
           .device = replica.backend.description(),
           .layers = "",

@@ -11,8 +11,9 @@ namespace babelring {
 /// The processor's model name; empty if unknown.
 std::string processor_model();
 
-/// The header of a probe of `config`: digests, and the environment of this process: processor, kernel, backend,
-/// communication and the variables that change arithmetic. The caller sets updates, mode, corpus and threads.
+/// The header of a probe of `config`: digests, also of the current weights, and the environment of this process:
+/// processor, kernel, backend, communication and the variables that change arithmetic. The caller sets updates, mode,
+/// corpus and threads.
 ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica);
 
 }  // namespace babelring

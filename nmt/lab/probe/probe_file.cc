@@ -90,6 +90,7 @@ ProbeHeader header_of(const Line& line) {
                      .model = line.text("model"),
                      .configuration = line.text("configuration"),
                      .corpus = line.text("corpus"),
+                     .weights = line.text("weights"),
                      .precision = line.text("precision"),
                      .device = line.text("device"),
                      .threads = line.integer("threads", 0, max_number),
@@ -224,6 +225,7 @@ json::object to_json(const ProbeHeader& header) {
           {"model", header.model},
           {"configuration", header.configuration},
           {"corpus", header.corpus},
+          {"weights", header.weights},
           {"precision", header.precision},
           {"device", header.device},
           {"threads", header.threads},
@@ -280,7 +282,6 @@ Probe parse_probe(std::string_view text, const std::string& name) {
                                 line.integer("records", 0, max_number), records));
       }
       probe.batch = line.text("batch");
-      probe.weights = line.text("weights");
       complete = true;
     } else {
       probe.records.push_back(record_of(line, static_cast<std::int64_t>(probe.records.size())));

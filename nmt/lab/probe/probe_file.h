@@ -36,7 +36,7 @@ struct ProbeRecord {
 
 /// The digests and the environment of a probe. Text members are empty where unknown.
 struct ProbeHeader {
-  static constexpr std::int64_t current_version = 1;
+  static constexpr std::int64_t current_version = 2;
 
   std::string program;  // version of Babelring
   std::string mode;     // training or inference
@@ -45,19 +45,19 @@ struct ProbeHeader {
   std::string model;          // digest of shapes and vocabulary size
   std::string configuration;  // digest
   std::string corpus;         // digest
+  std::string weights;        // before the first update: root of WeightsDigest
   std::string precision, device;
   std::int64_t threads = 0;
   std::string layers, tensors;  // the filters
   json::object environment;     // name: text
 };
 
-/// A probe: header, records and what stands at its end.
+/// A probe: header, records and the members of its last line.
 struct Probe {
   std::filesystem::path file;
   ProbeHeader header;
   std::vector<ProbeRecord> records;
-  std::string batch;    // digest of what ops read and nobody wrote, such as token ids
-  std::string weights;  // digest of the weights before the first update
+  std::string batch;  // digest of what ops read and nobody wrote, such as token ids
 };
 
 json::object to_json(const ProbeHeader& header);

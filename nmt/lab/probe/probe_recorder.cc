@@ -56,9 +56,8 @@ void ProbeRecorder::begin_update(std::int64_t update) {
   update_ = update;
   occurrences_.clear();
   place_.begin_update();
-  if (!weights_before_.empty()) return;
+  if (std::exchange(begun_, true)) return;
   write_parameters("start", "weight", ProbeRole::weight, store_.masters(), {});
-  weights_before_ = weights_.hex();
   // A copy differs from its master by rounding only, so it counts as written by the same record.
   for (const Parameter& parameter : store_.all()) {
     const std::vector<std::int64_t> numbers = writers_.of(parameter.master);
@@ -164,15 +163,13 @@ ProbeRecord ProbeRecorder::make_record(std::string_view layer, std::string_view 
 }
 
 void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs inputs) {
-  const ConstTensor host = on_host(tensor);
-  const bool start = record.op == "start", taken = layers_.takes(record.layer);
-  if (start || taken) record.summary = summarize(host);
-  if (start) weights_.add(record.member + " " + record.summary.sha256 + "\n");
-  if (!taken) {
+  if (!layers_.takes(record.layer)) {
     // Readers of a tensor that is left out inherit the newest record behind it.
     writers_.wrote(tensor, inputs.empty() ? Writers::nobody : inputs.back());
     return;
   }
+  const ConstTensor host = on_host(tensor);
+  record.summary = summarize(host);
   record.number = records_++;
   record.inputs = std::move(inputs);
   const std::string path = fmt::format("{}/{}/{}", record.layer, record.op, record.member);
@@ -245,8 +242,7 @@ void ProbeRecorder::finish() {
                     fmt::join(tensor_globs_, ",")));
   }
   if (!stored_.empty()) write_tensors();
-  const json::object end = {
-      {"end", true}, {"records", records_}, {"batch", batch_.hex()}, {"weights", weights_before_}};
+  const json::object end = {{"end", true}, {"records", records_}, {"batch", batch_.hex()}};
   file_.write(to_text(end) + "\n");
   file_.commit();
 }

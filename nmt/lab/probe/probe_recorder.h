@@ -73,8 +73,8 @@ class ProbeRecorder : public OpObserver {
   std::vector<Stored> stored_;
   Writers writers_;
   std::map<std::string, int, std::less<>> occurrences_;  // of this update, by key without the occurrence
-  Sha256 batch_, weights_;
-  std::string weights_before_;
+  Sha256 batch_;
+  bool begun_ = false;      // the first update
   std::vector<char> host_;  // the tensor that on_host() copied last
   std::int64_t update_ = 0, records_ = 0;
 };

@@ -6,7 +6,10 @@
 #include <fstream>
 #include <random>
 
+#include "base/atomic_file.h"
+#include "base/digest.h"
 #include "base/failure.h"
+#include "base/json.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
 
 namespace babelring {
@@ -23,6 +26,30 @@ TEST_F(CheckpointTest, SumsAreReadableBySha256sum) {
   const auto saved = store.save(content(1)).saved;
   const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
   EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(CheckpointTest, TheStateHasTheDigestsOfTheWeights) {
+  CheckpointStore store(folder_, 3);
+  const fs::path saved = store.save(content(1)).saved.folder;
+  const WeightsDigest digest = load_checkpoint(saved)->weights_digest;
+  EXPECT_EQ(digest, digest_of_weights(content(1).weights));
+  EXPECT_EQ(digest.parameters.at("w"), Sha256().add(weights_.data(), 16000).hex());
+}
+
+TEST_F(CheckpointTest, OlderCheckpointsHaveNoDigestsOfWeights) {
+  CheckpointStore store(folder_, 3);
+  const fs::path saved = store.save(content(1)).saved.folder;
+  const std::string before = read_file(saved / "state.json");
+  json::object document = parse_json(before)->as_object();
+  document.erase("weights");
+  const std::string older = to_text(document) + "\n";
+  write_file_atomically(saved / "state.json", older);
+  std::string sums = read_file(saved / "SHA256SUMS");
+  sums.replace(sums.find(sha256_hex(before)), 64, sha256_hex(older));
+  write_file_atomically(saved / "SHA256SUMS", sums);
+  const Result<Checkpoint> checkpoint = load_checkpoint(saved);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error();
+  EXPECT_EQ(checkpoint->weights_digest, WeightsDigest());
 }
 
 TEST_F(CheckpointTest, TornFilesAreFoundAtEveryStep) {

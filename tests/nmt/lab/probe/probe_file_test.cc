@@ -29,11 +29,13 @@ ProbeRecord some_record() {
 }
 
 std::string header_line() {
-  return to_text(to_json(ProbeHeader{.program = "1", .mode = "training", .environment = {{"kernel", "Linux"}}})) + "\n";
+  return to_text(to_json(
+             ProbeHeader{.program = "1", .mode = "training", .weights = "w", .environment = {{"kernel", "Linux"}}})) +
+         "\n";
 }
 
 std::string end_line(int records) {
-  return to_text(json::object{{"end", true}, {"records", records}, {"batch", "b"}, {"weights", "w"}}) + "\n";
+  return to_text(json::object{{"end", true}, {"records", records}, {"batch", "b"}}) + "\n";
 }
 
 TEST(ProbeFile, ReadsWhatWasWritten) {
@@ -46,7 +48,7 @@ TEST(ProbeFile, ReadsWhatWasWritten) {
   EXPECT_EQ(probe.records[0].role, ProbeRole::output);
   EXPECT_EQ(probe.header.environment.at("kernel").as_string(), "Linux");
   EXPECT_EQ(probe.batch, "b");
-  EXPECT_EQ(probe.weights, "w");
+  EXPECT_EQ(probe.header.weights, "w");
 }
 
 void expect_refused(const std::string& text, const std::string& message) {
@@ -64,8 +66,8 @@ TEST(ProbeFile, RefusesOtherFilesAndTornOnes) {
   expect_refused(header + record + end_line(2), "p.jsonl:3: expected 2 records before this line");
   expect_refused(header + end_line(0) + record, "p.jsonl:3: a line behind the end of the probe");
   std::string newer = header;
-  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
-  expect_refused(newer, "p.jsonl:1: probe format version 2, this program reads version 1");
+  newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
+  expect_refused(newer, "p.jsonl:1: probe format version 3, this program reads version 2");
 }
 
 TEST(ProbeFile, NamesTheMemberThatIsWrong) {

@@ -1,4 +1,4 @@
-#include "cli/probe_report.h"
+#include "cli/probe/report.h"
 
 #include <fmt/format.h>
 
@@ -11,20 +11,6 @@
 namespace babelring {
 
 namespace {
-
-Colour colour_of(Sameness sameness) {
-  switch (sameness) {
-    case Sameness::same:
-      return Colour::green;
-    case Sameness::close:
-      return Colour::yellow;
-    case Sameness::differs:
-      return Colour::red;
-    case Sameness::missing:
-      break;
-  }
-  return Colour::grey;
-}
 
 std::string distance_text(const RecordPair& pair) {
   const ProbeRecord& record = pair.record();
@@ -106,6 +92,20 @@ std::string field_of(const ProbeRecord& record, const std::string& field) {
 }
 
 }  // namespace
+
+Colour colour_of(Sameness sameness) {
+  switch (sameness) {
+    case Sameness::same:
+      return Colour::green;
+    case Sameness::close:
+      return Colour::yellow;
+    case Sameness::differs:
+      return Colour::red;
+    case Sameness::missing:
+      break;
+  }
+  return Colour::grey;
+}
 
 std::string place_of(const ProbeRecord& record) {
   std::string place = fmt::format("update {}", record.update);

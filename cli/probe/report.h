@@ -14,6 +14,9 @@ struct ProbeReportOptions {
   bool all = false;        // also rows of equal tensors
 };
 
+/// Green for the same, yellow for close, red for different, grey for missing.
+Colour colour_of(Sameness sameness);
+
 /// "update 1, forward, layer encoder.0, attention_forward.out", and what else tells a tensor from others.
 std::string place_of(const ProbeRecord& record);
 

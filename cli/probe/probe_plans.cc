@@ -1,0 +1,137 @@
+#include "cli/probe/probe_plans.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/help.h"
+#include "base/nearest.h"
+#include "base/usage.h"
+#include "cli/checkpoint_folder.h"
+#include "cli/probe/probe_commands.h"
+#include "nmt/ops/precision.h"
+
+namespace babelring {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> preset_names = {"transformer-tiny", "transformer-base", "transformer-big"};
+
+std::vector<std::string> chosen_presets(const std::string& list) {
+  if (list == "all") return preset_names;
+  for (const std::string& name : split_list(list)) {
+    if (std::find(preset_names.begin(), preset_names.end(), name) != preset_names.end()) continue;
+    throw UsageFailure(fmt::format("--preset: '{}' is no preset{}; expected all or some of {}", name,
+                                   did_you_mean(name, preset_names), fmt::join(preset_names, ", ")));
+  }
+  return split_list(list);
+}
+
+TrainConfig preset_config(const std::string& preset, const std::vector<std::string>& overrides) {
+  return read_config(fmt::format("preset: {}\ndata: {{folder: none}}\n", preset), preset, overrides);
+}
+
+ProbePlan plan_of(const ProbeRunArguments& arguments, TrainConfig config, bool has_data) {
+  if (!arguments.precision.empty()) config.training.precision = arguments.precision == "f32" ? DType::f32 : DType::bf16;
+  ProbePlan plan{.config = std::move(config),
+                 .training = !arguments.inference,
+                 .updates = arguments.updates,
+                 .first_update = arguments.first_update,
+                 .options = arguments.options};
+  const std::string batch = !arguments.batch.empty() ? arguments.batch : has_data ? "corpus" : "random:64x32/32";
+  if (batch == "corpus") {
+    if (!has_data) throw UsageFailure("--batch corpus: a preset has no data; expected --config or --checkpoint");
+    return plan;
+  }
+  Result<RandomBatch> random = RandomBatch::parse(batch);
+  if (!random) throw UsageFailure("--batch: " + random.error());
+  plan.random = *random;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<NamedPlan> plans_of(const ProbeRunArguments& arguments) {
+  const int sources = !arguments.config.empty() + !arguments.checkpoint.empty() + !arguments.presets.empty();
+  if (sources != 1) {
+    throw UsageFailure(fmt::format("expected one of --config, --checkpoint and --preset, found {}", sources));
+  }
+  if (!arguments.config.empty()) {
+    const std::string wrong = existing_file(arguments.config);
+    if (!wrong.empty()) throw UsageFailure("--config: " + wrong);
+    const TrainConfig config = read_config(read_file(arguments.config), arguments.config, arguments.overrides);
+    return {{"", plan_of(arguments, config, true)}};
+  }
+  if (!arguments.checkpoint.empty()) {
+    if (arguments.first_update != 1) throw UsageFailure("--first-update: a checkpoint says its own next update");
+    const fs::path folder = find_checkpoint(arguments.checkpoint);
+    const fs::path file = folder / "config.yaml";
+    ProbePlan plan = plan_of(arguments, read_config(read_file(file), file.string(), arguments.overrides), true);
+    plan.checkpoint = folder;
+    return {{"", std::move(plan)}};
+  }
+  std::vector<NamedPlan> plans;
+  for (const std::string& preset : chosen_presets(arguments.presets)) {
+    plans.push_back({preset, plan_of(arguments, preset_config(preset, arguments.overrides), false)});
+  }
+  return plans;
+}
+
+std::unique_ptr<Backend> backend_for(const ProbeRunArguments& arguments, const std::vector<NamedPlan>& plans) {
+  std::unique_ptr<Backend> backend =
+      choose_backend(arguments.device, arguments.threads, *make_single_communicator()).backend;
+  for (const NamedPlan& each : plans) {
+    if (each.plan.config.training.precision == DType::bf16) require_matmul(*backend, DType::bf16, "--precision f32");
+  }
+  return backend;
+}
+
+void add_run_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments) {
+  command.add_option("--config", arguments->config, "configuration whose first updates are run");
+  command.add_option("--checkpoint", arguments->checkpoint,
+                     "checkpoint, or a run's folder, whose next updates are run");
+  command.add_option("--preset", arguments->presets,
+                     "model shapes that need no data: all, or names separated by commas");
+  command.add_option("overrides", arguments->overrides, "key=value: changes of the configuration");
+  add_word_option(
+      command, "--mode", {"training", "inference"}, "training",
+      [arguments](std::size_t index) { arguments->inference = index == 1; },
+      "training: whole updates; inference: forward only, without dropout");
+  command.add_option("--updates", arguments->updates, "number of updates")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--first-update", arguments->first_update, "number of the first update")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  command.add_option("--batch", arguments->batch,
+                     "corpus, or random:SENTENCESxSOURCE/TARGET tokens; default: corpus, for a preset random:64x32/32");
+  command
+      .add_option("--layers", arguments->options.layers,
+                  "all, firstN, lastN or globs such as decoder.*, separated by commas")
+      ->capture_default_str();
+  command.add_option("--tensors", arguments->options.tensors,
+                     "globs of layers or LAYER/OP/MEMBER whose whole tensors go to FILE.safetensors");
+  add_word_option(
+      command, "--precision", {"auto", "f32", "bf16"}, "auto",
+      [arguments](std::size_t index) { arguments->precision = index == 0   ? ""
+                                                              : index == 1 ? "f32"
+                                                                           : "bf16"; },
+      "precision of matmuls; auto: the configuration's");
+  using enum DeviceChoice;
+  add_choice(command, "--device", arguments->device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
+             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
+  command
+      .add_option("--threads", arguments->threads,
+                  "compute threads; 0: one per processor that affinity and CPU quota allow")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+}  // namespace babelring
