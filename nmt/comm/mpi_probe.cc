@@ -19,14 +19,6 @@
 namespace babelring {
 namespace {
 
-std::string library_name() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI";
-  const std::string_view all(text.data());
-  return std::string(all.substr(0, all.find_first_of(",\n")));
-}
-
 /// Removes mpirun's environment variables, so that the child does not act as one of mpirun's ranks.
 void unset_launcher_variables() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
@@ -64,8 +56,16 @@ void reap_child(pid_t child, std::chrono::milliseconds timeout) {
 
 }  // namespace
 
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI";
+  const std::string_view all(text.data());
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
+
 MpiReport probe_mpi(std::chrono::milliseconds deadline) {
-  MpiReport report{.library = library_name(), .thread_safe = {}};
+  MpiReport report{.library = mpi_library(), .thread_safe = {}};
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return {report.library, Error{"pipe failed"}};
   const pid_t child = ::fork();

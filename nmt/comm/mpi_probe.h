@@ -9,9 +9,12 @@ namespace babelring {
 
 /// The MPI library installed on this machine.
 struct MpiReport {
-  std::string library;  // "Open MPI v4.1.4"
+  std::string library;  // mpi_library()
   Status thread_safe;   // the Error says why MPI_THREAD_MULTIPLE is unavailable
 };
+
+/// Name and version of the MPI library: "Open MPI v4.1.4". May be called before MPI is initialised.
+std::string mpi_library();
 
 /// Initialises MPI in a child process, because a failing MPI_Init ends its process. Must be called before any thread is
 /// started, because it forks.

@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "base/version.h"
 #include "nmt/checkpoint/weights_digest.h"
+#include "nmt/comm/mpi_probe.h"
 #include "nmt/metering/host_meter.h"
 
 namespace babelring {
@@ -52,6 +53,7 @@ json::object environment_of(const ModelReplica& replica) {
   json::object environment = {{"processor", processor_model()},
                               {"processor features", features()},
                               {"kernel", fmt::format("{} {}", kernel.sysname, kernel.release)},
+                              {"MPI", mpi_library()},
                               {"communication", replica.communicator.description()}};
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;

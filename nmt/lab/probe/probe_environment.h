@@ -12,8 +12,8 @@ namespace babelring {
 std::string processor_model();
 
 /// The header of a probe of `config`: digests, also of the current weights, and the environment of this process:
-/// processor, kernel, backend, communication and the variables that change arithmetic. The caller sets updates, mode,
-/// corpus and threads.
+/// processor, kernel, backend, MPI, communication (with NCCL's version where it sums) and the variables that change
+/// arithmetic. The caller sets updates, mode, corpus and threads.
 ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica);
 
 }  // namespace babelring
