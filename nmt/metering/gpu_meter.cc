@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nmt/metering/host_meter.h"
+
 namespace babelring {
 
 GpuMeter::GpuMeter(std::unique_ptr<GpuSource> source, std::chrono::milliseconds period)
@@ -42,6 +44,7 @@ void GpuMeter::fill(StepRecord& record) {
     peak_bytes_ = std::max(peak_bytes_, used->second);
     record.memory_bytes["peak"] = peak_bytes_;
   }
+  if (newest_.process_bytes > 0) set_process_memory(record.memory_bytes, newest_.process_bytes);
   for (const auto& [name, count] : newest_.counters) {
     const auto before = reported_.find(name);
     // A new counter, or one that was reset, has no valid difference until the next reading.

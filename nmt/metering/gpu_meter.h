@@ -23,7 +23,8 @@ class GpuMeter {
                     std::chrono::milliseconds period = std::chrono::milliseconds(200));
   ~GpuMeter();
 
-  /// Sets power, record.gpu and peak memory. Counters are reported as the increase since the last call.
+  /// Sets power, record.gpu, peak memory and, if the driver tells it, the memory of this process. The ledger's purposes
+  /// must already be set. Counters are reported as the increase since the last call.
   void fill(StepRecord& record);
 
   /// The newest reading; empty after the GPU was lost.

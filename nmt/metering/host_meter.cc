@@ -36,8 +36,7 @@ std::int64_t resident_bytes() {
   return file >> pages >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
 }
 
-/// Every purpose of the ledger. On the host also `unaccounted`, the resident size that the ledger does not know, and
-/// the process's peak.
+/// Every purpose of the ledger. On the host also the process's peak and its resident size.
 void fill_memory(std::map<std::string, std::int64_t>& bytes, const MemoryUse& use, bool on_host) {
   for (std::size_t i = 0; i < memory_purposes; ++i) {
     const auto purpose = static_cast<MemoryPurpose>(i);
@@ -46,7 +45,7 @@ void fill_memory(std::map<std::string, std::int64_t>& bytes, const MemoryUse& us
   if (!on_host) return;
   bytes["peak"] = peak_resident_bytes();
   const std::int64_t process = resident_bytes();
-  if (process > 0) bytes["unaccounted"] = process - use.total();
+  if (process > 0) set_process_memory(bytes, process);
 }
 
 }  // namespace
@@ -69,6 +68,16 @@ void HostMeter::fill(StepRecord& record, const MemoryLedger& ledger) {
   processor_ms_ = now;
 
   fill_memory(record.memory_bytes, ledger.live(), threads_ > 0);
+}
+
+void set_process_memory(std::map<std::string, std::int64_t>& bytes, std::int64_t process) {
+  std::int64_t accounted = 0;
+  for (std::size_t i = 0; i < memory_purposes; ++i) {
+    const auto purpose = bytes.find(std::string(name_of(static_cast<MemoryPurpose>(i))));
+    if (purpose != bytes.end()) accounted += purpose->second;
+  }
+  bytes["process"] = process;
+  bytes["unaccounted"] = process - accounted;
 }
 
 std::string digest_of(Backend& backend, ConstTensor tensor) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "base/clock.h"
@@ -27,6 +29,10 @@ class HostMeter {
   Stopwatch watch_;
   double processor_ms_ = 0;
 };
+
+/// Sets `process`, what the system says this process holds, and `unaccounted`, the part that no purpose of the ledger
+/// accounts for: `bytes` has the purposes, which with `unaccounted` add up to `process`.
+void set_process_memory(std::map<std::string, std::int64_t>& bytes, std::int64_t process);
 
 /// SHA-256 of a tensor's bytes in hexadecimal, to compare weights between ranks and runs.
 std::string digest_of(Backend& backend, ConstTensor tensor);

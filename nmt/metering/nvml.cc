@@ -2,8 +2,11 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 namespace babelring {
 
@@ -22,6 +25,12 @@ struct NvmlUtilization {
 struct NvmlMemory {
   unsigned long long total, free, used;  // bytes
 };
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used;  // bytes; all bits set if unknown
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(NvmlProcess) == 24);
 union NvmlNumber {
   double real;
   unsigned word;
@@ -61,6 +70,7 @@ struct NvmlFunctions {
   NvmlStatus (*power_limit)(NvmlDevice, unsigned* milliwatts) = nullptr;
   NvmlStatus (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
   NvmlStatus (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
+  NvmlStatus (*processes)(NvmlDevice, unsigned* count, NvmlProcess*) = nullptr;
   NvmlStatus (*clock)(NvmlDevice, unsigned type, unsigned* mhz) = nullptr;
   NvmlStatus (*fields)(NvmlDevice, int count, NvmlField*) = nullptr;
 };
@@ -85,6 +95,7 @@ NvmlFunctions functions_of(const NvmlLibrary& library) {
   find_function(library, "nvmlDeviceGetEnforcedPowerLimit", found.power_limit);
   find_function(library, "nvmlDeviceGetUtilizationRates", found.utilization);
   find_function(library, "nvmlDeviceGetMemoryInfo", found.memory);
+  find_function(library, "nvmlDeviceGetComputeRunningProcesses_v3", found.processes);
   find_function(library, "nvmlDeviceGetClockInfo", found.clock);
   find_function(library, "nvmlDeviceGetFieldValues", found.fields);
   return found;
@@ -120,6 +131,7 @@ class NvmlSource final : public GpuSource {
     if (query(nvml_.memory, &memory)) reading.values["memory_used_bytes"] = static_cast<std::int64_t>(memory.used);
     if (query(nvml_.clock, clock_sm, &number)) reading.values["clock_mhz"] = number;
     if (query(nvml_.clock, clock_memory, &number)) reading.values["memory_clock_mhz"] = number;
+    reading.process_bytes = read_process();
     read_counters(reading);
     if (lost_) return Error{"the GPU is lost: it no longer answers NVML"};
     return reading;
@@ -133,6 +145,17 @@ class NvmlSource final : public GpuSource {
     const NvmlStatus status = function(device_, arguments...);
     lost_ = status == nvml_lost;
     return status == nvml_success;
+  }
+
+  /// Memory of this process; 0 if the driver does not list it, as in containers that see other process numbers.
+  std::int64_t read_process() {
+    std::array<NvmlProcess, 64> processes{};
+    unsigned count = processes.size();
+    if (!query(nvml_.processes, &count, processes.data())) return 0;
+    const auto listed = std::span(processes).first(std::min<std::size_t>(count, processes.size()));
+    const auto own = std::ranges::find(listed, static_cast<unsigned>(::getpid()), &NvmlProcess::pid);
+    if (own == listed.end() || own->used == ~0ULL) return 0;
+    return static_cast<std::int64_t>(own->used);
   }
 
   void read_counters(GpuReading& reading) {

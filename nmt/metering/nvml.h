@@ -12,6 +12,7 @@ namespace babelring {
 /// One reading of a GPU. Unavailable quantities are 0, or missing from `values` and `counters`.
 struct GpuReading {
   double power_w = 0, power_limit_w = 0;
+  std::int64_t process_bytes = 0;                // memory of the GPU that the driver says this process holds
   std::map<std::string, std::int64_t> values;    // utilization_percent, clock_mhz, memory_clock_mhz, memory_used_bytes
   std::map<std::string, std::int64_t> counters;  // cumulative bytes: nvlink_rx_bytes, …, pcie_tx_bytes
 };

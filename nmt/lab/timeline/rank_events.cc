@@ -116,7 +116,7 @@ void RankWriter::write_phases(const TracedUpdate& update) {
 void RankWriter::write_counters(const TracedUpdate& update) {
   std::vector<std::pair<std::string, double>> memory;
   for (const auto& [purpose, bytes] : update.record.memory_bytes) {
-    if (purpose != "peak") memory.emplace_back(purpose, static_cast<double>(bytes));
+    if (purpose != "peak" && purpose != "process") memory.emplace_back(purpose, static_cast<double>(bytes));
   }
   const auto count = [&](std::string_view name, const char* unit, double value) {
     const std::pair<std::string, double> series{unit, value};
@@ -158,6 +158,7 @@ void RankWriter::write_op(const TimedOp& op) {
   if (op.cost.flops > 0 && seconds > 0) {
     arguments += fmt::format(R"(,"gflop_per_s":{:.6g})", op.cost.flops * 1e-9 / seconds);
   }
+  if (!op.layer.empty()) arguments += fmt::format(R"(,"layer":{})", json_string(op.layer));
   slice(trace_thread::device, op.name, "op", op.begin, op.end, fmt::format(R"({},"shapes":{{{}}})", arguments, shapes));
 }
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <filesystem>
@@ -48,9 +49,20 @@ TEST(Nvml, ReadsAllValues) {
   EXPECT_EQ(reading.power_limit_w, 700);
   EXPECT_THAT(reading.values, ElementsAre(Pair("clock_mhz", 1980), Pair("memory_clock_mhz", 3201),
                                           Pair("memory_used_bytes", 600), Pair("utilization_percent", 93)));
+  EXPECT_EQ(reading.process_bytes, 0) << "the driver does not list this process";
   // The fake does not support nvlink_rx_bytes.
   EXPECT_THAT(reading.counters,
               ElementsAre(Pair("nvlink_tx_bytes", 5 * 1024), Pair("pcie_rx_bytes", 200), Pair("pcie_tx_bytes", 100)));
+}
+
+TEST(Nvml, FindsTheMemoryOfThisProcess) {
+  const OpenedFake fake("libfake_nvml.so");
+  const auto source = open_nvml(fake_identity, fake.path).value();
+  fake.state->pid = static_cast<unsigned>(::getpid());
+  fake.state->process_memory = 500;
+  EXPECT_EQ(source->read()->process_bytes, 500);
+  fake.state->process_memory = ~0ULL;  // the driver lists the process, but does not know its memory
+  EXPECT_EQ(source->read()->process_bytes, 0);
 }
 
 TEST(Nvml, OmitsUnsupportedValues) {
@@ -60,6 +72,7 @@ TEST(Nvml, OmitsUnsupportedValues) {
   const GpuReading reading = source->read().value();
   EXPECT_EQ(reading.power_w, 0);
   EXPECT_EQ(reading.power_limit_w, 0);
+  EXPECT_EQ(reading.process_bytes, 0);
   EXPECT_THAT(reading.values,
               ElementsAre(Pair("clock_mhz", 1980), Pair("memory_clock_mhz", 3201), Pair("utilization_percent", 93)));
   EXPECT_TRUE(reading.counters.empty());
@@ -99,6 +112,7 @@ TEST(Nvml, ReadsTheGpuThatCudaUses) {
     const Buffer held = backend->allocate(std::size_t{1} << 30);
     const GpuReading reading = (*source)->read().value();
     EXPECT_GE(reading.values.at("memory_used_bytes"), std::int64_t{1} << 30);
+    EXPECT_TRUE(reading.process_bytes == 0 || reading.process_bytes >= std::int64_t{1} << 30) << reading.process_bytes;
     EXPECT_GT(reading.power_w, 0);
     EXPECT_GE(reading.power_limit_w, 100);
     EXPECT_GT(reading.values.at("clock_mhz"), 0);
@@ -162,6 +176,23 @@ TEST(GpuMeter, ReportsCounterDifferencesPerStep) {
   script.set(reading(300, 60, 45));
   meter.fill(step);
   EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 5);
+}
+
+TEST(GpuMeter, MemoryAddsUpToWhatTheDriverSaysOfTheProcess) {
+  GpuReading with_process = reading(100, 900, 0);
+  with_process.process_bytes = 700;
+  ScriptedGpu::Script script{.next = with_process};
+  GpuMeter meter(std::make_unique<ScriptedGpu>(script), std::chrono::milliseconds(1));
+  StepRecord step;
+  step.memory_bytes = {{"weights", 300}, {"scratch", 150}};
+  meter.fill(step);
+  EXPECT_THAT(step.memory_bytes, ElementsAre(Pair("peak", 900), Pair("process", 700), Pair("scratch", 150),
+                                             Pair("unaccounted", 250), Pair("weights", 300)));
+  with_process.process_bytes = 0;
+  script.set(with_process);
+  StepRecord unknown;
+  meter.fill(unknown);
+  EXPECT_THAT(unknown.memory_bytes, ElementsAre(Pair("peak", 900)));
 }
 
 TEST(GpuMeter, StopsWhenTheGpuIsLost) {
