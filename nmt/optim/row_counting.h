@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "nmt/core/parameters.h"
@@ -10,8 +11,14 @@
 
 namespace babelring {
 
+/// True for the bias that belongs to the neurons of a feed-forward layer, an element each.
+inline bool is_neuron_bias(std::string_view parameter) {
+  return parameter.ends_with(".feed_forward.first.bias");
+}
+
 /// Counts, row by row, what an optimizer changes in the parameters of a store (see RowCount). Rows of a matrix
-/// [out, in] are its outputs, rows of an embedding its subwords; a vector is one row.
+/// [out, in] are its outputs, rows of an embedding its subwords; a vector is one row, but neuron biases have a row for
+/// each neuron.
 class RowCounting {
  public:
   /// `allocate` returns zeroed memory for the counters: common memory if several ranks update one copy of the weights.
@@ -29,7 +36,7 @@ class RowCounting {
   /// Index of a parameter's first row.
   std::int64_t first_row(const Parameter& parameter) const { return first_rows_[parameter.index]; }
   static std::int64_t rows_of(const Parameter& parameter) {
-    return parameter.shape.rank() == 1 ? 1 : parameter.shape[0];
+    return parameter.shape.rank() == 1 && !is_neuron_bias(parameter.name) ? 1 : parameter.shape[0];
   }
 
  private:

@@ -23,6 +23,7 @@ std::string name_of(RowKind kind) {
 }
 
 RowKind row_kind(const std::string& name, int dimensions) {
+  if (is_neuron_bias(name)) return RowKind::neurons;
   if (dimensions == 1) return RowKind::vector;
   const auto ends_with = [&name](std::string_view end) { return name.ends_with(end); };
   if (ends_with("embedding") || name == "output") return RowKind::subwords;

@@ -12,10 +12,10 @@ namespace babelring {
 /// What the rows of a parameter are.
 enum class RowKind {
   subwords,  // of an embedding or the output table
-  neurons,   // of a feed-forward layer's first weight
+  neurons,   // of a feed-forward layer's first weight and bias
   heads,     // of the weights that make queries, keys and values: each row belongs to a head
   outputs,   // of other matrices
-  vector,    // a bias or gain is one row
+  vector,    // another bias or a gain is one row
 };
 std::string name_of(RowKind kind);
 

@@ -53,8 +53,9 @@ class UnitCounter {
   std::vector<UnitCount> count() {
     for (const TracedParameter& parameter : window_.parameters) {
       if (unit_ == ParameterUnit::parameter) add_parameter(parameter);
-      if (unit_ == ParameterUnit::row || (unit_ == ParameterUnit::neuron && parameter.kind == RowKind::neurons)) {
-        add_rows(parameter);
+      if (unit_ == ParameterUnit::row) add_rows(parameter, nullptr);
+      if (unit_ == ParameterUnit::neuron && parameter.kind == RowKind::neurons && parameter.name.ends_with(".weight")) {
+        add_rows(parameter, bias_of(parameter));
       }
       if (unit_ == ParameterUnit::head && parameter.kind == RowKind::heads) add_to_heads(parameter);
     }
@@ -71,10 +72,18 @@ class UnitCounter {
     for (std::int64_t row = 0; row < parameter.rows; ++row) sum.add(row_of(parameter, row));
     units_.push_back(sum.result(parameter.name, "", window_.updates));
   }
-  void add_rows(const TracedParameter& parameter) {
+  /// The bias of the same layer; null if its elements were not counted, as in windows of older versions.
+  const TracedParameter* bias_of(const TracedParameter& weight) const {
+    const std::string name = weight.name.substr(0, weight.name.rfind('.')) + ".bias";
+    const auto bias = std::ranges::find(window_.parameters, name, &TracedParameter::name);
+    return bias != window_.parameters.end() && bias->rows == weight.rows ? &*bias : nullptr;
+  }
+  /// `bias`: a parameter whose rows join those of the same number; null: none.
+  void add_rows(const TracedParameter& parameter, const TracedParameter* bias) {
     for (std::int64_t row = 0; row < parameter.rows; ++row) {
       UnitSum sum;
       sum.add(row_of(parameter, row));
+      if (bias != nullptr) sum.add(row_of(*bias, row));
       const bool vector = parameter.kind == RowKind::vector;
       units_.push_back(sum.result(vector ? parameter.name : fmt::format("{}[{}]", parameter.name, row),
                                   row_label(parameter, row, window_.heads, vocabulary_), window_.updates));

@@ -22,8 +22,8 @@ struct UnitCount {
 };
 
 /// The counters of all units of one kind, in the order of the parameters. A neuron is a row of a feed-forward layer's
-/// first weight, without its bias; a head is its rows in the weights of queries, keys and values. `vocabulary`: null if
-/// there is no text.
+/// first weight with its element of the bias; a head is its rows in the weights of queries, keys and values.
+/// `vocabulary`: null if there is no text.
 std::vector<UnitCount> count_units(const ParameterWindow& window, ParameterUnit unit, const Vocabulary* vocabulary);
 
 }  // namespace babelring

@@ -22,12 +22,14 @@ namespace {
 
 constexpr int updates = 50, skipped_update = 20;
 
-/// Rows that blocks cut, a vector in three blocks, padding, and a frozen parameter.
+/// Rows that blocks cut, a vector in three blocks, padding, a frozen parameter, and a neuron bias with a row an
+/// element.
 void declare_parameters(ParameterStore& store) {
   const Shape shapes[] = {{300, 36}, {40, 512}, {60, 64}, {40000}, {7}, {5, 9}, {1, 3}};
   for (const Shape& shape : shapes) {
     store.declare("p" + std::to_string(store.all().size()), shape, Initializer::zeros());
   }
+  store.declare("p7.feed_forward.first.bias", Shape{37}, Initializer::zeros());
 }
 
 /// Memory that several ranks share: the same buffers in the same order for each rank.
@@ -248,9 +250,10 @@ TEST_P(RanksOfOneCopy, NeitherRanksNorThreadsChangeABit) {
 TEST(RowCounting, NamesTheRowsOfParametersAndStartsAgainAfterReset) {
   Rank rank(make_cpu_backend(1), DType::f32, 0, 1, {});
   const auto& parameters = rank.store().all();
-  EXPECT_EQ(rank.counting().rows(), 300 + 40 + 60 + 1 + 1 + 5 + 1);
+  EXPECT_EQ(rank.counting().rows(), 300 + 40 + 60 + 1 + 1 + 5 + 1 + 37);
   EXPECT_EQ(rank.counting().first_row(parameters[2]), 340);
   EXPECT_EQ(RowCounting::rows_of(parameters[3]), 1);
+  EXPECT_EQ(RowCounting::rows_of(parameters[7]), 37);
   rank.set_weights(initial_weights(rank.store()));
   rank.count_rows(true);
   rank.update(gradients_of(rank.store(), 1), 0.1f, 1);

@@ -27,7 +27,7 @@ TEST(TracedParameters, KnowWhatTheRowsOfAModelAre) {
     rows += parameter.rows;
   }
   EXPECT_EQ(kinds["subwords"], 3);
-  EXPECT_EQ(kinds["neurons"], 8) << "of 4 + 4 layers";
+  EXPECT_EQ(kinds["neurons"], 2 * 8) << "weights and biases of 4 + 4 layers";
   EXPECT_EQ(kinds["heads"], 4 + 4 * 3);
   EXPECT_EQ(kinds["outputs"], 4 * 2 + 4 * 3);
 }

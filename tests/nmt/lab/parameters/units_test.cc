@@ -17,7 +17,7 @@ TEST(Units, GroupRows) {
   EXPECT_EQ(names(ParameterUnit::parameter).size(), 6U);
   EXPECT_EQ(names(ParameterUnit::row).size(), 29U);
   EXPECT_EQ(names(ParameterUnit::row)[1], "encoder.embedding[1]");
-  EXPECT_EQ(names(ParameterUnit::row)[28], "encoder.0.feed_forward.first.bias");
+  EXPECT_EQ(names(ParameterUnit::row)[28], "encoder.0.feed_forward.first.bias[0]");
   EXPECT_EQ(names(ParameterUnit::neuron), std::vector<std::string>{"encoder.0.feed_forward.first.weight[0]"});
   EXPECT_EQ(names(ParameterUnit::head),
             (std::vector<std::string>{"encoder.0.attention head 0", "encoder.0.attention head 1",
@@ -33,6 +33,18 @@ TEST(Units, AverageTheirRows) {
   EXPECT_NEAR(table.ratio, 0.25 / 3, 1e-7);
   EXPECT_EQ(table.max_ratio, 0.5);
   EXPECT_NEAR(table.changed_elements, (400 + static_cast<double>(std::int64_t{5} << 32)) / 100, 1e-3);
+}
+
+TEST(Units, ANeuronHasItsBias) {
+  ParameterWindow window = example_window();
+  window.rows[28].changed = 50;
+  const auto neuron = [&window] { return count_units(window, ParameterUnit::neuron, nullptr)[0]; };
+  EXPECT_EQ(neuron().rows, 2);
+  EXPECT_NEAR(neuron().changed, 0.75, 1e-12);
+  EXPECT_EQ(neuron().changed_elements, 8);
+  window.parameters.pop_back();  // a layer without biases
+  EXPECT_EQ(neuron().rows, 1);
+  EXPECT_EQ(neuron().changed, 1);
 }
 
 /// Rows of queries, keys and values of a head: 2 of 4 each.
