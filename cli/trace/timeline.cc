@@ -59,6 +59,7 @@ void print_ops(const TimelineSummary& summary, const Screen& screen) {
   screen.out << fmt::format("\nLongest ops of all ranks; the peak is the fastest call, {:.1f} GFLOP/s\n",
                             summary.peak_gflop_per_s);
   Table table({{.title = "OP", .importance = 100},
+               {.title = "LAYER", .importance = 95},
                {.title = "CALLS", .right = true, .importance = 90},
                {.title = "ms", .right = true, .importance = 90},
                {.title = "GFLOP/s", .right = true, .importance = 80},
@@ -66,6 +67,7 @@ void print_ops(const TimelineSummary& summary, const Screen& screen) {
                {.title = "SHAPES", .importance = 10, .shrinks = true}});
   for (const OpTotal& op : summary.ops) {
     table.add({{printable(op.name)},
+               {op.layer.empty() ? "-" : printable(op.layer)},
                {std::to_string(op.calls)},
                {fmt::format("{:.2f}", op.ms)},
                {op.gflop_per_s ? fmt::format("{:.1f}", *op.gflop_per_s) : "-"},
@@ -107,6 +109,7 @@ void print_json(const TraceFile& trace, const TimelineSummary& summary) {
   }
   for (const OpTotal& op : summary.ops) {
     ops.push_back(json::object{{"op", op.name},
+                               {"layer", op.layer},
                                {"shapes", op.shapes},
                                {"calls", op.calls},
                                {"ms", op.ms},

@@ -4,8 +4,8 @@
 
 namespace babelring {
 
-OpRecorder::OpRecorder(Backend& backend, bool ops, RankTimeline& timeline)
-    : backend_(backend), ops_(ops), timeline_(timeline) {
+OpRecorder::OpRecorder(Backend& backend, const ParameterStore& store, bool ops, RankTimeline& timeline)
+    : backend_(backend), place_(store), ops_(ops), timeline_(timeline) {
   if (ops) return;
   if (auto anchor = backend.mark()) clock_.emplace(std::move(anchor));
 }
@@ -15,10 +15,12 @@ OpRecorder::Moment OpRecorder::now() {
 }
 
 void OpRecorder::enter(const char* range) {
+  place_.enter(range);
   open_.push_back({range, now(), {}});
 }
 
 void OpRecorder::leave() {
+  place_.leave();
   if (open_.empty()) return;  // the range began before the trace
   Range range = std::move(open_.back());
   open_.pop_back();
@@ -31,6 +33,7 @@ void OpRecorder::ran(const OpRun& run) {
   const std::size_t first = timeline_.shapes.size();
   for (const OpField& field : run.fields) timeline_.shapes.push_back({field.name, field.tensor.shape});
   timeline_.ops.push_back({.name = run.op,
+                           .layer = std::string(place_.layer(run)),
                            .cost = run.cost,
                            .begin = run.begin,
                            .end = run.end,

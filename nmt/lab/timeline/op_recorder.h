@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nmt/core/device_clock.h"
+#include "nmt/lab/op_place.h"
 #include "nmt/lab/timeline/rank_timeline.h"
 #include "nmt/ops/backend.h"
 
@@ -15,8 +16,9 @@ namespace babelring {
 /// after each op. Without them, a device marks the beginning and end of ranges itself and is not waited for.
 class OpRecorder final : public OpObserver {
  public:
-  /// `timeline` must outlive the recorder. Waits for a device if ops are not recorded.
-  OpRecorder(Backend& backend, bool ops, RankTimeline& timeline);
+  /// `store` names the layers of ops; it and `timeline` must outlive the recorder. Waits for a device if ops are not
+  /// recorded.
+  OpRecorder(Backend& backend, const ParameterStore& store, bool ops, RankTimeline& timeline);
 
   Watch watch() const override { return ops_ ? Watch::times : Watch::order; }
   void enter(const char* range) override;
@@ -39,6 +41,7 @@ class OpRecorder final : public OpObserver {
   SteadyClock::time_point time_of(const Moment& moment) const;
 
   Backend& backend_;
+  OpPlace place_;
   bool ops_;
   RankTimeline& timeline_;
   std::optional<DeviceClock> clock_;  // set if ranges are marked on a device

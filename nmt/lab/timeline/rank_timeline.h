@@ -22,6 +22,7 @@ struct NamedShape {
 /// One run of an op.
 struct TimedOp {
   std::string_view name;
+  std::string layer;  // see OpPlace::layer(); empty: none
   OpCost cost;
   SteadyClock::time_point begin, end;
   std::size_t first_shape = 0, shapes = 0;  // in RankTimeline::shapes

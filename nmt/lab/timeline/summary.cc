@@ -1,7 +1,10 @@
 #include "nmt/lab/timeline/summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/json_get.h"
@@ -26,34 +29,58 @@ RankShares shares_of(const TraceFile& trace, const TraceRank& rank) {
   return shares;
 }
 
-std::string shapes_of(const TraceEvent& op) {
-  std::string text;
+/// The shapes of an op's fields, "name [2, 3]", in their order.
+std::vector<std::string> shapes_of(const TraceEvent& op) {
+  std::vector<std::string> texts;
   const json::object* shapes = get_object(op.arguments, "shapes");
-  if (shapes == nullptr) return text;
+  if (shapes == nullptr) return texts;
   for (const auto& [name, shape] : *shapes) {
-    if (!shape.is_string()) continue;
-    text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::string(shape.get_string());
+    if (shape.is_string()) texts.push_back(std::string(name) + " " + std::string(shape.get_string()));
   }
-  return text;
+  return texts;
 }
 
+/// "encoder.*.attention.qkv" of encoder.3.attention.qkv.
+std::string without_number(const std::string& layer) {
+  std::string pattern;
+  for (const char letter : layer) {
+    const bool digit = letter >= '0' && letter <= '9';
+    if (!digit) pattern += letter;
+    if (digit && !pattern.ends_with('*')) pattern += '*';
+  }
+  return pattern;
+}
+
+/// The runs of an op that make one OpTotal.
+struct OpSum {
+  std::int64_t calls = 0;
+  double us = 0, gflop = 0;
+  std::vector<std::string> shapes;  // that all runs have in common
+
+  void add(const TraceEvent& run) {
+    const std::vector<std::string> own = shapes_of(run);
+    if (calls++ == 0) shapes = own;
+    std::erase_if(shapes, [&own](const std::string& shape) { return std::ranges::count(own, shape) == 0; });
+    us += run.us();
+    gflop += get_number(run.arguments, "gflop").value_or(0);
+  }
+};
+
 std::vector<OpTotal> op_totals(const TraceFile& trace, double& peak) {
-  struct Sum {
-    std::int64_t calls = 0;
-    double us = 0, gflop = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Sum> sums;
+  std::map<std::tuple<std::string, std::string, std::string>, OpSum> sums;  // by name, layer and, without one, shapes
   for (const TraceEvent& event : trace.events) {
     if (event.category != "op") continue;
-    Sum& sum = sums[{event.name, shapes_of(event)}];
-    ++sum.calls;
-    sum.us += event.us();
-    sum.gflop += get_number(event.arguments, "gflop").value_or(0);
+    const std::string layer = without_number(get_text(event.arguments, "layer"));
+    sums[{event.name, layer, layer.empty() ? fmt::format("{}", fmt::join(shapes_of(event), ", ")) : ""}].add(event);
     peak = std::max(peak, get_number(event.arguments, "gflop_per_s").value_or(0));
   }
   std::vector<OpTotal> totals;
   for (const auto& [op, sum] : sums) {
-    OpTotal total{.name = op.first, .shapes = op.second, .calls = sum.calls, .ms = sum.us / 1e3};
+    OpTotal total{.name = std::get<0>(op),
+                  .layer = std::get<1>(op),
+                  .shapes = fmt::format("{}", fmt::join(sum.shapes, ", ")),
+                  .calls = sum.calls,
+                  .ms = sum.us / 1e3};
     if (sum.gflop > 0 && sum.us > 0) {
       total.gflop_per_s = sum.gflop / sum.us * 1e6;
       total.share_of_peak = *total.gflop_per_s / peak;

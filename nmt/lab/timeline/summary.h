@@ -10,9 +10,11 @@
 
 namespace babelring {
 
-/// All runs of one op with equal shapes, over all ranks.
+/// All runs of one op in layers that differ only by their number, over all ranks. Of ops without a layer: all runs with
+/// equal shapes.
 struct OpTotal {
-  std::string name, shapes;  // shapes: "x [64, 512], weight [512, 512]"
+  std::string name, layer;  // layer: "encoder.*.attention.qkv"
+  std::string shapes;       // of the fields that have the same shape in all runs: "weight [512, 512]"
   std::int64_t calls = 0;
   double ms = 0;                        // in total
   std::optional<double> gflop_per_s;    // none: no matmul

@@ -69,7 +69,7 @@ void Timeline::open(const UpdateStart& start) {
   trace_->timeline.rank = communicator.rank();
   trace_->timeline.host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
   trace_->timeline.device = !start.replica.backend.host_memory();
-  trace_->recorder.emplace(start.replica.backend, agreed.facts.ops, trace_->timeline);
+  trace_->recorder.emplace(start.replica.backend, start.replica.model.parameters(), agreed.facts.ops, trace_->timeline);
   communicator.record_spans(true);
   parts_.spans.record(true);
 }

@@ -30,8 +30,8 @@ inline RankTimeline made_timeline(int rank, double behind_ms, double late_ms) {
                     {"main", "phase", "communication", at(76), at(86)}, {"main", "phase", "optimizer", at(86), at(96)},
                     {"data", "batch", "batch", at(-5), at(20)}};
   timeline.shapes = {{"x", Shape{64, 512}}, {"weight", Shape{512, 512}}, {"x", Shape{64}}, {"x", Shape{8}}};
-  timeline.ops = {{"linear_forward", {.flops = 33.5e6, .bytes = 1e6}, at(7), at(17), 0, 2},
-                  {"fill", {.flops = 0, .bytes = 256}, at(27), at(29), 2, 2}};
+  timeline.ops = {{"linear_forward", "encoder.1.attention.qkv", {.flops = 33.5e6, .bytes = 1e6}, at(7), at(17), 0, 2},
+                  {"fill", "", {.flops = 0, .bytes = 256}, at(27), at(29), 2, 2}};
   timeline.ranges = {{"encoder.0", at(7), at(18)}, {"forward", at(6), at(26)}};
   timeline.collectives = {
       {"all-reduce of 1.0 MB", 7, 1000, at(30 + late_ms), at(31 + late_ms), at(60)},

@@ -50,12 +50,35 @@ TEST(TimelineSummaryTest, AddsUpTheRunsOfAnOp) {
   ASSERT_EQ(summary.ops.size(), 2U);
   const OpTotal& longest = summary.ops[0];
   EXPECT_EQ(longest.name, "linear_forward");
+  EXPECT_EQ(longest.layer, "encoder.*.attention.qkv");
   EXPECT_EQ(longest.shapes, "x [64, 512], weight [512, 512]");
   EXPECT_EQ(longest.calls, 2);
   EXPECT_NEAR(longest.ms, 20, 1e-3);
   EXPECT_NEAR(longest.gflop_per_s.value(), 3.35, 1e-3);
   EXPECT_NEAR(longest.share_of_peak.value(), 1, 1e-3);
   EXPECT_FALSE(summary.ops[1].gflop_per_s);
+  EXPECT_EQ(summary.ops[1].layer, "");
+  EXPECT_EQ(summary.ops[1].shapes, "x [64], x.2 [8]");
+}
+
+TraceEvent op_event(const std::string& layer, const std::string& x, double us) {
+  return {.name = "linear_forward",
+          .category = "op",
+          .end_us = us,
+          .arguments = {{"layer", layer}, {"shapes", json::object{{"x", x}, {"weight", "[512, 2048]"}}}}};
+}
+
+TEST(TimelineSummaryTest, LayersOfAllNumbersAndBatchesOfAllSizesCountTogether) {
+  TraceFile trace{.events = {op_event("encoder.0.feed_forward.first", "[64, 512]", 10),
+                             op_event("encoder.11.feed_forward.first", "[60, 512]", 20),
+                             op_event("decoder.0.feed_forward.first", "[64, 512]", 15)}};
+  const std::vector<OpTotal> ops = summarize(trace).ops;
+  ASSERT_EQ(ops.size(), 2U);
+  EXPECT_EQ(ops[0].layer, "encoder.*.feed_forward.first");
+  EXPECT_EQ(ops[0].calls, 2);
+  EXPECT_NEAR(ops[0].ms, 0.03, 1e-9);
+  EXPECT_EQ(ops[0].shapes, "weight [512, 2048]");
+  EXPECT_EQ(ops[1].shapes, "x [64, 512], weight [512, 2048]");
 }
 
 TEST(TimelineSummaryTest, NamesTheRankThatOthersWaitedFor) {
