@@ -22,14 +22,14 @@ EXCHANGES=$LOGS/exchanges.jsonl
 TOOLS=$ROOT/build/tools
 PROMTOOL=${PROMTOOL:-$TOOLS/promtool}
 UNIT_TESTS=(-L unit -LE 'slow|learning')
-# Rooms that read bytes from outside, and the GPU's emulation. The nightly run has all rooms, also arithmetic on tensors, what
+# Rooms that read bytes from outside, the lab with them, and the GPU's emulation. The nightly run has all rooms, also arithmetic on tensors, what
 # links it, and the clients; and every check, also those of each pointer's use (null, vptr, object-size, alignment), which take half
 # of the compile time.
-ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|core|cuda_emulation|data|metrics|server(_.*)?)$')
+ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|core|cuda_emulation|data|gssm|lab|metrics|server(_.*)?)$')
 # Rooms with threads of their own; the server's and what it leans on in every run, the worker's in the nightly one. Computation
 # (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|launch|translate|server)([_.-].*)?$')
-TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|launch|runs|translate|worker|server)([_.-].*)?$')
+TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|gssm|launch|runs|translate|worker|server)([_.-].*)?$')
 STAGES=(setup checks scripts build ctest system contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)

@@ -1,0 +1,59 @@
+#include "base/gzip.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <string>
+
+namespace babelring {
+namespace {
+
+/// Decompresses gzip members one after another, as zlib's independent side of the format.
+std::string unzip(std::string packed) {
+  std::string text;
+  while (!packed.empty()) {
+    z_stream stream{};
+    if (inflateInit2(&stream, 15 + 16) != Z_OK) return "no zlib";
+    stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_in = static_cast<uInt>(packed.size());
+    int code = Z_OK;
+    while (code == Z_OK) {
+      char block[100];
+      stream.next_out = reinterpret_cast<Bytef*>(block);
+      stream.avail_out = sizeof block;
+      code = inflate(&stream, Z_NO_FLUSH);
+      text.append(block, sizeof block - stream.avail_out);
+    }
+    packed.erase(0, packed.size() - stream.avail_in);
+    inflateEnd(&stream);
+    if (code != Z_STREAM_END) return "damaged";
+  }
+  return text;
+}
+
+TEST(Gzip, IsReadBack) {
+  std::string all_bytes;
+  for (int i = 0; i < 100'000; ++i) all_bytes += static_cast<char>(i * i % 251);
+  for (const std::string& text : {std::string(), std::string("a"), std::string(100'000, 'x'), all_bytes}) {
+    const std::string packed = gzip(text);
+    EXPECT_EQ(packed.substr(0, 2), "\x1f\x8b");
+    EXPECT_TRUE(unzip(packed) == text) << text.size();
+  }
+  EXPECT_LT(gzip(std::string(100'000, 'x')).size(), 1000U);
+}
+
+TEST(Gzip, EqualTextsHaveEqualBytes) {
+  EXPECT_EQ(gzip("the cat"), gzip("the cat")) << "no time stamp";
+}
+
+TEST(Gzip, MembersMayBeConcatenated) {
+  EXPECT_EQ(unzip(gzip("the cat ") + gzip("") + gzip("sat")), "the cat sat");
+}
+
+TEST(Gzip, ATornMemberIsFound) {
+  const std::string packed = gzip("the cat sat on the mat");
+  EXPECT_EQ(unzip(packed.substr(0, packed.size() - 1)), "damaged");
+}
+
+}  // namespace
+}  // namespace babelring
