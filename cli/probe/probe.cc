@@ -44,6 +44,7 @@ void add_probe(CLI::App& app) {
   add_probe_compare(*probe);
   add_probe_repeat(*probe);
   add_probe_weights(*probe);
+  add_probe_backends(*probe);
 }
 
 }  // namespace babelring

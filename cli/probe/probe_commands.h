@@ -34,5 +34,6 @@ void add_probe_print(CLI::App& probe);
 void add_probe_compare(CLI::App& probe);
 void add_probe_repeat(CLI::App& probe);
 void add_probe_weights(CLI::App& probe);
+void add_probe_backends(CLI::App& probe);
 
 }  // namespace babelring

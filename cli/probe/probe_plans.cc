@@ -93,7 +93,7 @@ std::unique_ptr<Backend> backend_for(const ProbeRunArguments& arguments, const s
   return backend;
 }
 
-void add_run_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments) {
+void add_update_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments) {
   command.add_option("--config", arguments->config, "configuration whose first updates are run");
   command.add_option("--checkpoint", arguments->checkpoint,
                      "checkpoint, or a run's folder, whose next updates are run");
@@ -112,26 +112,30 @@ void add_run_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>
       ->capture_default_str();
   command.add_option("--batch", arguments->batch,
                      "corpus, or random:SENTENCESxSOURCE/TARGET tokens; default: corpus, for a preset random:64x32/32");
-  command
-      .add_option("--layers", arguments->options.layers,
-                  "all, firstN, lastN or globs such as decoder.*, separated by commas")
-      ->capture_default_str();
-  command.add_option("--tensors", arguments->options.tensors,
-                     "globs of layers or LAYER/OP/MEMBER whose whole tensors go to FILE.safetensors");
   add_word_option(
       command, "--precision", {"auto", "f32", "bf16"}, "auto",
       [arguments](std::size_t index) { arguments->precision = index == 0   ? ""
                                                               : index == 1 ? "f32"
                                                                            : "bf16"; },
       "precision of matmuls; auto: the configuration's");
-  using enum DeviceChoice;
-  add_choice(command, "--device", arguments->device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
-             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
   command
       .add_option("--threads", arguments->threads,
                   "compute threads; 0: one per processor that affinity and CPU quota allow")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+}
+
+void add_run_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments) {
+  add_update_options(command, arguments);
+  command
+      .add_option("--layers", arguments->options.layers,
+                  "all, firstN, lastN or globs such as decoder.*, separated by commas")
+      ->capture_default_str();
+  command.add_option("--tensors", arguments->options.tensors,
+                     "globs of layers or LAYER/OP/MEMBER whose whole tensors go to FILE.safetensors");
+  using enum DeviceChoice;
+  add_choice(command, "--device", arguments->device, {{"auto", automatic}, {"cpu", cpu}, {"cuda", cuda}},
+             "compute device; auto uses a CUDA GPU if available, otherwise the CPU");
 }
 
 }  // namespace babelring

@@ -27,7 +27,9 @@ struct ProbeRunArguments {
   int threads = 0;
 };
 
-/// Adds these options to a command.
+/// Adds the options that choose updates to a command: all but layers, tensors and the device.
+void add_update_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments);
+/// Adds all options to a command.
 void add_run_options(CLI::App& command, const std::shared_ptr<ProbeRunArguments>& arguments);
 
 struct NamedPlan {

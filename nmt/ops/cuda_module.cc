@@ -73,12 +73,15 @@ const Result<CudaDevices>& find_cuda() {
   return devices;
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int device) {
-  const CudaModule& module = *find_cuda()->module;
+std::unique_ptr<Backend> make_backend_of(const CudaModule& module, int device) {
   std::array<char, text_size> error{};
   std::unique_ptr<Backend> backend(module.make_backend(device, error.data(), error.size()));
   if (backend == nullptr) fail("{}", error.data());
   return backend;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  return make_backend_of(*find_cuda()->module, device);
 }
 
 }  // namespace babelring

@@ -41,6 +41,8 @@ Result<CudaDevices> find_cuda_module(const std::vector<std::filesystem::path>& f
 /// The devices of the module in the program's folder (build) or in ../lib/babelring (installation). Loaded on the first
 /// call. Thread-safe.
 const Result<CudaDevices>& find_cuda();
+/// Creates a backend on a module's device. Throws Failure if the device cannot be used.
+std::unique_ptr<Backend> make_backend_of(const CudaModule& module, int device);
 /// Creates a backend on device 0 to find_cuda()->count - 1. Throws Failure if the device cannot be used.
 std::unique_ptr<Backend> make_cuda_backend(int device);
 

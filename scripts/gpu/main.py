@@ -78,6 +78,7 @@ PARTS = (
     Part("multi30k", training.multi30k, 130, 60),
     Part("torch", speed.torch, 120, 30),
     Part("ops", op_speed.ops, 150, 25),
+    Part("backends", op_speed.backends, 90, 15),
     Part("decode", speed.decode, 60, 20),
     Part("sanitizer", tests.sanitizer, 130),
     Part("all_reduce", op_speed.all_reduce, 60),

@@ -93,6 +93,39 @@ class Ops:
         ), self.figures
 
 
+def compare_backends(stage: Stage, a: str, b: str, preset: str) -> list[Figures]:
+    """Rows of `nmt probe backends`: each op's results by both backends from the same inputs."""
+    words = ["--a", a, "--b", b, "--preset", preset, "--batch", "random:16x24/24", "--json"]
+    words += ["--precision", "f32"] if stage.setting.quick else []
+    return stage.run(stage.setting.program("nmt"), "probe", "backends", *words).json()[preset]["ops"]
+
+
+def name_of(row: Figures) -> str:
+    return f"{row['op']}.{row['member']} {row['dtype']}"
+
+
+def backends(stage: Stage) -> tuple[str, Figures]:
+    """Every op of an update, of decoding and of sums by GPU and CPU from the same inputs; and by the GPU twice."""
+    figures: Figures = {}
+    device, preset = ("cpu", "transformer-tiny") if stage.setting.quick else ("cuda", "transformer-base")
+    figures["rows"] = compare_backends(stage, device, "cpu", preset)
+    stage.keep(figures)
+    wrong = [
+        f"{name_of(row)} ({row['relative']})"
+        for row in figures["rows"]
+        if row["relative"] is None or row["relative"] > MAX_ERROR.get(row["dtype"], 0)
+    ]
+    if wrong:
+        raise Failed(f"{len(wrong)} results are off by more than {MAX_ERROR}: {', '.join(wrong[:3])}", figures)
+    figures["twice"] = compare_backends(stage, device, device, preset)
+    differing = [name_of(row) for row in figures["twice"] if row["different"] > 0]
+    if differing:
+        raise Failed(f"two {device} backends differ from the same inputs: {', '.join(differing[:5])}", figures)
+    worst = max(figures["rows"], key=lambda row: row["ulp"])
+    count = len({row["op"] for row in figures["rows"]})
+    return f"{count} ops agree with the CPU, and with themselves; most ULP: {name_of(worst)} {worst['ulp']}", figures
+
+
 def hot_ops(stage: Stage) -> tuple[str, Figures]:
     """The ops of base whose time is the least certain: attention by length, the embedding's gradient, cross-entropy."""
     found = Ops(stage)

@@ -16,9 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "one two three four five six seven eight nine ten".split()
 # Without those that run test programs: these run by themselves.
-PARTS = (
-    "start updates products hot_ops test_cuda determinism graphs meter exchange multi30k ops decode all_reduce".split()
-)
+PARTS = "start updates products hot_ops test_cuda determinism graphs meter exchange multi30k ops backends decode all_reduce".split()
 
 
 def prepare(programs: pathlib.Path, folder: pathlib.Path, name: str) -> None:

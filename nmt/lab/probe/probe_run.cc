@@ -184,6 +184,11 @@ Result<RandomBatch> RandomBatch::parse(std::string_view text) {
   return batch;
 }
 
+void run_updates(const ProbePlan& plan, Backend& backend) {
+  ProbedTraining training(plan, backend);
+  for (std::int64_t i = 0; i < plan.updates; ++i) plan.training ? training.train() : training.infer();
+}
+
 void save_probe(const ProbePlan& plan, Backend& backend, std::int64_t threads, const std::filesystem::path& file) {
   ProbedTraining training(plan, backend);
   ProbeHeader header = probe_header(plan.config, training.replica());

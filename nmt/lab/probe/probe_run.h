@@ -38,4 +38,7 @@ inline constexpr std::int64_t probe_vocabulary = 8192;
 /// UsageFailure if the plan does not fit together, Failure if a file is missing or damaged.
 void save_probe(const ProbePlan& plan, Backend& backend, std::int64_t threads, const std::filesystem::path& file);
 
+/// Runs the plan's updates on `backend` without recording anything; `options` is not used. Throws like save_probe().
+void run_updates(const ProbePlan& plan, Backend& backend);
+
 }  // namespace babelring

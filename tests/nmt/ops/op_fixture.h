@@ -12,11 +12,11 @@
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
+#include "nmt/ops/staged_backend.h"
 #include "tests/reference/closed_backend.h"
 #include "tests/reference/emulated_cuda.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/reference_backend.h"
-#include "tests/reference/staged_backend.h"
 
 namespace babelring {
 

@@ -1,0 +1,48 @@
+"""`nmt probe backends`: forms of output, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+BIN = Path(os.environ["BABELRING_BIN"]).resolve()
+UPDATE = "--preset transformer-tiny --batch random:2x3/3 --precision f32 --threads 1 model.encoder_layers=1 model.decoder_layers=1"
+
+
+class BackendsTest(unittest.TestCase):
+    def compare(self, words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [BIN / "nmt", "probe", "backends", *words.split()], capture_output=True, text=True, timeout=300
+        )
+
+    def test_a_backend_is_the_same_as_itself(self) -> None:
+        done = self.compare(f"--a cpu --b cpu {UPDATE} --json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ops = json.loads(done.stdout)["transformer-tiny"]["ops"]
+        self.assertEqual({op["different"] for op in ops}, {0})
+        self.assertLessEqual({"linear_forward", "decode_attention", "adam_update"}, {op["op"] for op in ops})
+
+    def test_a_table_has_a_line_for_each_result(self) -> None:
+        done = self.compare(f"--a cpu --b cpu {UPDATE}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^a: cpu \(.*\nb: cpu \(")
+        self.assertRegex(done.stdout, r"(?m)^linear_backward_weight +dweight +f32 +\d+ +0\.00 % +0 +0$")
+
+    def test_says_what_is_wrong(self) -> None:
+        for words, message in (
+            (f"--a tpu {UPDATE}", "--a"),
+            ("--a cpu", "expected one of --config, --checkpoint and --preset, found 0"),
+            ("--a cpu --preset transformer-tiny --batch random:2", "--batch: expected corpus or random:"),
+        ):
+            with self.subTest(words):
+                done = self.compare(words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(message, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
