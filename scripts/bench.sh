@@ -9,7 +9,7 @@
 #     --weak-scaling                        2 ranks in turns with 1 rank, the same work for each rank
 #     --text SRC,TGT                        updates of real text in turns with sentences of one length, as many tokens
 #     --metrics-cost                        with spool and server at every update, in turns with neither
-#     --tracing-cost parameters             with a tool of the lab on in turns with it off
+#     --tracing-cost parameters|timeline|ledger  with a tool of the lab on in turns with it off
 #   scripts/bench.sh ops [options]          every op at a model's shapes: time, share of the peak, error
 #   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size; --device cuda: NCCL against both
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline

@@ -59,7 +59,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     modes.add_argument("--against-build", type=pathlib.Path, help="folder with another build's bench_train_step")
     modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip; or a folder of nmt prepare")
     modes.add_argument("--metrics-cost", action="store_true")
-    modes.add_argument("--tracing-cost", choices=["parameters"], help="of this tool of the lab (docs/lab.md)")
+    modes.add_argument(
+        "--tracing-cost",
+        choices=["parameters", "timeline", "ledger"],
+        help="of this tool of the lab (docs/lab.md); ledger: the memory inside every update",
+    )
     parser.add_argument("--baseline", type=pathlib.Path, default=OWN_BASELINE, help="script to compare with")
     parser.add_argument("--baseline-python", default="/usr/bin/python3", help="a Python with Debian's PyTorch")
     parser.add_argument("--pieces", type=int, default=8000, help="of the vocabulary made of --text")

@@ -232,11 +232,13 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(cost["share"], (0.75 + cost["server_ms"]) / 100 / (os.cpu_count() or 1))
 
     def test_a_tool_of_the_lab_on_against_off(self) -> None:
-        found = self.compare("--tracing-cost", "parameters")
-        self.assertEqual(found["ratios"], [0.5])
-        self.assertEqual(found["tool"], "parameters")
-        arguments = found["last_of_ours"]["arguments"]
-        self.assertEqual(arguments[arguments.index("--lab") + 1], "parameters")
+        for tool in ("parameters", "timeline", "ledger"):
+            with self.subTest(tool=tool):
+                found = self.compare("--tracing-cost", tool)
+                self.assertEqual(found["ratios"], [0.5])
+                self.assertEqual(found["tool"], tool)
+                arguments = found["last_of_ours"]["arguments"]
+                self.assertEqual(arguments[arguments.index("--lab") + 1], tool)
 
     def test_a_failing_program_ends_it(self) -> None:
         (self.folder / "bench_train_step").write_text(f"#!{sys.executable}\nimport sys; sys.exit(3)", encoding="utf-8")

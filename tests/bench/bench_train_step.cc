@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 
+#include "base/log.h"
 #include "base/version.h"
 #include "nmt/comm/mpi_session.h"
 #include "tests/bench/op_times.h"
@@ -183,7 +184,7 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--set", training.data_set, "of that folder")->capture_default_str();
   app.add_option("--tokens", training.tokens_per_update, "target tokens of an update of prepared text");
   app.add_option("--lab", training.lab, "a tool of the lab that looks inside of each update")
-      ->check(CLI::IsMember({"parameters"}));
+      ->check(CLI::IsMember({"parameters", "timeline", "ledger"}));
   app.add_option("--micro-batch-tokens", training.micro_batch_tokens, "of prepared text; 0: one micro-batch");
 }
 
@@ -222,6 +223,7 @@ int main(int argc, char** argv) {
   babelring::declare_measurement(app, options);
   CLI11_PARSE(app, argc, argv);
   if (app.count("--vocabulary") == 0 && options.training.preset == "tiny") options.training.random.vocabulary = 10000;
+  babelring::init_log("", "error");  // the output ends with a line of JSON
   try {
     return babelring::run(options, argc, argv);
   } catch (const std::exception& error) {

@@ -56,6 +56,14 @@ class OneRank(TrainStep):
             self.check(result)
             self.assertAlmostEqual(sum(op["gflop"] for op in result["ops"]), result["matmul_gflop_per_step"], places=9)
 
+    def test_tools_of_the_lab_change_no_loss(self):
+        plain = self.result("--precision", "f32")
+        for tool in ("parameters", "timeline", "ledger"):
+            with self.subTest(tool=tool):
+                result = self.result("--precision", "f32", "--lab", tool)
+                self.check(result)
+                self.assertEqual((result["lab"], result["last_loss"]), (tool, plain["last_loss"]))
+
     def test_a_wrong_option_is_refused(self):
         with self.assertRaises(AssertionError):
             self.result("--norm", "sideways")

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "base/failure.h"
 #include "base/json.h"
 #include "nmt/data/manifest.h"
+#include "nmt/lab/memory/memory_trace.h"
 #include "nmt/parallel/device.h"
 
 namespace babelring {
@@ -20,6 +22,21 @@ std::int64_t vocabulary_of(const TrainingCaseOptions& options) {
 json::array to_array(const std::vector<std::int32_t>& values) {
   return json::array(values.begin(), values.end());
 }
+
+/// Traces the memory inside every update, and keeps no report.
+class MemoryOfEachUpdate final : public UpdateObserver {
+ public:
+  OpObserver* begin(const UpdateStart& start) override {
+    return &trace_.emplace(start.replica.model.parameters(), start.replica.arenas);
+  }
+  void end(const StepRecord&) override {
+    MemoryReport report;
+    trace_->fill(report);
+  }
+
+ private:
+  std::optional<MemoryTrace> trace_;
+};
 
 }  // namespace
 
@@ -48,7 +65,8 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.training.threads = options.threads;
   config.training.cuda_graphs = options.cuda_graphs;
   config.communication.bucket_mb = options.bucket_mb;
-  if (options.lab == "parameters") config.lab.parameters.window = "1000000000u";  // counts, and never writes
+  if (options.lab == "parameters") config.lab.parameters.window = "1000000000u";     // counts, and never writes
+  if (options.lab == "timeline") config.lab.trace = {.start = "1u", .updates = 20};  // goes on: nothing ends the trace
   // Vaswani et al. 2017, eq. 3, with the default warm-up of 4,000 updates.
   config.optimizer.schedule.learning_rate = 1 / std::sqrt(4000 * static_cast<double>(config.model.width));
   config.check();
@@ -90,6 +108,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       data_(make_data(options)),
       lab_(make_lab(
           {.config = config_, .folder = "lab", .corpus = "", .run = "", .records = no_records_, .spans = spans_})) {
+  if (options.lab == "ledger") lab_->add(std::make_unique<MemoryOfEachUpdate>());
   if (config_.training.tune_products)
     device_.backend->tune_matmuls(communicator.rank() == 0 ? options.matmuls_file : "").value();
   replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));

@@ -37,7 +37,9 @@ struct TrainingCaseOptions {
   std::string data_set = "train";
   std::int64_t tokens_per_update = 2048;  // target tokens, of prepared text
   std::int64_t micro_batch_tokens = 0;
-  std::string lab;  // tool of the lab that is on: "parameters"; empty: none
+  /// Tool of the lab that is on: "parameters", "timeline" with ops, or "ledger": the memory inside every update; empty:
+  /// none. Nothing is written.
+  std::string lab;
 };
 
 /// The configuration that `worker` would have.

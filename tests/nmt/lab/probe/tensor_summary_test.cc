@@ -53,5 +53,12 @@ TEST(SampledPlaces, AreDistinctAscendingAndReachBothEnds) {
   }
 }
 
+/// The page finds an element's place by the same function (tests/dashboard/lab_parts_test.ts).
+TEST(SampledPlaces, AreTheSameForever) {
+  const std::vector<std::int64_t> places = sampled_places(262'144);
+  EXPECT_EQ((std::vector{places[1], places[2], places[31], places[62]}),
+            (std::vector<std::int64_t>{4428, 8501, 127'903, 254'855}));
+}
+
 }  // namespace
 }  // namespace babelring
