@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +23,10 @@ class FieldWriter {
   template <class T>
   void required(std::string_view name, const T& value) {
     (*this)(name, value);
+  }
+  /// Writes nothing if the number is NaN.
+  void if_known(std::string_view name, double value) {
+    if (!std::isnan(value)) (*this)(name, value);
   }
   void operator()(std::string_view name, double value);
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }

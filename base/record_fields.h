@@ -8,6 +8,7 @@ namespace babelring {
 
 // One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
+// `field.if_known(name, number)` is optional and left out if the number is NaN.
 
 template <class T, class Struct>
 concept same_record = std::is_same_v<std::remove_const_t<T>, Struct>;
@@ -18,6 +19,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("epoch", step.epoch);
   field("loss", step.loss);
   field("nll", step.nll);
+  field.if_known("entropy", step.entropy);
   field("gradient_norm", step.gradient_norm);
   field("learning_rate", step.learning_rate);
   field("sentences", step.sentences);
@@ -61,6 +63,7 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field.required("set", eval.set);
   field("loss", eval.loss);
   field("nll", eval.nll);
+  field.if_known("entropy", eval.entropy);
   field("accuracy", eval.accuracy);
   field("sacrebleu", eval.sacrebleu);
   field("chrf", eval.chrf);

@@ -1,6 +1,7 @@
 #include "base/records.h"
 
 #include <array>
+#include <cmath>
 #include <random>
 
 #include "base/clock.h"
@@ -14,6 +15,9 @@ struct MetricVisitor {
   std::vector<std::pair<std::string, double>> metrics;
 
   void required(std::string_view, std::int64_t) {}  // the update is the x-axis, not a metric
+  void if_known(std::string_view name, double value) {
+    if (!std::isnan(value)) metrics.emplace_back(name, value);
+  }
   void operator()(std::string_view name, double value) { metrics.emplace_back(name, value); }
   void operator()(std::string_view name, std::int64_t value) { metrics.emplace_back(name, static_cast<double>(value)); }
   void operator()(std::string_view name, bool value) { metrics.emplace_back(name, value ? 1 : 0); }
@@ -38,6 +42,7 @@ std::string_view kind_of(const RecordBody& body) {
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step) {
   MetricVisitor visitor;
   visit_fields(step, visitor);
+  visitor.if_known("excess", step.nll - step.entropy);
   return std::move(visitor.metrics);
 }
 

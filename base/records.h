@@ -34,6 +34,8 @@ struct StepRecord {
   double epoch = 0;         // passes over the training set, fractional
   double loss = 0;          // label-smoothed, nats per target token, over all ranks
   double nll = 0;           // the same without label smoothing
+  // Exact entropy of the source over the update's tokens, nats per target token, over all ranks; NaN where unknown.
+  double entropy = std::numeric_limits<double>::quiet_NaN();
   double gradient_norm = 0;
   double learning_rate = 0;
   std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // of this rank
@@ -68,9 +70,11 @@ struct EvalRecord {
   std::int64_t update = 0;
   std::string set;           // name of the validation set
   double loss = 0, nll = 0;  // nats per target token, teacher forced
-  double accuracy = 0;       // teacher-forced token accuracy
-  double sacrebleu = 0;      // of beam-search output; NaN if this validation did not translate
-  double chrf = 0;           // of beam-search output; NaN if this validation did not translate
+  // Exact entropy of the source over the same tokens, nats per target token; NaN where unknown.
+  double entropy = std::numeric_limits<double>::quiet_NaN();
+  double accuracy = 0;   // teacher-forced token accuracy
+  double sacrebleu = 0;  // of beam-search output; NaN if this validation did not translate
+  double chrf = 0;       // of beam-search output; NaN if this validation did not translate
   // BLEU of the most likely subword at each position, given the reference prefix. Not a translation, so not comparable
   // with sacrebleu. NaN if the worker did not compute it.
   double teacher_forced_bleu = std::numeric_limits<double>::quiet_NaN();
@@ -192,9 +196,9 @@ class RecordSink {
   virtual void write(RecordBody body) = 0;
 };
 
-/// The metrics of a step as (key, value), in order of declaration: all numeric members except `update`. `skipped` is 0
-/// or
-/// 1. Entries of memory_bytes and gpu have dotted keys: memory_bytes.weights.
+/// The metrics of a step as (key, value), in order of declaration: all numeric members except `update`, and last
+/// `excess`, nll - entropy. `skipped` is 0 or 1. Entries of memory_bytes and gpu have dotted keys:
+/// memory_bytes.weights. An unknown entropy has no key.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 /// Creates an id: `prefix`, '_' and a ULID (26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits).

@@ -44,6 +44,10 @@ void Console::show(const StepRecord& step) {
   window_.target_tokens += step.update_target_tokens;
   window_.loss += step.loss * static_cast<double>(step.update_target_tokens);
   window_.nll += step.nll * static_cast<double>(step.update_target_tokens);
+  if (!std::isnan(step.entropy)) {
+    window_.excess += (step.nll - step.entropy) * static_cast<double>(step.update_target_tokens);
+    window_.excess_tokens += step.update_target_tokens;
+  }
   window_.step_ms += step.step_ms;
   window_.exposed_ms += step.exposed_communication_ms;
   window_.data_ms += step.data_ms;
@@ -51,23 +55,35 @@ void Console::show(const StepRecord& step) {
   if (log_every_.times(progress_) == log_every_.times(before)) return;
 
   const auto tokens = static_cast<double>(window_.target_tokens);
+  // Generated sequences have no epochs.
+  const std::string epoch = step.epoch > 0 ? fmt::format(" (epoch {:.2f})", step.epoch) : "";
+  const std::string excess =
+      window_.excess_tokens > 0
+          ? fmt::format(", excess {:.4f}", window_.excess / static_cast<double>(window_.excess_tokens))
+          : "";
   spdlog::info(
-      "update {} (epoch {:.2f}): loss {:.4f}, nll {:.4f}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
+      "update {}{}: loss {:.4f}, nll {:.4f}{}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
-      grouped(static_cast<double>(step.update)), step.epoch, window_.loss / tokens, window_.nll / tokens,
+      grouped(static_cast<double>(step.update)), epoch, window_.loss / tokens, window_.nll / tokens, excess,
       grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
       100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(step));
   window_ = {};
 }
 
 void Console::show(const EvalRecord& eval) {
-  const std::string bleu =
-      std::isnan(eval.sacrebleu) ? "" : fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
-  spdlog::info(
-      "validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %, teacher-forced BLEU "
-      "{:.2f}{}{} ({:.1f} s)",
-      eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
-      eval.teacher_forced_bleu, bleu, eval.best ? ", the best so far" : "", eval.seconds);
+  std::string scores;
+  if (!std::isnan(eval.entropy)) {
+    scores += fmt::format(", entropy {:.4f}, excess {:.4f}", eval.entropy, eval.nll - eval.entropy);
+  }
+  if (!std::isnan(eval.teacher_forced_bleu)) {
+    scores += fmt::format(", teacher-forced BLEU {:.2f}", eval.teacher_forced_bleu);
+  }
+  if (!std::isnan(eval.sacrebleu)) {
+    scores += fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
+  }
+  spdlog::info("validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
+               eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
+               scores, eval.best ? ", the best so far" : "", eval.seconds);
 }
 
 void Console::show(const CheckpointRecord& checkpoint) {

@@ -15,7 +15,8 @@ constexpr std::size_t max_text_bytes = std::size_t{64} << 10;
 std::string tag_of(std::string_view key) {
   if (key.ends_with("_ms")) return fmt::format("time_ms/{}", key.substr(0, key.size() - 3));
   if (key.starts_with("memory_bytes.")) return fmt::format("memory_bytes/{}", key.substr(13));
-  for (const char* of_training : {"epoch", "loss", "nll", "gradient_norm", "learning_rate", "skipped"}) {
+  for (const char* of_training :
+       {"epoch", "loss", "nll", "entropy", "excess", "gradient_norm", "learning_rate", "skipped"}) {
     if (key == of_training) return fmt::format("train/{}", key);
   }
   return fmt::format("rank_0/{}", key);
@@ -57,12 +58,17 @@ SummaryBytes summary_of(const EvalRecord& eval) {
                                                     {"nll", eval.nll},
                                                     {"perplexity", std::exp(eval.nll)},
                                                     {"accuracy", eval.accuracy},
-                                                    {"teacher_forced_bleu", eval.teacher_forced_bleu},
                                                     {"seconds", eval.seconds}};
   for (const auto& [key, value] : numbers) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
   // Teacher-forced BLEU and sacreBLEU have separate curves. A validation without translation has no sacreBLEU.
-  if (!std::isnan(eval.sacrebleu)) summary.scalar(eval.set + "/sacrebleu", eval.sacrebleu);
-  if (!std::isnan(eval.chrf)) summary.scalar(eval.set + "/chrf", eval.chrf);
+  const std::pair<const char*, double> known[] = {{"entropy", eval.entropy},
+                                                  {"excess", eval.nll - eval.entropy},
+                                                  {"teacher_forced_bleu", eval.teacher_forced_bleu},
+                                                  {"sacrebleu", eval.sacrebleu},
+                                                  {"chrf", eval.chrf}};
+  for (const auto& [key, value] : known) {
+    if (!std::isnan(value)) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
+  }
   if (!eval.samples.empty()) summary.text(eval.set + "/samples", samples_table(eval));
   return summary;
 }

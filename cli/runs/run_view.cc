@@ -111,6 +111,7 @@ void RunView::eval(const json::object& item) {
   std::string text =
       fmt::format("validation on {} after update {}", text_of(item, "set"), grouped_text(get_number(item, "update")));
   if (const auto loss = get_number(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
+  if (const auto excess = get_number(item, "excess")) text += fmt::format(", excess {:.4f}", *excess);
   if (const auto bleu = get_number(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
   if (const auto chrf = get_number(item, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
   if (const auto bleu = get_number(item, "teacher_forced_bleu"))

@@ -32,6 +32,7 @@ std::string eval_text(const json::object* eval) {
   if (const auto bleu = get_number(*eval, "teacher_forced_bleu"))
     text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
   if (const auto loss = get_number(*eval, "loss")) text += fmt::format(", loss {:.4f}", *loss);
+  if (const auto excess = get_number(*eval, "excess")) text += fmt::format(", excess {:.4f}", *excess);
   return text;
 }
 

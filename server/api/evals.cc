@@ -35,6 +35,7 @@ EvalRecord read_eval(const http::Request& request) {
   Body::require_name("set", eval.set);
   eval.loss = number("loss", 1e6);
   eval.nll = number("nll", 1e6);
+  if (const auto entropy = body.number("entropy", 0, 1e6)) eval.entropy = *entropy;
   eval.accuracy = number("accuracy", 1);
   eval.sacrebleu = number("sacrebleu", 100);
   eval.chrf = number("chrf", 100);

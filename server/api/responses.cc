@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/clock.h"
+#include "base/json_get.h"
 #include "base/records.h"
 
 namespace babelring::api {
@@ -97,6 +98,8 @@ json::object eval_item(const store::EvalRow& eval) {
                        {"teacher_forced_bleu", nullptr}};  // older workers do not report it
   const auto body = parse_json(eval.body);
   for (const auto& [name, value] : body.value().as_object()) item.insert_or_assign(name, value);
+  const auto nll = get_number(item, "nll"), entropy = get_number(item, "entropy");
+  if (nll && entropy) item["excess"] = *nll - *entropy;
   if (!eval.samples.empty()) item["samples"] = parse_json(eval.samples).value();
   return item;
 }

@@ -92,6 +92,26 @@ TEST(Records, NonFiniteNumbersAreNullAndNamed) {
   EXPECT_EQ(std::get<StepRecord>(back.body).nll, step.nll);
 }
 
+TEST(Records, AnUnknownEntropyIsAbsent) {
+  StepRecord step{.update = 1, .nll = 1.75};
+  EXPECT_FALSE(to_json(record_of(step)).contains("entropy"));
+  EXPECT_FALSE(to_json(record_of(EvalRecord{.update = 1, .set = "test"})).contains("entropy"));
+  EXPECT_TRUE(std::isnan(std::get<StepRecord>(record_from_json(to_json(record_of(step)))->body).entropy));
+  const auto value_of = [](const StepRecord& of, std::string_view key) {
+    for (const auto& [name, value] : metrics_of(of)) {
+      if (name == key) return value;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(value_of(step, "entropy"), -1);
+  EXPECT_EQ(value_of(step, "excess"), -1);
+  step.entropy = 1.5;
+  const Record back = record_from_json(to_json(record_of(step))).value();
+  EXPECT_EQ(std::get<StepRecord>(back.body).entropy, 1.5);
+  EXPECT_EQ(value_of(step, "entropy"), 1.5);
+  EXPECT_EQ(value_of(step, "excess"), 0.25);
+}
+
 TEST(Records, AbsentMembersKeepDefaults) {
   const auto text = R"({"run":"r_01J0000000000000000000000Z","attempt":1,"rank":0,"sequence":1,"time_ms":5,)"
                     R"("kind":"step","update":3,"loss":2})";

@@ -180,6 +180,30 @@ describe('scores of evaluations', () => {
   });
 });
 
+describe('sequences of known entropy', () => {
+  const entropy = { update: 10, time_ms: 1, set: 'test', loss: 1.75, entropy: 1.5, excess: 0.25 };
+  const run = (evals: object[]): RunData =>
+    Object.assign(runOf({}, evals), {
+      keys: [],
+      key: () => undefined,
+      measures: () => false,
+      checkpoints: [],
+      alerts: [],
+      attempts: [],
+    });
+  const shown = (evals: object[]): string[] =>
+    CHARTS.filter(({ when }) => when === undefined || when(run(evals))).map(({ id }) => id);
+  it('have a chart of the excess instead of one of translations', () => {
+    expect(shown([entropy])).toContain('excess');
+    expect(shown([entropy])).not.toContain('bleu');
+    expect(shown([{ ...entropy, entropy: undefined, excess: undefined }])).toContain('bleu');
+    expect(shown([{ ...entropy, entropy: undefined, excess: undefined }])).not.toContain('excess');
+    const excess = CHARTS.find(({ id }) => id === 'excess')!;
+    const lines = excess.data(run([entropy]), VIEW).lines;
+    expect(lines.map(({ label, y }) => [label, y])).toEqual([['validation', [0.25]]]);
+  });
+});
+
 describe('metrics', () => {
   it('are written as their keys say', () => {
     expect(formatOf('network_tx_bytes_per_second')(1.5e6)).toBe('1.50 MB/s');

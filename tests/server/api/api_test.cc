@@ -98,13 +98,18 @@ TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
   forced.update = 8;
   forced.sacrebleu = NAN;
   forced.teacher_forced_bleu = 40.5;
+  forced.nll = 1.75;
+  forced.entropy = 1.5;
   post({record_of(eval, 1), record_of(log, 2), record_of(forced, 3)});
   const auto evals = get(run_path("/evals"));
   const json::object item = evals.at("items").at(0).as_object();
   EXPECT_EQ(item.at("sacrebleu"), 31.25);
   EXPECT_TRUE(item.at("teacher_forced_bleu").is_null());
   EXPECT_FALSE(item.contains("samples"));
+  EXPECT_FALSE(item.contains("entropy") || item.contains("excess"));
   EXPECT_EQ(evals.at("items").at(1).at("teacher_forced_bleu"), 40.5);
+  EXPECT_EQ(evals.at("items").at(1).at("entropy"), 1.5);
+  EXPECT_EQ(evals.at("items").at(1).at("excess"), 0.25);
   EXPECT_TRUE(evals.at("items").at(1).at("sacrebleu").is_null());
   const auto one = get("/api/v1/evals/" + std::string(item.at("id").as_string()));
   EXPECT_EQ(one.at("samples").at(0).at("hypothesis"), "dog");

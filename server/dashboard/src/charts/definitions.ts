@@ -60,9 +60,29 @@ function lossData(run: RunData, view: ViewState): ChartData {
   return {
     ...training,
     marks: [...training.marks, ...checkpointMarks(run)],
-    lines: [...training.lines, ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain)],
+    lines: [
+      ...training.lines,
+      ...(run.key('entropy') ? smoothed(run, view, 'entropy', 'entropy, training', 'gray', plain).lines : []),
+      ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain),
+      ...evalLines(run, 'entropy', 'entropy', ['teal', 'navy'], plain),
+    ],
   };
 }
+
+/// How far the model is from the source of its sequences, whose entropy is known.
+function excessData(run: RunData, view: ViewState): ChartData {
+  const validation = evalLines(run, 'excess', 'validation', ['orange', 'violet'], plain);
+  if (!run.key('excess')) return { lines: validation, note: '', marks: checkpointMarks(run) };
+  const training = smoothed(run, view, 'excess', 'training', 'blue', plain);
+  return {
+    ...training,
+    marks: [...training.marks, ...checkpointMarks(run)],
+    lines: [...training.lines, ...validation],
+  };
+}
+
+const hasEntropy = (run: RunData): boolean =>
+  run.evals.some(({ entropy }) => typeof entropy === 'number') || run.keys.some(({ key }) => key === 'entropy');
 
 /// The search that produced the scored translations, read from the resolved configuration.
 export function searchOf(config: string): string {
@@ -193,10 +213,20 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     id: 'loss',
     title: 'Loss',
     unit: 'nats per target token',
-    keys: () => ['loss'],
-    evals: ['loss'],
+    keys: (run) => (run.key('entropy') ? ['loss', 'entropy'] : ['loss']),
+    evals: ['loss', 'entropy'],
     axisFormat: plainTick,
     data: lossData,
+  },
+  {
+    id: 'excess',
+    title: 'Excess over entropy',
+    unit: 'nats per target token',
+    keys: (run) => (run.key('excess') ? ['excess'] : []),
+    evals: ['excess'],
+    when: hasEntropy,
+    axisFormat: plainTick,
+    data: excessData,
   },
   {
     id: 'bleu',
@@ -204,6 +234,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     unit: 'held-out set',
     keys: () => [],
     evals: ['sacrebleu', 'chrf'],
+    when: (run) => !hasEntropy(run),
     axisFormat: plainTick,
     data: scoreData,
   },

@@ -8,7 +8,7 @@ import { xColumn, xOfStep, xOfTime, xValue, type XAxis } from '../lib/x_axis';
 import type { ChartData, Line, Mark } from './chart_data';
 
 export type Format = (value: number | null) => string;
-export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
+export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy' | 'entropy' | 'excess';
 
 export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');

@@ -13,7 +13,7 @@ import {
 export function formatOf(key: string): (value: number | null) => string {
   if (/^eval:(sacrebleu|chrf|teacher_forced_bleu)$/.test(key)) return (value) => formatFixed(value, 2);
   if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
-  if (/(^|:)(loss|nll)$/.test(key)) return formatLoss;
+  if (/(^|:)(loss|nll|entropy|excess)$/.test(key)) return formatLoss;
   if (key.endsWith('_ms')) return formatMs;
   if (key.endsWith('bytes_per_second')) return formatBytesPerSecond;
   if (key.includes('bytes')) return formatBytes;

@@ -8,16 +8,19 @@ import { describeSampling } from '../../lib/series';
 import { xColumn, xValue } from '../../lib/x_axis';
 import { isEval, type ComparedRun } from './compared_run';
 
-type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
-
-const EVAL_TITLES: Record<string, string> = {
+const EVAL_TITLES = {
   loss: 'Validation loss',
   nll: 'Validation NLL',
+  entropy: 'Entropy of the validation set',
+  excess: 'Excess over entropy',
   sacrebleu: 'sacreBLEU',
   chrf: 'chrF',
   teacher_forced_bleu: 'BLEU, teacher-forced',
   accuracy: 'Accuracy, teacher-forced',
 };
+type Measure = keyof typeof EVAL_TITLES;
+export const EVAL_MEASURES = Object.keys(EVAL_TITLES) as Measure[];
+
 const BAND_RUNS = 3; // with more runs the bands would hide each other
 
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
@@ -25,7 +28,7 @@ const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'mut
 export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
-  if (isEval(key)) return EVAL_TITLES[key.slice(5)] ?? key.slice(5);
+  if (isEval(key)) return EVAL_TITLES[key.slice(5) as Measure] ?? key.slice(5);
   const words = key
     .replace(/_ms$/, '')
     .replace(/_per_second$/, '/s')
@@ -41,7 +44,7 @@ export function betterOf(key: string): 'less' | 'more' | null {
     /tokens_per_second$/.test(key)
   )
     return 'more';
-  if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';
+  if (/(^|:)(loss|nll|excess)$/.test(key) || key.endsWith('_ms')) return 'less';
   return null;
 }
 

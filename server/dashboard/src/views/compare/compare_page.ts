@@ -14,7 +14,7 @@ import { tickOf } from '../../lib/ticks';
 import type { Page, Status } from '../page';
 import { followPrinting } from '../printing';
 import { Toolbar } from '../run_toolbar';
-import { compareLines, fullRange, titleOf } from './compare_lines';
+import { compareLines, EVAL_MEASURES, fullRange, titleOf } from './compare_lines';
 import { comparisonCsv } from './compare_csv';
 import { legend, offered, tableBox } from './compare_legend';
 import { compareQuery, parseCompare, type CompareState } from './compare_state';
@@ -22,7 +22,7 @@ import { bestTable, configTable } from './compare_tables';
 import { ComparedRun, isEval } from './compared_run';
 
 const LIVE_MS = 3000;
-const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy'];
+const EVAL_KEYS = EVAL_MEASURES.map((measure) => `eval:${measure}`);
 
 /// Compares runs: curves, best values and differences between their configurations. The address reproduces the view.
 export class ComparePage implements Page {
