@@ -103,6 +103,7 @@ std::string key_list(const OptionBinder& keys) {
     const std::string value = field.get();
     const std::string preset = value.empty() ? "" : "; default: " + value;
     text += entry(fmt::format("\\fB{}\\fR ({}{})", roff(field.key), roff(field.type), roff(preset)), field.help);
+    if (field.items) text += key_list(field.items->bind(0));
   }
   return text;
 }

@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "cli/evaluation_set.h"
+#include "cli/gssm/evaluate_sequences.h"
 #include "cli/model_options.h"
 #include "cli/report_evaluation.h"
 #include "cli/runs/run_commands.h"
@@ -60,7 +61,7 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
                                        const TranslateOptions& options, Backend& backend) {
   std::vector<std::span<const std::int32_t>> sources;
   for (std::int64_t i = 0; i < sentences_of(set); ++i) sources.push_back(set.corpus.source(i));
-  Translator translator(require_transformer(*loaded.model), loaded.vocabulary, backend);
+  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, backend);
   std::vector<std::string> hypotheses;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
     hypotheses.push_back(translation.text());
@@ -85,7 +86,7 @@ Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loade
   ActivationArenas arenas(backend);
   if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.model, backend));
   const TeacherForcedScores forced = teacher_forced(
-      *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
+      *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = *loaded.vocabulary}, 0,
       sentences_of(set), bleu, backend, arenas);
   const LossSums& sums = forced.losses;
   const Stopwatch watch;
@@ -136,10 +137,33 @@ void print_report(const json::object& report) {
              text("precision"));
 }
 
+/// Evaluates a language model of generated sequences.
+void run_sequences(const EvaluateArguments& arguments, const LoadedModel& loaded, Backend& backend) {
+  if (!arguments.source.empty() || !arguments.reference.empty() || !arguments.output.empty()) {
+    throw UsageFailure(
+        "evaluate: the checkpoint holds a language model: --source, --reference and --output are for translations");
+  }
+  std::optional<EvaluationReport> report;
+  if (!arguments.report_to.empty()) {
+    report.emplace(arguments.server.access(), arguments.report_to);
+    report->compare(loaded.checkpoint.state);
+  }
+  const json::object figures = evaluate_sequences(
+      loaded, {.data = arguments.data, .set = arguments.set, .sequences = arguments.max_sentences}, backend);
+  if (arguments.as_json) {
+    fmt::print("{}\n", to_text(figures));
+  } else {
+    print_sequence_report(figures);
+  }
+  std::fflush(stdout);  // print the figures even if the server is unreachable
+  if (report) report->send(figures, {});
+}
+
 void run_evaluate(const EvaluateArguments& arguments) {
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
-  const LoadedModel loaded = arguments.model.load(*backend);
-  const EvaluationSet set = open_set(arguments, loaded.vocabulary);
+  const LoadedModel loaded = arguments.model.load_any(*backend);
+  if (loaded.config.task == Task::gssm) return run_sequences(arguments, loaded, *backend);
+  const EvaluationSet set = open_set(arguments, *loaded.vocabulary);
   std::optional<EvaluationReport> report;
   if (!arguments.report_to.empty()) {
     report.emplace(arguments.server.access(), arguments.report_to);
@@ -152,7 +176,7 @@ void run_evaluate(const EvaluateArguments& arguments) {
     print_report(evaluation.figures);
   }
   std::fflush(stdout);  // print the figures even if the server is unreachable
-  if (report) report->send(evaluation.figures, set, evaluation.hypotheses, loaded.vocabulary);
+  if (report) report->send(evaluation.figures, samples_of(set, evaluation.hypotheses, *loaded.vocabulary));
 }
 
 }  // namespace
@@ -162,7 +186,9 @@ void add_evaluate(CLI::App& app) {
   const auto arguments = std::make_shared<EvaluateArguments>();
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
-  command->add_option("--data", arguments->data, "folder written by `nmt prepare`");
+  command->add_option(
+      "--data", arguments->data,
+      "folder written by `nmt prepare`; for a language model by `nmt gssm data`, or none to generate sequences");
   command->add_option("--set", arguments->set, "held-out set in that folder: valid or test")->capture_default_str();
   command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
   command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
@@ -170,7 +196,8 @@ void add_evaluate(CLI::App& app) {
       ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
       ->capture_default_str();
   command->add_flag("--lowercase", arguments->lowercase, "ignore case in scores");
-  command->add_option("--max-sentences", arguments->max_sentences, "use only the first N sentences; 0: all")
+  command
+      ->add_option("--max-sentences", arguments->max_sentences, "use only the first N sentences or sequences; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--output", arguments->output, "write the translations to this file");

@@ -74,6 +74,16 @@ std::unique_ptr<Backend> ModelOptions::make_backend() const {
 }
 
 LoadedModel ModelOptions::load(Backend& backend) const {
+  LoadedModel loaded = load_any(backend);
+  if (loaded.config.task == Task::translation) return loaded;
+  throw UsageFailure(
+      fmt::format("--checkpoint: {} holds {}, which does not translate; use `nmt gssm sample` for sequences, `nmt "
+                  "evaluate` for its "
+                  "loss",
+                  checkpoint, loaded.model->kind()));
+}
+
+LoadedModel ModelOptions::load_any(Backend& backend) const {
   translate.check();
   require_matmul(backend, precision, "--precision f32");
   return load_model(find_checkpoint(checkpoint), backend, precision);

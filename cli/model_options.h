@@ -30,8 +30,11 @@ struct ModelOptions {
 
   /// Creates the backend of the chosen device. Throws Failure if it is not available.
   std::unique_ptr<Backend> make_backend() const;
-  /// Loads the checkpoint. Throws Failure if it is absent or damaged.
+  /// Loads the checkpoint of a translation model. Throws Failure if it is absent or damaged, UsageFailure that names
+  /// the command for it if it holds another model.
   LoadedModel load(Backend& backend) const;
+  /// Loads the checkpoint of any model. Throws Failure if it is absent or damaged.
+  LoadedModel load_any(Backend& backend) const;
 
  private:
   void declare_search(CLI::App& command);

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t sample_count = 10, max_sample_bytes = 4096, max_set_bytes = 128;
 
-/// Sample sentences, evenly spaced over the set. Skips those that exceed the server's length limit.
+}  // namespace
+
 json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,
                        const Vocabulary& vocabulary) {
   json::array samples;
@@ -35,8 +36,6 @@ json::array samples_of(const EvaluationSet& set, const std::vector<std::string>&
   return samples;
 }
 
-}  // namespace
-
 EvaluationReport::EvaluationReport(const ServerAccess& access, const std::string& run) : api_(access) {
   const json::object found = find_run(api_, run);
   id_ = text_of(found, "id");
@@ -50,19 +49,20 @@ void EvaluationReport::compare(const json::object& checkpoint_state) const {
                name_);
 }
 
-void EvaluationReport::send(const json::object& figures, const EvaluationSet& set,
-                            const std::vector<std::string>& hypotheses, const Vocabulary& vocabulary) {
-  if (set.name.size() > max_set_bytes) fail("--report: the set's name is longer than {} bytes", max_set_bytes);
-  json::object body = {{"update", figures.at("update")}, {"set", set.name}, {"signature", figures.at("signature")}};
-  for (const char* name : {"loss", "nll", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
-    const auto value = figures.at(name).to_number<double>();
-    if (std::isfinite(value)) body[name] = value;
+void EvaluationReport::send(const json::object& figures, json::array samples) {
+  const std::string set = text_of(figures, "set");
+  if (set.size() > max_set_bytes) fail("--report: the set's name is longer than {} bytes", max_set_bytes);
+  json::object body = {{"update", figures.at("update")}, {"set", set}, {"signature", text_of(figures, "signature")}};
+  for (const char* name : {"loss", "nll", "entropy", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
+    if (const auto value = get_number(figures, name); value && std::isfinite(*value)) body[name] = *value;
   }
-  body["samples"] = samples_of(set, hypotheses, vocabulary);
+  body["samples"] = std::move(samples);
   api_.send("POST", "/runs/" + id_ + "/evals", body, make_id('k'));
-  spdlog::info("added to run {} ({}) on {}: sacreBLEU {:.2f} on {} after update {}", id_, name_, api_.access().address,
-               figures.at("sacrebleu").to_number<double>(), printable(set.name),
-               figures.at("update").to_number<std::int64_t>());
+  const auto bleu = get_number(figures, "sacrebleu");
+  const std::string score =
+      bleu ? fmt::format("sacreBLEU {:.2f}", *bleu) : fmt::format("nll {:.4f}", figures.at("nll").to_number<double>());
+  spdlog::info("added to run {} ({}) on {}: {} on {} after update {}", id_, name_, api_.access().address, score,
+               printable(set), figures.at("update").to_number<std::int64_t>());
 }
 
 }  // namespace babelring

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,10 @@
 #include "nmt/data/vocabulary.h"
 
 namespace babelring {
+
+/// Sample translations for send(), evenly spaced over the set. Skips those that exceed the server's length limit.
+json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,
+                       const Vocabulary& vocabulary);
 
 /// Adds an evaluation to a run on a server.
 class EvaluationReport {
@@ -18,10 +23,9 @@ class EvaluationReport {
   /// Logs a warning if the checkpoint is from another run.
   void compare(const json::object& checkpoint_state) const;
 
-  /// Posts `figures`, the object that `nmt evaluate --json` prints, with some translations as samples, and logs the
-  /// success. Throws Failure if the server refuses it.
-  void send(const json::object& figures, const EvaluationSet& set, const std::vector<std::string>& hypotheses,
-            const Vocabulary& vocabulary);
+  /// Posts `figures`, the object that `nmt evaluate --json` prints, with samples, and logs the success. Throws Failure
+  /// if the server refuses it.
+  void send(const json::object& figures, json::array samples);
 
  private:
   ApiClient api_;

@@ -131,7 +131,7 @@ void translate(TranslateArguments& arguments) {
   const LoadedModel loaded = arguments.model.load(*backend);
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
-  Translator translator(require_transformer(*loaded.model), loaded.vocabulary, *backend);
+  Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, *backend);
   translate_lines(arguments, input, translator, arguments.output == "-" ? std::cout : file);
 }
 

@@ -10,7 +10,10 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "nmt/data/gssm/graph.h"
+#include "nmt/data/manifest.h"
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/task_data.h"
 
 namespace babelring {
 namespace {
@@ -26,12 +29,22 @@ json::object fault_of(const ConfigError& error) {
   return fault;
 }
 
-json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
+MemoryEstimate sequence_memory(const TrainConfig& config, std::int64_t ranks) {
+  const TrainConfig resolved = with_generator_of_folder(config);
+  return estimate_memory(resolved, make_gssm_graph(resolved.gssm).vocabulary(), ranks, 0);
+}
+
+MemoryEstimate translation_memory(const TrainConfig& config, std::int64_t ranks) {
   const Manifest manifest = load_manifest(config.data.folder);
   const ManifestSet& set = manifest.set(config.data.train_set);
   const auto with_ends = [&](std::int64_t tokens) { return static_cast<double>(tokens + set.sentences); };
   const double source_per_target = set.sentences > 0 ? with_ends(set.source_tokens) / with_ends(set.target_tokens) : 1;
-  const MemoryEstimate memory = estimate_memory(config, manifest.vocabulary_size, ranks, source_per_target);
+  return estimate_memory(config, manifest.vocabulary_size, ranks, source_per_target);
+}
+
+json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
+  const MemoryEstimate memory =
+      config.task == Task::gssm ? sequence_memory(config, ranks) : translation_memory(config, ranks);
   return {{"parameters", memory.parameters},
           {"source_tokens", memory.source_tokens},
           {"target_tokens", memory.target_tokens},
@@ -41,6 +54,11 @@ json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
           {"activations", memory.activations},
           {"scratch", memory.scratch},
           {"total", memory.total()}};
+}
+
+/// "" for an empty path.
+std::string absolute_path(const std::string& path) {
+  return path.empty() ? "" : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 json::object check_result(const TrainConfig& config, std::int64_t ranks) {
@@ -57,20 +75,13 @@ json::object check_result(const TrainConfig& config, std::int64_t ranks) {
   return {{"config", config_yaml(config)},
           {"name", config.name},
           {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
-          {"data_folder", std::filesystem::absolute(config.data.folder).lexically_normal().string()},
-          {"start_from", config.training.start_from.empty()
-                             ? ""
-                             : std::filesystem::absolute(config.training.start_from).lexically_normal().string()},
+          {"data_folder", absolute_path(config.data.folder)},
+          {"start_from", absolute_path(config.training.start_from)},
           {"memory", std::move(memory)},
           {"not_estimated", std::move(unknown)}};
 }
 
 }  // namespace
-
-void check_sets(const Manifest& manifest, const DataConfig& data) {
-  manifest.require_pairs(data.train_set, "data.train_set");
-  if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
-}
 
 int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
                        std::int64_t ranks) {
@@ -78,7 +89,7 @@ int print_config_check(const std::string& file, const std::vector<std::string>& 
   try {
     const TrainConfig config = read_config(read_file(file), file, overrides);
     try {
-      if (data) check_sets(load_manifest(config.data.folder), config.data);
+      if (data) check_task_data(config);
       result = check_result(config, ranks);
     } catch (const Failure& failure) {
       result["errors"] = {

@@ -15,17 +15,14 @@
 #include "client/server_access.h"
 #include "client/server_address.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
-#include "nmt/data/text_source.h"
-#include "nmt/data/vocabulary.h"
 #include "nmt/lab/make_lab.h"
 #include "nmt/ops/cpu_kernels.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
+#include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
-#include "worker/config_check.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
@@ -142,38 +139,32 @@ ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& 
   return chosen;
 }
 
-struct TrainingData {
-  Vocabulary vocabulary;
-  Corpus corpus;
-};
-
-TrainingData open_data(const DataConfig& data) {
-  const std::filesystem::path folder = data.folder;
-  const Manifest manifest = load_manifest(folder);
-  check_sets(manifest, data);
-  check_file(folder, manifest.vocabulary, true);  // the corpus holds ids of this vocabulary
-  Vocabulary vocabulary = Vocabulary::load(folder / manifest.vocabulary.name);
-  if (vocabulary.digest() != manifest.vocabulary.sha256) fail("{}: changed while it was being opened", data.folder);
-  return {std::move(vocabulary), Corpus::open(manifest, data.train_set)};
-}
-
-/// The values that must agree on all ranks for their gradients to be summed.
-std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
-  const std::string same_data = "every rank needs the same data.folder, of one `nmt prepare`";
-  const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
+/// The facts about the data that must agree on all ranks.
+std::vector<RankFact> data_facts(const TrainConfig& config) {
+  const bool translates = config.task == Task::translation;
+  const std::string same_data =
+      fmt::format("every rank needs the same data.folder, of one `{}`", translates ? "nmt prepare" : "nmt gssm data");
+  if (config.on_the_fly()) return {};
   const Manifest manifest = load_manifest(config.data.folder);
   const auto digest_of = [&](const std::string& set) {
     return set.empty() ? std::string() : manifest.set(set).digest();
   };
+  return {{translates ? "vocabulary" : "generator", manifest.vocabulary.sha256, same_data},
+          {"training set", digest_of(config.data.train_set), same_data},
+          {"validation set", digest_of(config.data.valid_set), same_data}};
+}
+
+/// The values that must agree on all ranks for their gradients to be summed.
+std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
+  const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
   std::string kernels = backend.description();
   // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.
   kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
-  return {{"vocabulary", manifest.vocabulary.sha256, same_data},
-          {"training set", digest_of(config.data.train_set), same_data},
-          {"validation set", digest_of(config.data.valid_set), same_data},
-          {"precision", std::string(name_of(config.training.precision)), "every rank needs the same"},
-          {"kernels", kernels, same_kernels},
-          {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
+  std::vector<RankFact> facts = data_facts(config);
+  facts.push_back({"precision", std::string(name_of(config.training.precision)), "every rank needs the same"});
+  facts.push_back({"kernels", kernels, same_kernels});
+  facts.push_back({"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"});
+  return facts;
 }
 
 /// `gpu`: the GPU of rank 0, or why none is used.
@@ -185,12 +176,8 @@ void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Co
   if (config.training.device == DeviceChoice::automatic && !gpu) spdlog::info("no GPU is used: {}", gpu.error());
 }
 
-void log_sizes(const TrainConfig& config, const Backend& backend, const BatchPlan& plan, const Trainer& trainer) {
-  spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
-               trainer.model().parameters().count(), plan.corpus().sentences(), plan.updates_per_epoch());
-  if (plan.left_out() == 0) return;
-  spdlog::info("{} pairs are left out because they are longer than data.max_length, {} tokens", plan.left_out(),
-               config.data.max_length);
+void log_sizes(const Backend& backend, const TaskData& data, const Trainer& trainer) {
+  spdlog::info("{}: {} parameters, {}", backend.description(), trainer.model().parameters().count(), data.size);
 }
 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
@@ -236,9 +223,9 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
-GradientComm make_gradient_comm(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
+GradientComm make_gradient_comm(const TrainConfig& config, std::int64_t vocabulary, Backend& backend,
                                 Communicator& communicator) {
-  const std::int64_t parameters = count_parameters(config.model, vocabulary.size());
+  const std::int64_t parameters = count_parameters(config.model, vocabulary);
   return choose_gradient_comm(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
                               communicator);
 }
@@ -269,7 +256,8 @@ std::string read_user_file(const std::string& file) {
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
   const json::value yaml = value_of_rank_0(communicator, [&options]() -> json::value {
     const std::string text = read_user_file(options.config_file);
-    return json::string(config_yaml(read_config(text, options.config_file, options.overrides)));
+    const TrainConfig config = read_config(text, options.config_file, options.overrides);
+    return json::string(config_yaml(with_generator_of_folder(config)));
   });
   return read_config(std::string(yaml.as_string()), "configuration of rank 0", {});
 }
@@ -302,8 +290,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const bool first_rank = communicator.rank() == 0;
   const int threads = choose_threads(config.training.threads, communicator);
   const auto [backend, gpu] = open_device(config, threads, communicator);
-  const auto [vocabulary, corpus] = open_data(config.data);
-  const GradientComm gradient_comm = make_gradient_comm(config, vocabulary, *backend, communicator);
+  const TaskData data = open_task_data(config);
+  const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
@@ -324,16 +312,16 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
   RecordFanout records(progress, console.get(), reporter, heartbeat.get());
 
-  Checkpointer checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
+  Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
-  const auto lab = make_lab({config, folder / "lab", corpus.digest(), identity.run, identity.rank, records, spans,
-                             &vocabulary, first_rank ? &requests.trace : nullptr});
-  TextSource source(corpus, config.plan_options());
+  const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
+                             data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr});
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,
-                   .source = source,
-                   .vocabulary = &vocabulary,
+                   .source = *data.source,
+                   .vocabulary = data.vocabulary_or_null(),
+                   .held_out = data.held_out.get(),
                    .checkpoints = &checkpoints,
                    .records = records,
                    .stop = stop,
@@ -342,7 +330,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .spans = &spans,
                    .lab = lab.get(),
                    .threads = threads,
-                   .model_vocabulary = vocabulary.size()});
+                   .model_vocabulary = data.model_vocabulary});
   if (options.from_scratch) checkpoints.move_all_aside();
   trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
   progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);
@@ -350,7 +338,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    log_sizes(config, *backend, source.plan(), trainer);
+    log_sizes(*backend, data, trainer);
     records.write(started(config, communicator, trainer, progress));
   }
   records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});

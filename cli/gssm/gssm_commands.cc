@@ -13,8 +13,13 @@ void GssmChoice::declare(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object");
 }
 
+TrainConfig GssmChoice::read_task() const {
+  return read_gssm_task(read_file(file), file, overrides);
+}
+
 GssmConfig GssmChoice::read() const {
-  return read_gssm_config(read_file(file), file, overrides);
+  const TrainConfig config = read_task();
+  return {.gssm = config.gssm, .sequence_length = config.data.sequence_length, .seed = config.training.seed};
 }
 
 void add_gssm(CLI::App& app) {

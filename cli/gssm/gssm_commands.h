@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nmt/data/gssm/config.h"
+#include "nmt/train/config.h"
 
 namespace CLI {
 class App;
@@ -18,7 +19,9 @@ struct GssmChoice {
   bool json = false;
 
   void declare(CLI::App& command);
-  /// Reads the configuration. Throws ConfigError.
+  /// Reads the configuration of a training, or of a generator alone. Throws ConfigError.
+  TrainConfig read_task() const;
+  /// The generator of that configuration.
   GssmConfig read() const;
 };
 

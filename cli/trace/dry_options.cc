@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/usage.h"
+#include "nmt/data/gssm/graph.h"
 #include "nmt/data/manifest.h"
 
 namespace babelring {
@@ -25,7 +26,7 @@ TrainConfig DryOptions::config() const {
   std::vector<std::string> settings = overrides;
   // A configuration needs no data here, but read_config() asks for the folder.
   const TrainConfig stored = read_stored_config(read_file(config_file), config_file);
-  if (stored.data.folder.empty()) settings.emplace_back("data.folder=absent");
+  if (stored.data.folder.empty() && stored.task == Task::translation) settings.emplace_back("data.folder=absent");
   return read_config(read_file(config_file), config_file, settings);
 }
 
@@ -33,6 +34,10 @@ DryBatch DryOptions::batch(const TrainConfig& config, std::int64_t default_token
   DryBatch batch{.vocabulary = vocabulary, .source_tokens = tokens > 0 ? tokens : default_tokens};
   batch.target_tokens = batch.source_tokens;
   if (batch.vocabulary > 0) return batch;
+  if (config.task == Task::gssm && !config.gssm.nodes.empty()) {
+    batch.vocabulary = make_gssm_graph(config.gssm).vocabulary();
+    return batch;
+  }
   const bool prepared = std::filesystem::exists(std::filesystem::path(config.data.folder) / Manifest::file_name);
   batch.vocabulary = prepared ? load_manifest(config.data.folder).vocabulary_size : default_vocabulary;
   return batch;
@@ -40,7 +45,7 @@ DryBatch DryOptions::batch(const TrainConfig& config, std::int64_t default_token
 
 std::int64_t micro_batch_tokens(const TrainConfig& config) {
   const std::int64_t limit = config.data.micro_batch_tokens;
-  return limit > 0 ? std::min(limit, config.data.tokens_per_update) : config.data.tokens_per_update;
+  return limit > 0 ? std::min(limit, config.target_tokens_per_update()) : config.target_tokens_per_update();
 }
 
 void write_output(const std::string& text, const std::string& file) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "nmt/core/random.h"
+#include "nmt/data/shuffle.h"
 
 namespace babelring {
 
@@ -31,11 +31,6 @@ constexpr std::int64_t index_of(std::uint64_t key) {
 /// is shorter than the longest element.
 constexpr std::int64_t part_of(std::int64_t before, std::int64_t tokens, std::int64_t parts, std::int64_t total) {
   return std::min(parts - 1, (2 * before + tokens) * parts / (2 * total));
-}
-
-template <class Element>
-void shuffle(std::vector<Element>& elements, Random& random) {
-  for (std::size_t i = elements.size(); i > 1; --i) std::swap(elements[i - 1], elements[random.below(i)]);
 }
 
 std::int64_t source_cost(const Corpus& corpus, std::int64_t sentence) {

@@ -112,6 +112,10 @@ const ManifestSet& Manifest::set(const std::string& name) const {
 
 void Manifest::require_pairs(const std::string& name, std::string_view key) const {
   const ManifestSet& found = set(name);
+  if (!found.source_ids) {
+    fail("{}: set '{}' of {} holds sequences of `nmt gssm data`, expected sentence pairs of `nmt prepare`", key, name,
+         folder.string());
+  }
   if (found.sentences > 0 && found.source_tokens > 0 && found.target_tokens > 0) return;
   fail(
       "{}: set '{}' of {} has {} sentence pairs ({} source tokens, {} target tokens) by its manifest, expected at "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct UpdateBatches {
   std::int64_t global_target_tokens = 0;  // over all ranks, with </s>; divisor of losses and gradients
   std::int64_t sentences = 0;             // of this rank
   std::int64_t source_tokens = 0, target_tokens = 0;
+  // Exact entropy of the source, as the sum of -log p over this rank's target tokens, in nats; NaN if not computed. It
+  // is computed on all ranks or on none.
+  double entropy = std::numeric_limits<double>::quiet_NaN();
   std::vector<PackedBatch> micro_batches;  // same number on every rank; some may be empty
 };
 

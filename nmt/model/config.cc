@@ -41,27 +41,43 @@ LayerOptions ModelConfig::layer_options() const {
           .activation_dropout = static_cast<float>(activation_dropout)};
 }
 
-ModelConfig model_preset(const std::string& name) {
+namespace {
+
+ModelConfig encoder_decoder(int layers, std::int64_t width, int heads, std::int64_t inner, double dropout) {
   ModelConfig config;
-  if (name == "transformer-base") return config;
-  if (name == "transformer-tiny") {
-    config.encoder_layers = config.decoder_layers = 4;
-    config.width = 128;
-    config.heads = 4;
-    config.inner = 256;
-    config.dropout = 0.3;
-    return config;
-  }
-  if (name == "transformer-big") {
-    config.width = 1024;
-    config.heads = 16;
-    config.inner = 4096;
-    config.dropout = 0.3;
-    return config;
-  }
-  const std::vector<std::string> known = {"transformer-tiny", "transformer-base", "transformer-big"};
-  throw ConfigError("preset", fmt::format("preset: '{}' is unknown; known are {}{}", name, fmt::join(known, ", "),
-                                          did_you_mean(name, known)));
+  config.encoder_layers = config.decoder_layers = layers;
+  config.width = width;
+  config.heads = heads;
+  config.inner = inner;
+  config.dropout = dropout;
+  return config;
+}
+
+ModelConfig decoder_only(int layers, std::int64_t width, int heads) {
+  ModelConfig config = encoder_decoder(layers, width, heads, 4 * width, 0);
+  config.encoder_layers = 0;
+  return config;
+}
+
+}  // namespace
+
+const std::vector<std::string>& model_presets() {
+  static const std::vector<std::string> names = {"transformer-tiny", "transformer-base", "transformer-big", "lm-288",
+                                                 "gpt2-small",       "gpt2-medium",      "gpt2-large",      "gpt2-xl"};
+  return names;
+}
+
+ModelConfig model_preset(const std::string& name) {
+  if (name == "transformer-tiny") return encoder_decoder(4, 128, 4, 256, 0.3);
+  if (name == "transformer-base") return {};
+  if (name == "transformer-big") return encoder_decoder(6, 1024, 16, 4096, 0.3);
+  if (name == "lm-288") return decoder_only(12, 288, 12);
+  if (name == "gpt2-small") return decoder_only(12, 768, 12);
+  if (name == "gpt2-medium") return decoder_only(24, 1024, 16);
+  if (name == "gpt2-large") return decoder_only(36, 1280, 20);
+  if (name == "gpt2-xl") return decoder_only(48, 1600, 25);
+  throw ConfigError("preset", fmt::format("preset: '{}' is unknown; known are {}{}", name,
+                                          fmt::join(model_presets(), ", "), did_you_mean(name, model_presets())));
 }
 
 }  // namespace babelring

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "nmt/layers/residual_block.h"
@@ -38,9 +39,14 @@ struct ModelConfig {
   LayerOptions layer_options() const;
 };
 
+/// Names of the presets.
+const std::vector<std::string>& model_presets();
+
 /// transformer-tiny (4+4 layers, width 128, 4 heads, inner 256, dropout 0.3; Wu et al. 2021), transformer-base
-/// (6+6, 512, 8, 2048, 0.1) or transformer-big (6+6, 1024, 16, 4096, 0.3; Vaswani et al. 2017, table 3).
-/// Throws UsageFailure that lists the known presets for any other name.
+/// (6+6, 512, 8, 2048, 0.1) or transformer-big (6+6, 1024, 16, 4096, 0.3; Vaswani et al. 2017, table 3). Of language
+/// models without dropout: lm-288 (12 layers, width 288, 12 heads, inner 1152), and in the shapes of Radford et al.
+/// 2019 gpt2-small (12, 768, 12), gpt2-medium (24, 1024, 16), gpt2-large (36, 1280, 20) and gpt2-xl (48, 1600, 25) with
+/// an inner width of four times the width. Throws ConfigError that lists the known presets for any other name.
 ModelConfig model_preset(const std::string& name);
 
 }  // namespace babelring

@@ -1,14 +1,25 @@
 #include "nmt/train/config.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <utility>
 
 #include "base/check_name.h"
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/gssm/graph.h"
 
 namespace babelring {
 
+const Choices<Task>& tasks() {
+  static const Choices<Task> words = {{"translation", Task::translation}, {"gssm", Task::gssm}};
+  return words;
+}
+
 void DataConfig::bind(OptionBinder& b) {
-  b.text("folder", folder, "folder written by `nmt prepare`");
+  b.text("folder", folder,
+         "folder written by `nmt prepare`; of task gssm: written by `nmt gssm data`, or empty to make sequences on the "
+         "fly");
   b.text("train_set", train_set, "name of the training set");
   b.text("valid_set", valid_set, "name of the validation set; empty: no validation");
   b.integer("tokens_per_update", tokens_per_update, 1, std::int64_t{1} << 40,
@@ -17,8 +28,20 @@ void DataConfig::bind(OptionBinder& b) {
       "micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40, "auto", automatic,
       "max tokens in one forward pass of a rank; fewer need less memory; 0: one pass per update; auto: as many as fit "
       "into free memory, up to one pass per update");
-  b.integer("max_length", max_length, 2, 1 << 20, "max sentence length in tokens; longer sentences are skipped");
+  b.integer("max_length", max_length, 2, 1 << 20,
+            "max sentence length in tokens; longer sentences are skipped; longer sequences of task gssm are refused");
+  b.integer("sequence_length", sequence_length, 2, std::int64_t{1} << 24,
+            "task gssm: tokens of a sequence, the first included; of data.folder if there is one");
+  b.integer("sequences_per_update", sequences_per_update, 1, std::int64_t{1} << 30,
+            "task gssm: sequences per update, summed over all ranks");
   b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
+}
+
+void GssmTaskConfig::bind(OptionBinder& b) {
+  GssmOptions::bind(b);
+  b.parsed("entropy_every", entropy_every,
+           "compute the exact entropy of every N-th update's sequences (100u) while they are made; 0u: never. At "
+           "validations it is always computed");
 }
 
 void OptimizerConfig::bind(OptionBinder& b) {
@@ -84,6 +107,8 @@ void ValidationConfig::bind(OptionBinder& b) {
   b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
   b.integer("patience", patience, 0, 1000000,
             "stop early after N evaluations without a better BLEU (or loss, if BLEU is off); 0: never");
+  b.integer("sequences", sequences, 1, std::int64_t{1} << 30,
+            "task gssm on the fly: number of held-out sequences, shared by all ranks");
 }
 
 void CheckpointConfig::bind(OptionBinder& b) {
@@ -95,10 +120,12 @@ void CheckpointConfig::bind(OptionBinder& b) {
 
 void TrainConfig::bind(OptionBinder& b) {
   b.text("name", name, "display name of the run");
-  b.choice("preset", preset, {"transformer-tiny", "transformer-base", "transformer-big"},
-           "defaults for the model.* keys; each can be overridden");
+  b.choice("task", task, tasks(),
+           "translation: of sentence pairs; gssm: a language model of generated sequences whose entropy is known");
+  b.choice("preset", preset, model_presets(), "defaults for the model.* keys; each can be overridden");
   b.group("model", model);
   b.group("data", data);
+  b.group("gssm", gssm);
   b.group("optimizer", optimizer);
   b.group("training", training);
   b.group("validation", validation);
@@ -108,13 +135,18 @@ void TrainConfig::bind(OptionBinder& b) {
   b.flag("tensorboard", tensorboard, "write TensorBoard event files into the folder tensorboard of the run (rank 0)");
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& key, const std::string& detail) {
+  throw ConfigError(key, key + ": " + detail);
+}
+
+}  // namespace
+
 void TrainConfig::check() const {
-  const auto refuse = [](const std::string& key, const std::string& detail) {
-    throw ConfigError(key, key + ": " + detail);
-  };
   if (const Status checked = check_name(name); !checked) refuse("name", checked.error());
   model.check();
-  if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
+  if (task == Task::translation) check_translation();
   static_cast<void>(Schedule(optimizer.schedule));
   if (const Interval& after = training.divergence.after;
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
@@ -124,7 +156,52 @@ void TrainConfig::check() const {
     refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
   lab.check();
+  if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
+}
+
+void TrainConfig::check_translation() const {
+  if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
+  if (!gssm.nodes.empty()) refuse("gssm.nodes", "given, but task is translation; expected task: gssm");
+}
+
+void TrainConfig::check_gssm() const {
+  if (model.encoder_layers != 0) {
+    refuse("model.encoder_layers",
+           fmt::format("{}, but task gssm trains a language model, which has none; use 0 or a preset such as lm-288",
+                       model.encoder_layers));
+  }
+  if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
+  if (data.sequence_length - 1 > data.max_length) {
+    refuse("data.sequence_length", fmt::format("{} tokens have {} targets, longer than data.max_length {}",
+                                               data.sequence_length, data.sequence_length - 1, data.max_length));
+  }
+  if (validation.bleu_every.value() > 0) {
+    refuse("validation.bleu_every",
+           fmt::format("{}, but task gssm translates nothing; expected 0u", validation.bleu_every.text()));
+  }
+  const Interval& entropy = gssm.entropy_every;
+  if (entropy.unit() != Interval::Unit::updates || entropy.value() != std::floor(entropy.value())) {
+    refuse("gssm.entropy_every", fmt::format("expected a number of updates (100u), found '{}'", entropy.text()));
+  }
+  if (!data.folder.empty() && entropy.value() > 0) {
+    refuse("gssm.entropy_every",
+           fmt::format("{}, but needs sequences made on the fly, without data.folder; expected 0u", entropy.text()));
+  }
+  if (!data.folder.empty()) return;
+  const std::pair<const char*, const Interval*> intervals[] = {{"optimizer.warm_up", &optimizer.schedule.warm_up},
+                                                               {"optimizer.decay", &optimizer.schedule.decay},
+                                                               {"training.stop_after", &training.stop_after},
+                                                               {"training.log_every", &training.log_every},
+                                                               {"training.digest_every", &training.digest_every},
+                                                               {"validation.every", &validation.every},
+                                                               {"checkpoint.every", &checkpoint.every}};
+  for (const auto& [key, interval] : intervals) {
+    if (interval->unit() != Interval::Unit::epochs) continue;
+    refuse(key,
+           fmt::format("{}, but sequences made on the fly have no epochs; expected updates (u) or target tokens (t)",
+                       interval->text()));
+  }
 }
 
 PlanOptions TrainConfig::plan_options() const {
@@ -133,36 +210,84 @@ PlanOptions TrainConfig::plan_options() const {
           .seed = static_cast<std::uint64_t>(training.seed)};
 }
 
+std::int64_t TrainConfig::target_tokens_per_update() const {
+  return task == Task::gssm ? data.sequences_per_update * (data.sequence_length - 1) : data.tokens_per_update;
+}
+
 namespace {
 
-TrainConfig load(TrainConfig config, const std::string& yaml, const std::string& file_name,
-                 const std::vector<std::string>& overrides) {
+/// The text of a configuration, with what overrides it.
+struct ConfigText {
+  const std::string& yaml;
+  const std::string& file_name;
+  const std::vector<std::string>& overrides;
+};
+
+/// Sets the keys that the text gives. Sets `places` unless null.
+TrainConfig load(TrainConfig config, const ConfigText& text, OptionPlaces* places = nullptr) {
   OptionBinder binder;
   config.bind(binder);
-  load_yaml(binder, yaml, file_name);
-  for (const std::string& assignment : overrides) apply_override(binder, assignment);
+  OptionPlaces found = load_yaml(binder, text.yaml, text.file_name);
+  for (const std::string& assignment : text.overrides) {
+    apply_override(binder, assignment);
+    found.erase(assignment.substr(0, assignment.find('=')));
+  }
+  if (places != nullptr) *places = std::move(found);
   return config;
 }
 
-TrainConfig load_with_preset(const std::string& yaml, const std::string& file_name,
-                             const std::vector<std::string>& overrides) {
-  TrainConfig start;
-  start.preset = load(TrainConfig(), yaml, file_name, overrides).preset;
+TrainConfig defaults_of(Task task) {
+  TrainConfig config;
+  config.task = task;
+  if (task == Task::translation) return config;
+  config.preset = "lm-288";
+  config.data.valid_set = "test";
+  config.data.max_length = 1 << 16;
+  config.optimizer.label_smoothing = 0;
+  config.validation.every = "500u";
+  config.validation.bleu_every = "0u";
+  config.checkpoint.every = "1000u";
+  return config;
+}
+
+/// `task`: the default of the key.
+TrainConfig load_with_defaults(Task task, const ConfigText& text, OptionPlaces* places = nullptr) {
+  TrainConfig start = defaults_of(load(defaults_of(task), text).task);
+  start.preset = load(start, text).preset;
   start.model = model_preset(start.preset);
-  return load(start, yaml, file_name, overrides);
+  return load(start, text, places);
+}
+
+TrainConfig load_and_check(Task task, const ConfigText& text) {
+  OptionPlaces places;
+  const TrainConfig config = load_with_defaults(task, text, &places);
+  try {
+    config.check();
+  } catch (const ConfigError& error) {
+    if (config.task == Task::translation) throw;
+    throw with_place(error, places, text.file_name);
+  }
+  return config;
 }
 
 }  // namespace
 
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides) {
-  const TrainConfig config = load_with_preset(yaml, file_name, overrides);
-  config.check();
+  return load_and_check(Task::translation, {yaml, file_name, overrides});
+}
+
+TrainConfig read_gssm_task(const std::string& yaml, const std::string& file_name,
+                           const std::vector<std::string>& overrides) {
+  TrainConfig config = load_and_check(Task::gssm, {yaml, file_name, overrides});
+  if (config.task != Task::gssm) {
+    throw ConfigError("task", fmt::format("{}: task: translation, expected gssm", file_name));
+  }
   return config;
 }
 
 TrainConfig read_stored_config(const std::string& yaml, const std::string& file_name) {
-  return load_with_preset(yaml, file_name, {});
+  return load_with_defaults(Task::translation, {yaml, file_name, {}});
 }
 
 std::string config_yaml(const TrainConfig& config) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "nmt/data/gssm/options.h"
 #include "nmt/model/config.h"
 #include "nmt/optim/adam.h"
 #include "nmt/optim/schedule.h"
@@ -16,6 +17,10 @@ namespace babelring {
 
 struct PlanOptions;
 
+/// What a run learns: to translate sentence pairs, or to predict the next token of generated sequences.
+enum class Task { translation, gssm };
+const Choices<Task>& tasks();
+
 struct DataConfig {
   static constexpr std::int64_t automatic = -1;  // value of micro_batch_tokens that means "auto"
 
@@ -25,7 +30,16 @@ struct DataConfig {
   std::int64_t tokens_per_update = 4096;
   std::int64_t micro_batch_tokens = 0;
   int max_length = 256;
+  std::int64_t sequence_length = 2048;
+  std::int64_t sequences_per_update = 16;
   int prefetch = 4;
+
+  void bind(OptionBinder& binder);
+};
+
+/// The generator of task gssm, and when its exact entropy is computed.
+struct GssmTaskConfig : GssmOptions {
+  Interval entropy_every = "0u";
 
   void bind(OptionBinder& binder);
 };
@@ -75,6 +89,7 @@ struct ValidationConfig {
   double length_penalty = 1.0;
   int samples = 8;
   int patience = 0;
+  std::int64_t sequences = 64;
 
   void bind(OptionBinder& binder);
 };
@@ -90,9 +105,11 @@ struct CheckpointConfig {
 /// The complete configuration of a training run. Its resolved form is stored with the run and with each checkpoint.
 struct TrainConfig {
   std::string name = "run";
+  Task task = Task::translation;
   std::string preset = "transformer-base";
   ModelConfig model;
   DataConfig data;
+  GssmTaskConfig gssm;
   OptimizerConfig optimizer;
   TrainingConfig training;
   ValidationConfig validation;
@@ -104,14 +121,27 @@ struct TrainConfig {
   void bind(OptionBinder& binder);
   /// Checks values that depend on each other. Throws ConfigError.
   void check() const;
-  /// How the training set is divided into updates.
+  /// How the training set of a translation is divided into updates.
   PlanOptions plan_options() const;
+  /// Target tokens of an update over all ranks: of a translation on average.
+  std::int64_t target_tokens_per_update() const;
+  /// True for task gssm without data.folder: the sequences are made on the fly and have no epochs.
+  bool on_the_fly() const { return task == Task::gssm && data.folder.empty(); }
+
+ private:
+  void check_translation() const;
+  void check_gssm() const;
 };
 
-/// Reads YAML text, then applies `key=value` overrides. `preset` sets the defaults of model.* wherever it appears, so
-/// explicit model.* keys always win. Throws ConfigError.
+/// Reads YAML text, then applies `key=value` overrides. `task` sets the defaults of other keys, `preset` those of
+/// model.*, wherever they appear, so explicit keys always win. Throws ConfigError.
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides);
+
+/// The same for the commands of `nmt gssm`: `task` defaults to gssm, so that a file with nothing but the nodes of a
+/// generator is a configuration.
+TrainConfig read_gssm_task(const std::string& yaml, const std::string& file_name,
+                           const std::vector<std::string>& overrides);
 
 /// Reads the output of config_yaml() from this or an older version. Missing keys get their defaults. check() is not
 /// called.

@@ -134,7 +134,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
                                double source_per_target) {
   const std::int64_t limit = config.data.micro_batch_tokens;
   const auto limited = [&](std::int64_t tokens) { return limit > 0 ? std::min(tokens, limit) : tokens; };
-  const std::int64_t target = limited((config.data.tokens_per_update + ranks - 1) / ranks);
+  const std::int64_t target = limited((config.target_tokens_per_update() + ranks - 1) / ranks);
   const double source = std::max(1.0, static_cast<double>(target) * source_per_target);
   MemoryEstimate estimate{.source_tokens = limited(std::llround(std::min(source, 1e15))), .target_tokens = target};
   const std::int64_t larger = std::max(estimate.source_tokens, target);

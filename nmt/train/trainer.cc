@@ -7,6 +7,8 @@
 
 #include "base/grouped.h"
 #include "nmt/train/checkpointing/start_from.h"
+#include "nmt/train/evaluation/sequence_validator.h"
+#include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/rank_digests.h"
 
@@ -35,8 +37,10 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
-  if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
-    validator_ = std::make_unique<Validator>(parts.config, *parts.vocabulary, replica_.rank());
+  if (parts.held_out != nullptr) {
+    validator_ = std::make_unique<SequenceValidator>(*parts.held_out, replica_.rank(), parts.threads);
+  } else if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
+    validator_ = std::make_unique<TranslationValidator>(parts.config, *parts.vocabulary, replica_.rank());
   }
 }
 
@@ -139,8 +143,7 @@ std::int64_t Trainer::prepare_memory() {
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
   // A device would keep blocks that turn out too small next to larger ones. On the host they are merged.
   if (!parts_.backend.host_memory()) {
-    const ArenaBytes validation =
-        validator_ != nullptr ? evaluation_need(replica_.model, parts_.backend) : ArenaBytes();
+    const ArenaBytes validation = validator_ != nullptr ? validator_->need(replica_.model) : ArenaBytes();
     replica_.arenas.reserve(ArenaBytes::larger(plan.need, validation));
   }
   return plan.micro_batch_tokens;

@@ -6,6 +6,8 @@
 
 #include "base/records.h"
 #include "nmt/data/batch_pipeline.h"
+#include "nmt/data/sequence_set.h"
+#include "nmt/data/vocabulary.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/train/checkpointing/checkpoint_policy.h"
@@ -26,7 +28,8 @@ struct TrainerParts {
   Backend& backend;
   Communicator& communicator;
   UpdateSource& source;
-  const Vocabulary* vocabulary = nullptr;  // null for tasks without text, which are not validated
+  const Vocabulary* vocabulary = nullptr;  // of translations, which are validated on data.valid_set; else null
+  const SequenceSet* held_out = nullptr;   // of other tasks, for validation; null: none
   Checkpointer* checkpoints = nullptr;     // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;

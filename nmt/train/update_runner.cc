@@ -38,13 +38,15 @@ Progress progress_after(const Progress& before, const UpdateBatches& batches) {
           .target_tokens = before.target_tokens + batches.global_target_tokens};
 }
 
-StepRecord describe(const UpdateBatches& batches, const LossSums& loss, double learning_rate,
+StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, double learning_rate,
                     const UpdateStats& stats) {
+  const LossSums& loss = result.loss;
   StepRecord record;
   record.update = batches.update;
   record.epoch = batches.epoch;
   record.loss = loss.loss / loss.tokens;
   record.nll = loss.nll / loss.tokens;
+  record.entropy = result.entropy / loss.tokens;
   record.gradient_norm = stats.gradient_norm;
   record.skipped = stats.skipped;
   record.learning_rate = learning_rate;
@@ -87,10 +89,10 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const WorkRange range(replica_.backend, "optimizer");
   replica_.adam.start_step(replica_.backend, learning_rate, squares.on_backend);
   replica_.sharding.release_writes();
-  add_over_ranks(losses, votes, result);  // waits for losses and squares
+  add_over_ranks(losses, votes, batches.entropy, result);  // waits for losses and squares
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
 
-  result.record = describe(batches, result.loss, learning_rate, stats);
+  result.record = describe(batches, result, learning_rate, stats);
   meter.fill(result.record, clock_);
   return result;
 }
@@ -101,13 +103,16 @@ UpdateBatches UpdateRunner::next_batches(BatchPipeline& pipeline) {
   return pipeline.next();
 }
 
-/// Sets losses, votes and time in `result`.
-void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, UpdateResult& result) {
+/// Sets losses, entropy, votes and time in `result`. `entropy`: this rank's part.
+void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double entropy,
+                                  UpdateResult& result) {
   struct {
     LossSums loss;
+    double entropy;
     double stop, without_checkpoint, checkpoint, trace;  // number of ranks that vote for it
     double minutes;                                      // rank 0's, other ranks add 0
   } sums{.loss = {},
+         .entropy = entropy,
          .stop = votes.stop ? 1.0 : 0.0,
          .without_checkpoint = votes.without_checkpoint ? 1.0 : 0.0,
          .checkpoint = votes.checkpoint ? 1.0 : 0.0,
@@ -118,12 +123,14 @@ void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, cons
   for (const FetchedLosses& part : losses) sums.loss += part.sums();
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     sums.loss.each(visit);
-    for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.minutes}) {
+    for (double* number :
+         {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.minutes, &sums.entropy}) {
       visit(*number);
     }
   });
   clock_.enter(StepPart::other);
   result.loss = sums.loss;
+  result.entropy = sums.entropy;
   result.votes = {.stop = sums.stop > 0,
                   .without_checkpoint = sums.without_checkpoint > 0,
                   .checkpoint = sums.checkpoint > 0,

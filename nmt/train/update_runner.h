@@ -25,6 +25,7 @@ struct UpdateResult {
   Progress progress;               // after the update
   DataPosition next;               // data position after the update
   LossSums loss;                   // over all ranks
+  double entropy = 0;              // of the source over the same tokens, in nats, over all ranks; NaN if not computed
   Votes votes;                     // of any rank
   double elapsed_minutes = 0;      // rank 0's training time
   std::int64_t source_tokens = 0;  // over all ranks
@@ -48,7 +49,8 @@ class UpdateRunner {
 
  private:
   UpdateBatches next_batches(BatchPipeline& pipeline);
-  void add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, UpdateResult& result);
+  void add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double entropy,
+                      UpdateResult& result);
 
   ModelReplica& replica_;
   SpanLog* spans_;

@@ -107,7 +107,7 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
     checked.faults.push_back(
         {pointer, fmt::format("{}: {} is not below a folder of profile {}", key, path, profile.name), 0, 0});
   };
-  require_root(checked.data_folder, "/data/folder", "data.folder");
+  if (!checked.data_folder.empty()) require_root(checked.data_folder, "/data/folder", "data.folder");
   const bool of_a_run = !profile.folder.empty() && lies_below(checked.start_from, profile.folder);
   if (!checked.start_from.empty() && !of_a_run) {
     require_root(checked.start_from, "/training/start_from", "training.start_from");

@@ -25,7 +25,7 @@ struct CheckedConfig {
   std::string yaml;                 // resolved
   std::string name;
   std::int64_t max_updates = 0;  // 0: another end condition applies
-  std::string data_folder;       // absolute
+  std::string data_folder;       // absolute; empty: the data is made on the fly
   std::string start_from;        // absolute; empty: none
   // Estimated memory per rank, keyed by memory_members; empty if the worker made no estimate.
   std::map<std::string, std::int64_t> memory;

@@ -2,6 +2,7 @@
 
 #include "base/atomic_file.h"
 #include "nmt/checkpoint/finite.h"
+#include "nmt/data/gssm/graph.h"
 
 namespace babelring {
 
@@ -17,11 +18,13 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
   Checkpoint checkpoint = load_checkpoint(folder, Verify::model).value();
   const std::filesystem::path config_file = checkpoint.folder / "config.yaml";
   TrainConfig config = read_config(read_file(config_file), config_file.string(), {});
-  Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
+  std::optional<Vocabulary> vocabulary;
+  if (config.task == Task::translation) vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
+  const std::int64_t tokens = vocabulary ? vocabulary->size() : make_gssm_graph(config.gssm).vocabulary();
   const ParameterMemory memory{
       .weights = [&](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::weights); }, .gradients = {}};
-  std::unique_ptr<Model> model = make_model(config.model, vocabulary.size(),
-                                            static_cast<float>(config.optimizer.label_smoothing), memory, precision);
+  std::unique_ptr<Model> model =
+      make_model(config.model, tokens, static_cast<float>(config.optimizer.label_smoothing), memory, precision);
   read_weights(checkpoint.weights(), *model, backend);
   return {.config = std::move(config),
           .vocabulary = std::move(vocabulary),

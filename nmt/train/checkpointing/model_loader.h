@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
@@ -10,11 +11,12 @@
 
 namespace babelring {
 
-/// A checkpoint loaded for inference, as used by `nmt translate` and `nmt evaluate`. The model has no gradients.
+/// A checkpoint loaded for inference, as used by `nmt translate`, `nmt evaluate` and `nmt gssm sample`. The model has
+/// no gradients.
 struct LoadedModel {
-  TrainConfig config;  // configuration of the training run
-  Vocabulary vocabulary;
-  std::unique_ptr<Model> model;  // the kind that the configuration names
+  TrainConfig config;                    // configuration of the training run
+  std::optional<Vocabulary> vocabulary;  // of a translation model
+  std::unique_ptr<Model> model;          // the kind that the configuration names
   Checkpoint checkpoint;
 };
 

@@ -22,7 +22,8 @@ struct Changes {
   std::vector<std::string> model;  // the subset that changes the model
 
   void compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order);
-  void compare_states(const TrainingState& before, const TrainingState& after);
+  /// `generated`: the run makes its data on the fly.
+  void compare_states(const TrainingState& before, const TrainingState& after, bool generated);
 };
 
 void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order) {
@@ -35,14 +36,16 @@ void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data
     if (then == now || key.starts_with("lab.")) continue;  // the lab's tools change no bits
     all.push_back(change(key, then, now));
     const bool cuts = key == "data.tokens_per_update" && data_order == DataOrder::pooled;
-    if (key == "training.seed" || key == "data.max_length" || cuts) order.push_back(all.back());
+    if (key == "training.seed" || (key == "data.max_length" && after.task == Task::translation) || cuts)
+      order.push_back(all.back());
     if (key.starts_with("model.")) model.push_back(all.back());
   }
 }
 
-void Changes::compare_states(const TrainingState& before, const TrainingState& after) {
+void Changes::compare_states(const TrainingState& before, const TrainingState& after, bool generated) {
   if (before.corpus_digest != after.corpus_digest) {
-    all.push_back(change("data.folder: corpus", before.corpus_digest.substr(0, 12), after.corpus_digest.substr(0, 12)));
+    const char* name = generated ? "gssm: generator and length" : "data.folder: corpus";
+    all.push_back(change(name, before.corpus_digest.substr(0, 12), after.corpus_digest.substr(0, 12)));
     order.push_back(all.back());
   }
   const auto compare = [&](const char* name, std::int64_t then, std::int64_t now) {
@@ -74,7 +77,7 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const Train
   const TrainingState stored = run_state_from_json(checkpoint.state);
   Changes changes;
   changes.compare_keys(read_stored_config(read_file(file), file.string()), config, stored.data_order);
-  changes.compare_states(stored, state);
+  changes.compare_states(stored, state, config.on_the_fly());
   for (const std::string& line : changes.all) spdlog::info("differs from the checkpoint: {}", line);
 
   const std::string name = checkpoint.folder.filename().string();

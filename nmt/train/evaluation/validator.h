@@ -1,46 +1,21 @@
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/records.h"
-#include "nmt/data/corpus.h"
-#include "nmt/data/vocabulary.h"
+#include "nmt/layers/activation_arenas.h"
 #include "nmt/model/model.h"
-#include "nmt/parallel/rank_context.h"
-#include "nmt/train/config.h"
-#include "nmt/train/evaluation/teacher_forced.h"
 
 namespace babelring {
 
-/// Evaluates the model on the validation set: teacher-forced loss and BLEU, and optionally sacreBLEU and chrF of
-/// beam-search translations. The sentences are divided among the ranks.
+/// Evaluates a model on a held-out set that the ranks share out.
 class Validator {
-  struct HeldOutSet {
-    Corpus corpus;
-    ParallelText text;
-  };
-  static HeldOutSet open(const DataConfig& data, const Vocabulary& vocabulary);
-
  public:
-  /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
-  /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
-  Validator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank);
+  virtual ~Validator() = default;
 
-  /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples. Collective; returns the same
-  /// record on all ranks. The caller sets `update` and `best`.
-  EvalRecord run(const Model& model, bool translate) const;
-
- private:
-  TeacherForcedScores over_ranks(TeacherForcedScores sums) const;
-  std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
-  void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
-
-  const TrainConfig& config_;
-  const Vocabulary& vocabulary_;
-  RankContext rank_;
-  HeldOutSet set_;
+  /// Collective; returns the same record on all ranks. The caller sets `update` and `best`. `translate`: also translate
+  /// the set, if the model translates.
+  virtual EvalRecord run(const Model& model, bool translate) = 0;
+  /// Arena sizes that run() needs, for ActivationArenas::reserve().
+  virtual ArenaBytes need(const Model& model) const = 0;
 };
 
 }  // namespace babelring

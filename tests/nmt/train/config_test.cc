@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "nmt/data/gssm/graph.h"
+#include "tests/nmt/data/gssm/graphs.h"
 
 namespace babelring {
 namespace {
@@ -62,8 +64,9 @@ TEST(TrainConfig, BucketMbAcceptsAuto) {
 TEST(TrainConfig, EveryRecipeIsValid) {
   std::size_t recipes = 0;
   for (const auto& file : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/configs")) {
-    if (file.path().filename().string().starts_with("gssm-")) continue;  // generators of sequences, not of trainings
-    EXPECT_EQ(message_of(read_file(file.path()), {"data.folder=d"}), "accepted") << file.path();
+    const bool generates = file.path().filename().string().starts_with("gssm-");
+    EXPECT_EQ(message_of(read_file(file.path()), {generates ? "task=gssm" : "data.folder=d"}), "accepted")
+        << file.path();
     ++recipes;
   }
   EXPECT_GE(recipes, 4U);
@@ -179,6 +182,67 @@ TEST(TrainConfig, DivergenceAcceptsOnlyUpdates) {
     EXPECT_EQ(message_of(data, {std::string("training.divergence.after=") + wrong}),
               fmt::format("training.divergence.after: expected a number of updates (20u), found '{}'", wrong));
   }
+}
+
+/// A generator in the notation of publications.
+constexpr const char* nodes =
+    "gssm:\n  - {name: Z1, state_dim: 4, parents: [X]}\n  - {name: X, state_dim: 8, parents: [Z1]}\n";
+
+TEST(TrainConfig, ATaskSetsDefaults) {
+  const TrainConfig config = read_config(std::string("task: gssm\n") + nodes, "test.yaml", {});
+  EXPECT_EQ(config.preset, "lm-288");
+  EXPECT_EQ(config.model.encoder_layers, 0);
+  EXPECT_EQ(config.model.width, 288);
+  EXPECT_EQ(config.optimizer.label_smoothing, 0);
+  EXPECT_EQ(config.validation.bleu_every.value(), 0);
+  EXPECT_EQ(config.data.valid_set, "test");
+  EXPECT_EQ(config.target_tokens_per_update(), 16 * 2047);
+  EXPECT_TRUE(config.on_the_fly());
+  const TrainConfig again = read_config(config_yaml(config), "again.yaml", {});
+  EXPECT_EQ(config_yaml(again), config_yaml(config));
+  const TrainConfig chosen = read_gssm_task(nodes, "nodes.yaml", {"preset=gpt2-xl", "optimizer.label_smoothing=0.1"});
+  EXPECT_EQ(chosen.task, Task::gssm);
+  EXPECT_EQ(chosen.model.inner, 6400);
+  EXPECT_EQ(chosen.optimizer.label_smoothing, 0.1);
+}
+
+TEST(TrainConfig, RefusesWhatDoesNotFitTheTask) {
+  const auto refused = [](const std::string& yaml, const std::string& assignment, const std::string& message) {
+    EXPECT_EQ(message_of(yaml, {assignment}), message);
+  };
+  const std::string gssm = std::string("task: gssm\n") + nodes;
+  refused(nodes, "data.folder=d", "gssm.nodes: given, but task is translation; expected task: gssm");
+  refused("task: gssm\n", "name=a", "gssm.nodes: missing; expected nodes, one of them observed");
+  refused(gssm, "gssm.nodes.1.parents=Y", "test.yaml:3:5: gssm.nodes.1.parents: unknown node 'Y'; did you mean 'X'?");
+  refused(gssm, "preset=transformer-tiny",
+          "model.encoder_layers: 4, but task gssm trains a language model, which has none; use 0 or a preset such as "
+          "lm-288");
+  refused(gssm, "data.max_length=2046",
+          "data.sequence_length: 2048 tokens have 2047 targets, longer than data.max_length 2046");
+  refused(gssm, "validation.bleu_every=1e", "validation.bleu_every: 1e, but task gssm translates nothing; expected 0u");
+  refused(gssm, "training.stop_after=20e",
+          "training.stop_after: 20e, but sequences made on the fly have no epochs; expected updates (u) or target "
+          "tokens (t)");
+  refused(gssm, "gssm.entropy_every=1e",
+          "test.yaml:2:1: gssm.entropy_every: expected a number of updates (100u), found '1e'");
+  EXPECT_EQ(message_of("task: gssm\ngssm: {entropy_every: 5u}\n", {"data.folder=d"}),
+            "test.yaml:2:8: gssm.entropy_every: 5u, but needs sequences made on the fly, without data.folder; expected "
+            "0u");
+  EXPECT_EQ(message_of("task: gssm\ntraining: {stop_after: 2e}\n", {"data.folder=d"}), "accepted");
+  EXPECT_THROW(read_gssm_task("task: translation\ndata: {folder: d}\n", "test.yaml", {}), ConfigError);
+}
+
+TEST(TrainConfig, PublishedConfigurationsAreThoseOfTheTable) {
+  const auto options = [](const std::string& name) {
+    const std::string file = BABELRING_SOURCE_DIR "/configs/gssm-" + name + ".yaml";
+    return read_gssm_task(read_file(file), file, {}).gssm;
+  };
+  const auto digest = [](const GssmOptions& of) { return make_gssm_graph(of).digest(); };
+  EXPECT_EQ(digest(options("small-z")), digest(published_graph(4, 4, 32, 1e-3, 0.125)));
+  EXPECT_EQ(digest(options("small-x")), digest(published_graph(4, 4, 32, 5e-2, 1e-3)));
+  EXPECT_EQ(digest(options("large-z")), digest(published_graph(8, 4, 64, 1e-3, 4e-3)));
+  EXPECT_EQ(digest(options("large-x")), digest(published_graph(8, 4, 64, 2e-3, 1e-3)));
+  EXPECT_EQ(digest(options("difficulty")), digest(published_graph(4, 4, 32, 1e-3, 1e-3)));
 }
 
 TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/atomic_file.h"
 #include "nmt/data/gssm/graph_text.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
@@ -47,19 +46,6 @@ TEST(GssmConfig, RefusesWithPlaceAndReason) {
   refused("gssm:\n  - {name: X, state_dim: 2, mode: default}\n", {"gssm.nodes.1.mode=slow"},
           "run.yaml:2:5: gssm.nodes.1.mode: the observed node cannot be slow, expected default or context");
   refused("data: {sequence_length: 2}\n", {}, "gssm.nodes: missing; expected nodes, one of them observed");
-}
-
-TEST(GssmConfig, PublishedConfigurationsAreThoseOfTheTable) {
-  const auto options = [](const std::string& name) {
-    const std::string file = BABELRING_SOURCE_DIR "/configs/gssm-" + name + ".yaml";
-    return read_gssm_config(read_file(file), file, {}).gssm;
-  };
-  const auto digest = [](const GssmOptions& of) { return make_gssm_graph(of).digest(); };
-  EXPECT_EQ(digest(options("small-z")), digest(published_graph(4, 4, 32, 1e-3, 0.125)));
-  EXPECT_EQ(digest(options("small-x")), digest(published_graph(4, 4, 32, 5e-2, 1e-3)));
-  EXPECT_EQ(digest(options("large-z")), digest(published_graph(8, 4, 64, 1e-3, 4e-3)));
-  EXPECT_EQ(digest(options("large-x")), digest(published_graph(8, 4, 64, 2e-3, 1e-3)));
-  EXPECT_EQ(digest(options("difficulty")), digest(published_graph(4, 4, 32, 1e-3, 1e-3)));
 }
 
 TEST(GssmGraphText, ShowsNodesSizesAndEdges) {

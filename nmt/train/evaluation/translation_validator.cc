@@ -1,4 +1,4 @@
-#include "nmt/train/evaluation/validator.h"
+#include "nmt/train/evaluation/translation_validator.h"
 
 #include <algorithm>
 #include <limits>
@@ -32,10 +32,11 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 }  // namespace
 
-Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank)
+TranslationValidator::TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary,
+                                           const RankContext& rank)
     : config_(config), vocabulary_(vocabulary), rank_(rank), set_(open(config.data, vocabulary)) {}
 
-Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& vocabulary) {
+TranslationValidator::HeldOutSet TranslationValidator::open(const DataConfig& data, const Vocabulary& vocabulary) {
   const Manifest manifest = load_manifest(data.folder);
   if (manifest.vocabulary.sha256 != vocabulary.digest()) {
     fail("{}: prepared with the vocabulary {:.12}, the run uses {:.12}", data.folder, manifest.vocabulary.sha256,
@@ -44,7 +45,7 @@ Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& 
   return {.corpus = Corpus::open(manifest, data.valid_set), .text = ParallelText::open(manifest, data.valid_set)};
 }
 
-EvalRecord Validator::run(const Model& model, bool translate) const {
+EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const Stopwatch watch;
   const Share share(set_.corpus.sentences(), rank_.communicator);
   const ValidationSet set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
@@ -67,7 +68,7 @@ EvalRecord Validator::run(const Model& model, bool translate) const {
   return record;
 }
 
-TeacherForcedScores Validator::over_ranks(TeacherForcedScores sums) const {
+TeacherForcedScores TranslationValidator::over_ranks(TeacherForcedScores sums) const {
   sum_over_ranks(rank_.communicator, [&sums](auto&& visit) {
     sums.losses.each(visit);
     for (std::int64_t& count : sums.bleu.correct) visit(count);
@@ -79,7 +80,7 @@ TeacherForcedScores Validator::over_ranks(TeacherForcedScores sums) const {
 }
 
 /// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
-std::vector<std::string> Validator::translations(const Model& model, std::int64_t sentences) const {
+std::vector<std::string> TranslationValidator::translations(const Model& model, std::int64_t sentences) const {
   const Share share(sentences, rank_.communicator);
   std::vector<std::span<const std::int32_t>> sources;
   for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
@@ -97,7 +98,7 @@ std::vector<std::string> Validator::translations(const Model& model, std::int64_
   return all;
 }
 
-void Validator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) const {
+void TranslationValidator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) const {
   std::vector<std::string> references(set_.text.target.begin(),
                                       set_.text.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
   const std::size_t samples = std::min(hypotheses.size(), static_cast<std::size_t>(config_.validation.samples));

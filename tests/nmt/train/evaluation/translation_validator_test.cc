@@ -1,4 +1,4 @@
-#include "nmt/train/evaluation/validator.h"
+#include "nmt/train/evaluation/translation_validator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,9 +36,9 @@ std::string made_up_text(const std::string& side, int first, int count) {
   return text;
 }
 
-class ValidatorTest : public testing::Test {
+class TranslationValidatorTest : public testing::Test {
  protected:
-  ValidatorTest() {
+  TranslationValidatorTest() {
     PrepareOptions options;
     options.train = {
         {folder_.write("train.a", made_up_text("one", 0, 60)), folder_.write("train.b", made_up_text("two", 0, 60))}};
@@ -62,7 +62,8 @@ class ValidatorTest : public testing::Test {
   EvalRecord validate(Communicator& communicator, bool translate = false) const {
     const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
     ActivationArenas arenas(*backend);
-    return Validator(config_, *vocabulary_, {.backend = *backend, .communicator = communicator, .arenas = arenas})
+    return TranslationValidator(config_, *vocabulary_,
+                                {.backend = *backend, .communicator = communicator, .arenas = arenas})
         .run(*model(*backend), translate);
   }
 
@@ -110,7 +111,7 @@ class ValidatorTest : public testing::Test {
   std::optional<Vocabulary> vocabulary_;
 };
 
-TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
+TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   const auto backend = make_cpu_backend(1);
   const std::unique_ptr<Transformer> untrained = model(*backend);
   const Corpus corpus = Corpus::open(config_.data.folder, "valid");
@@ -125,7 +126,7 @@ TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
 }
 
 /// Nothing that a validation or a checkpoint allocates stays behind.
-TEST_F(ValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
+TEST_F(TranslationValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
   config_.training.stop_after = "31u";
   config_.checkpoint.every = config_.validation.every = config_.validation.bleu_every = "10u";
   Collector records;
@@ -139,7 +140,7 @@ TEST_F(ValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
   }
 }
 
-TEST_F(ValidatorTest, TheLastCheckpointHasTheLastScores) {
+TEST_F(TranslationValidatorTest, TheLastCheckpointHasTheLastScores) {
   config_.training.stop_after = "4u";
   config_.checkpoint.every = "2u";
   config_.validation.every = config_.validation.bleu_every = "0u";
@@ -152,7 +153,7 @@ TEST_F(ValidatorTest, TheLastCheckpointHasTheLastScores) {
   EXPECT_TRUE(records.checkpoints[1].best);
 }
 
-TEST_F(ValidatorTest, ChangesOfTheDataFolderDoNotAffectTheRun) {
+TEST_F(TranslationValidatorTest, ChangesOfTheDataFolderDoNotAffectTheRun) {
   config_.training.stop_after = "4u";
   config_.checkpoint.every = "2u";
   config_.validation.every = config_.validation.bleu_every = "2u";
@@ -192,7 +193,7 @@ TEST_F(ValidatorTest, ChangesOfTheDataFolderDoNotAffectTheRun) {
   }
 }
 
-TEST_F(ValidatorTest, ANonFiniteEvaluationEndsTheRun) {
+TEST_F(TranslationValidatorTest, ANonFiniteEvaluationEndsTheRun) {
   config_.training.stop_after = "9u";
   config_.validation.every = config_.validation.bleu_every = "2u";
   WeightKiller records({6});
@@ -218,7 +219,7 @@ TEST_F(ValidatorTest, ANonFiniteEvaluationEndsTheRun) {
   }
 }
 
-TEST_F(ValidatorTest, ARewindPrefersEvaluatedCheckpoints) {
+TEST_F(TranslationValidatorTest, ARewindPrefersEvaluatedCheckpoints) {
   config_.training.stop_after = "14u";
   config_.training.divergence = {.after = "2u", .rewind = 1};
   config_.checkpoint.every = "3u";
@@ -239,7 +240,7 @@ TEST_F(ValidatorTest, ARewindPrefersEvaluatedCheckpoints) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{5, 10, 14})) << "dead weights are not evaluated";
 }
 
-TEST_F(ValidatorTest, ARewindSkipsALossFarAboveTheLowest) {
+TEST_F(TranslationValidatorTest, ARewindSkipsALossFarAboveTheLowest) {
   config_.training.stop_after = "14u";
   config_.training.divergence = {.after = "2u", .rewind = 1};
   config_.validation.every = config_.checkpoint.every = "3u";
@@ -253,7 +254,7 @@ TEST_F(ValidatorTest, ARewindSkipsALossFarAboveTheLowest) {
   EXPECT_EQ(records.lifecycle[0].update, 6) << "the loss of 9 is finite, but far above that of 6";
 }
 
-TEST_F(ValidatorTest, AnotherVocabularyIsRejected) {
+TEST_F(TranslationValidatorTest, AnotherVocabularyIsRejected) {
   const Vocabulary own = *vocabulary_;
   PrepareOptions other;
   other.train = {{folder_ / "train.a", folder_ / "train.b"}};
@@ -265,7 +266,7 @@ TEST_F(ValidatorTest, AnotherVocabularyIsRejected) {
               ::testing::ThrowsMessage<Failure>(::testing::HasSubstr("prepared with the vocabulary ")));
 }
 
-TEST_F(ValidatorTest, SeveralRanksGiveTheScoresOfOne) {
+TEST_F(TranslationValidatorTest, SeveralRanksGiveTheScoresOfOne) {
   const EvalRecord one = validate(*make_single_communicator(), true);
   EXPECT_FALSE(std::isnan(one.sacrebleu));
   for (const int ranks : {2, 3}) {

@@ -1,0 +1,56 @@
+#include "nmt/data/sequence_batches.h"
+
+#include <algorithm>
+
+#include "base/failure.h"
+
+namespace babelring {
+
+SequenceRange part_of_range(const SequenceRange& range, std::int64_t part, std::int64_t parts) {
+  return {range.first + range.count() * part / parts, range.first + range.count() * (part + 1) / parts};
+}
+
+PackedBatch pack_sequences(const SequenceRange& range, std::int64_t length, const ReadSequence& read) {
+  const std::int64_t targets = length - 1;
+  PackedBatch batch;
+  batch.first_target_row = range.first * targets;
+  batch.target_in.ids.reserve(static_cast<std::size_t>(range.count() * targets));
+  batch.target_out.reserve(static_cast<std::size_t>(range.count() * targets));
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+  for (std::int64_t sequence = range.first; sequence < range.last; ++sequence) {
+    read(sequence, tokens);
+    batch.target_in.ids.insert(batch.target_in.ids.end(), tokens.begin(), tokens.end() - 1);
+    batch.target_out.insert(batch.target_out.end(), tokens.begin() + 1, tokens.end());
+    batch.source.offsets.push_back(0);
+    batch.target_in.offsets.push_back(static_cast<std::int32_t>(batch.target_in.tokens()));
+  }
+  return batch;
+}
+
+UpdateBatches make_sequence_batches(const SequenceUpdate& update, const RankPart& part, const ReadSequence& read) {
+  const std::int64_t targets = update.length - 1;
+  const SequenceRange mine = part_of_range({0, update.sequences}, part.rank, part.world);
+  UpdateBatches batches{.update = update.update,
+                        .epoch = 0,
+                        .global_sentences = update.sequences,
+                        .global_target_tokens = update.sequences * targets,
+                        .sentences = mine.count(),
+                        .target_tokens = mine.count() * targets};
+  const std::int64_t largest_share = (update.sequences + part.world - 1) / part.world;
+  const std::int64_t fitting = part.micro_batch_tokens > 0
+                                   ? std::max<std::int64_t>(1, part.micro_batch_tokens / targets)
+                                   : std::max<std::int64_t>(1, largest_share);
+  const std::int64_t micro_batches = std::max<std::int64_t>(1, (largest_share + fitting - 1) / fitting);
+  for (std::int64_t i = 0; i < micro_batches; ++i) {
+    batches.micro_batches.push_back(pack_sequences(part_of_range(mine, i, micro_batches), update.length, read));
+  }
+  return batches;
+}
+
+void check_sequence_sizes(std::int64_t sequences_per_update, std::int64_t length) {
+  if (sequences_per_update >= 1 && length >= 2) return;
+  throw UsageFailure(fmt::format("sequences: {} an update of {} tokens, expected at least 1 of at least 2",
+                                 sequences_per_update, length));
+}
+
+}  // namespace babelring

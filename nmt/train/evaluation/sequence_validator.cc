@@ -1,0 +1,60 @@
+#include "nmt/train/evaluation/sequence_validator.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "nmt/parallel/sum_over_ranks.h"
+#include "nmt/train/memory_plan.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::int64_t targets_per_batch = 2048;
+
+}  // namespace
+
+void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
+                             const std::function<void(const PackedBatch&)>& use) {
+  const std::int64_t sequences = std::max<std::int64_t>(1, targets_per_batch / (set.length() - 1));
+  for (std::int64_t first = range.first; first < range.last; first += sequences) {
+    const SequenceRange part{first, std::min(first + sequences, range.last)};
+    use(pack_sequences(part, set.length(),
+                       [&set](std::int64_t i, std::span<std::int32_t> tokens) { set.read(i, tokens); }));
+  }
+}
+
+SequenceValidator::SequenceValidator(const SequenceSet& set, const RankContext& rank, int threads)
+    : set_(set), rank_(rank), threads_(std::max(1, threads)) {}
+
+EvalRecord SequenceValidator::run(const Model& model, bool) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  const Stopwatch watch;
+  const SequenceRange mine = part_of_range({0, set_.sequences()}, rank_.communicator.rank(), rank_.communicator.size());
+  LossSums sums;
+  for_each_sequence_batch(set_, mine, [&](const PackedBatch& batch) {
+    Context context = rank_.arenas.begin(model.compute_dtype());
+    const DeviceBatch on_device(rank_.backend, context.saved, batch);
+    sums += model.evaluate(context, on_device);
+  });
+  if (!entropy_) entropy_ = set_.entropy(mine.first, mine.last, threads_);
+  double entropy = *entropy_;
+  sum_over_ranks(rank_.communicator, [&](auto&& visit) {
+    sums.each(visit);
+    visit(entropy);
+  });
+  return {.set = set_.name(),
+          .loss = sums.loss / sums.tokens,
+          .nll = sums.nll / sums.tokens,
+          .entropy = entropy / sums.tokens,
+          .accuracy = sums.correct / sums.tokens,
+          .sacrebleu = none,
+          .chrf = none,
+          .seconds = watch.elapsed_ms() / 1000};
+}
+
+ArenaBytes SequenceValidator::need(const Model& model) const {
+  return dry_run_evaluation(model, rank_.backend, std::max(targets_per_batch, set_.length() - 1));
+}
+
+}  // namespace babelring

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "nmt/data/sequence_batches.h"
+#include "nmt/data/sequence_set.h"
+#include "nmt/parallel/rank_context.h"
+#include "nmt/train/evaluation/validator.h"
+
+namespace babelring {
+
+/// Packs sequences [range.first, range.last) of the set into batches of at most 2048 targets or a single sequence, and
+/// calls `use` for each.
+void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
+                             const std::function<void(const PackedBatch&)>& use);
+
+/// Evaluates a language model on held-out sequences: loss, nll and accuracy of their tokens, and the source's exact
+/// entropy.
+class SequenceValidator : public Validator {
+ public:
+  /// All must outlive the validator. `threads` compute the entropy, at the first run().
+  SequenceValidator(const SequenceSet& set, const RankContext& rank, int threads);
+
+  EvalRecord run(const Model& model, bool translate) override;
+  ArenaBytes need(const Model& model) const override;
+
+ private:
+  const SequenceSet& set_;
+  RankContext rank_;
+  int threads_;
+  std::optional<double> entropy_;  // this rank's part, in nats
+};
+
+}  // namespace babelring

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/records.h"
+#include "nmt/data/corpus.h"
+#include "nmt/data/vocabulary.h"
+#include "nmt/model/model.h"
+#include "nmt/parallel/rank_context.h"
+#include "nmt/train/config.h"
+#include "nmt/train/evaluation/teacher_forced.h"
+#include "nmt/train/evaluation/validator.h"
+
+namespace babelring {
+
+/// Evaluates a translation model on the validation set: teacher-forced loss and BLEU, and optionally sacreBLEU and chrF
+/// of beam-search translations. The sentences are divided among the ranks.
+class TranslationValidator : public Validator {
+  struct HeldOutSet {
+    Corpus corpus;
+    ParallelText text;
+  };
+  static HeldOutSet open(const DataConfig& data, const Vocabulary& vocabulary);
+
+ public:
+  /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
+  /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
+  TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank);
+
+  /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples.
+  EvalRecord run(const Model& model, bool translate) override;
+  ArenaBytes need(const Model& model) const override { return evaluation_need(model, rank_.backend); }
+
+ private:
+  TeacherForcedScores over_ranks(TeacherForcedScores sums) const;
+  std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
+  void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
+
+  const TrainConfig& config_;
+  const Vocabulary& vocabulary_;
+  RankContext rank_;
+  HeldOutSet set_;
+};
+
+}  // namespace babelring

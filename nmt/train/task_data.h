@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "nmt/data/corpus.h"
+#include "nmt/data/sequence_set.h"
+#include "nmt/data/update_source.h"
+#include "nmt/data/vocabulary.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// What a run trains on, opened as its configuration says. Movable.
+struct TaskData {
+  std::optional<Vocabulary> vocabulary;   // translation only
+  std::unique_ptr<Corpus> corpus;         // translation only; `source` refers to it
+  std::unique_ptr<UpdateSource> source;   // never null
+  std::unique_ptr<SequenceSet> held_out;  // of sequences, for validation; null: none
+  std::int64_t model_vocabulary = 0;      // tokens that the model knows
+  std::string size;                       // for the log: "20 sentence pairs, 3 updates an epoch"
+
+  const Vocabulary* vocabulary_or_null() const { return vocabulary ? &*vocabulary : nullptr; }
+  /// The content of the SentencePiece file; empty if the task has none.
+  std::string vocabulary_model() const { return vocabulary ? vocabulary->bytes() : ""; }
+};
+
+/// Throws Failure if a configured training or validation set is absent, damaged, empty or of another task.
+void check_task_data(const TrainConfig& config);
+
+/// Opens the data. Throws like check_task_data().
+TaskData open_task_data(const TrainConfig& config);
+
+/// The held-out sequences of a task gssm: set `name` of data.folder, or sequences that are made on the fly.
+std::unique_ptr<SequenceSet> open_held_out(const TrainConfig& config, const std::string& name);
+
+/// For task gssm with data.folder: the configuration with the generator and the sequence length of the folder, so that
+/// a checkpoint's configuration names them. Any other configuration is returned unchanged. Throws ConfigError if
+/// gssm.nodes is another generator than the folder's, and like check_task_data().
+TrainConfig with_generator_of_folder(TrainConfig config);
+
+}  // namespace babelring

@@ -1,0 +1,111 @@
+"""Training on generated sequences, as a user does it."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from system import BIN, SystemTest, wait_for
+
+CONFIG = """
+name: sequences
+task: gssm
+model: {decoder_layers: 2, width: 32, heads: 4, inner: 64}
+gssm:
+  nodes:
+    - {name: Z, state_dim: 4, parents: [X]}
+    - {name: X, state_dim: 8, parents: [Z]}
+  alpha_X: 0.3
+  alpha_Z: 0.3
+  entropy_every: 10u
+data: {sequence_length: 32, sequences_per_update: 8}
+optimizer: {learning_rate: 0.005, warm_up: 20u}
+training: {stop_after: 60u, precision: f32, threads: 1, digest_every: 1u, log_every: 20u}
+validation: {every: 20u, sequences: 8}
+checkpoint: {every: 20u}
+communication: {deadline_s: 120}
+"""
+
+
+def nmt(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([BIN / "nmt", *arguments], capture_output=True, text=True, timeout=300)
+
+
+class GssmTest(SystemTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.config = self.folder / "config.yaml"
+        self.config.write_text(CONFIG, encoding="utf-8")
+
+    def refusal(self, *arguments) -> str:
+        done = nmt(*arguments)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def digests(self, name: str) -> dict[int, str]:
+        return {step["update"]: step["weights_digest"] for step in self.records(name, "step")}
+
+    def test_a_killed_run_goes_on_with_the_bits_of_an_uninterrupted_one(self) -> None:
+        server = self.server()
+        whole = self.start_run("whole", server=server.address)
+        self.assertEqual(whole.wait(), 0, whole.text())
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        wait_for("finished state", lambda: server.get(f"/api/v1/runs/{run_id}")["state"] == "succeeded")
+        evals = server.get(f"/api/v1/runs/{run_id}/evals")["items"]
+        self.assertEqual([item["update"] for item in evals], [20, 40, 60])
+        self.assertAlmostEqual(evals[-1]["excess"], evals[-1]["nll"] - evals[-1]["entropy"])
+        self.assertLess(evals[-1]["excess"], evals[0]["excess"])
+        excess = server.get(f"/api/v1/runs/{run_id}/metrics/excess?agg=raw&points=100")
+        self.assertEqual(excess["step"], [10, 20, 30, 40, 50, 60])
+        self.assertEqual(server.stop(), 0)
+
+        killed = self.start_run("killed", overrides=["training.stop_after=1000000u"])
+        wait_for("checkpoint", lambda: (self.folder / "killed" / "checkpoints" / "update-00000020").exists())
+        os.kill(killed.rank_pids()[1], signal.SIGKILL)
+        self.assertNotEqual(killed.wait(), 0)
+        newest = max((self.folder / "killed" / "checkpoints").glob("update-*")).name
+        end = int(newest[7:]) + 60
+        longer = self.start_run("longer", overrides=[f"training.stop_after={end}u"])
+        self.assertEqual(longer.wait(), 0, longer.text())
+        resumed = self.start_run("killed", overrides=[f"training.stop_after={end}u"])
+        self.assertEqual(resumed.wait(), 0, resumed.text())
+        self.assertIn(f"resumed after update {int(newest[7:])}", json.dumps(self.records("killed", "lifecycle")))
+        self.assertEqual(self.digests("killed")[end], self.digests("longer")[end])
+        self.assertEqual(self.digests("whole")[60], self.digests("longer")[60])
+
+    def test_files_of_sequences_and_the_commands_for_a_language_model(self) -> None:
+        data = self.folder / "data"
+        written = nmt("gssm", "data", "--config", self.config, "--output", data, "--train", "30", "--test", "8")
+        self.assertEqual(written.returncode, 0, written.stderr)
+        run = self.start_run(
+            overrides=[f"data.folder={data}", "gssm.entropy_every=0u", "training.stop_after=10e", "checkpoint.every=0"]
+        )
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("30 sequences of 32 tokens, 4 updates an epoch", run.text())
+        evaluation = self.records("run", "eval")[-1]
+        self.assertGreater(evaluation["entropy"], 0.1)
+        checkpoint = self.folder / "run"
+        for arguments in ([], ["--data", data]):
+            done = nmt("evaluate", "--checkpoint", checkpoint, "--json", *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads(done.stdout)
+            self.assertEqual(len(figures["along"]), 8)
+            self.assertAlmostEqual(figures["excess"], figures["nll"] - figures["entropy"])
+        self.assertAlmostEqual(figures["nll"], evaluation["nll"], places=4)
+        self.assertIn("excess", nmt("evaluate", "--checkpoint", checkpoint).stdout)
+        self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
+        self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
+
+    def test_wrong_data_is_refused_in_one_line(self) -> None:
+        run = self.start_run("pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"])
+        self.assertEqual(run.wait(), 2)
+        self.assertIn("sentence pairs, expected sequences of `nmt gssm data`", run.text())
+        run = self.start_run("twice", ranks=1, overrides=["gssm.nodes.2.parents=Y"])
+        self.assertEqual(run.wait(), 2)
+        self.assertIn("config.yaml:8:7: gssm.nodes.2.parents: unknown node 'Y'", run.text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+#include "nmt/data/sequence_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/failure.h"
+#include "nmt/data/gssm/finite_data.h"
+#include "tests/nmt/data/gssm/graphs.h"
+#include "tests/nmt/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class SequenceSourceTest : public testing::Test {
+ protected:
+  SequenceSourceTest() {
+    written_ = write_gssm_data({.config = {.gssm = chain_graph(), .sequence_length = 16, .seed = 5},
+                                .output = folder_ / "data",
+                                .train = 30,
+                                .test = 4,
+                                .entropy_sequences = 4});
+    manifest_ = load_manifest(folder_ / "data");
+  }
+
+  SequenceSource source(std::int64_t sequences_per_update = 8) const {
+    return SequenceSource(SequenceFile(manifest_, "train"), sequences_per_update, 3);
+  }
+
+  /// The sequences of an epoch from `position` on, in the order in which one rank sees them.
+  static std::vector<std::vector<std::int32_t>> read_epoch(const SequenceSource& source, DataPosition position = {}) {
+    std::vector<std::vector<std::int32_t>> sequences;
+    const std::int64_t epoch = position.epoch;
+    while (position.epoch == epoch) {
+      const UpdateBatches update = source.make(1, position, {});
+      const auto& targets = update.micro_batches.at(0).target_out;
+      for (auto at = targets.begin(); at != targets.end(); at += 15) sequences.emplace_back(at, at + 15);
+      position = update.next;
+    }
+    return sequences;
+  }
+
+  TemporaryFolder folder_;
+  GssmDataResult written_;
+  Manifest manifest_;
+};
+
+TEST_F(SequenceSourceTest, EveryEpochHasAllSequencesInItsOwnOrder) {
+  const SequenceSource by_eight = source();
+  const auto first = read_epoch(by_eight), second = read_epoch(by_eight, {.epoch = 1});
+  EXPECT_EQ(first.size(), 30U);
+  EXPECT_NE(first, second);
+  EXPECT_THAT(second, testing::UnorderedElementsAreArray(first));
+  EXPECT_EQ(read_epoch(source(7)), first) << "the order does not depend on the size of an update";
+  EXPECT_EQ(by_eight.updates_per_epoch(), 4);
+  const UpdateBatches last = by_eight.make(4, {.epoch = 0, .sentences = 24}, {});
+  EXPECT_EQ(last.global_sentences, 6);
+  EXPECT_EQ(last.epoch, 1);
+  EXPECT_EQ(last.next, (DataPosition{1, 0}));
+}
+
+TEST_F(SequenceSourceTest, ResumesAtAPositionOrAfterItsEpochs) {
+  SequenceSource by_eight = source();
+  const DataPosition position{.epoch = 2, .sentences = 16};
+  EXPECT_EQ(by_eight.resume(DataOrder::shuffled, position, 2.5), position);
+  EXPECT_EQ(by_eight.resume(DataOrder::shuffled, std::nullopt, 2.5), position);
+  EXPECT_EQ(by_eight.resume(DataOrder::shuffled, DataPosition{0, 99}, 1), (DataPosition{1, 0}));
+  EXPECT_THAT(
+      [&] { by_eight.make(1, {.epoch = 0, .sentences = 30}, {}); },
+      ThrowsMessage<Failure>("sequences: epoch 0, 30 sequences done; expected an epoch from 0 and fewer than 30 "
+                             "sequences"));
+}
+
+TEST_F(SequenceSourceTest, AHeldOutSetHasTheEntropyOfItsManifest) {
+  const SequenceFileSet test(manifest_, "test");
+  EXPECT_EQ(test.sequences(), 4);
+  EXPECT_EQ(test.length(), 16);
+  EXPECT_NEAR(test.entropy(1, 3, 1), 2 * 15 * written_.entropy.nats, 1e-9);
+  EXPECT_TRUE(std::isnan(SequenceFileSet(manifest_, "train").entropy(0, 1, 1)));
+}
+
+TEST_F(SequenceSourceTest, RefusesOtherDataInOneLine) {
+  EXPECT_THAT([&] { SequenceFile(manifest_, "valid"); },
+              ThrowsMessage<Failure>(HasSubstr("no set 'valid', only train, test")));
+  Manifest pairs = manifest_;
+  pairs.sets[0].source_ids = pairs.sets[0].target_ids;
+  EXPECT_THAT([&] { SequenceFile(pairs, "train"); },
+              ThrowsMessage<UsageFailure>(HasSubstr("holds 30 sentence pairs, expected sequences of `nmt gssm data`")));
+  EXPECT_THAT([&] { manifest_.require_pairs("train", "data.train_set"); },
+              ThrowsMessage<Failure>(HasSubstr("holds sequences of `nmt gssm data`, expected sentence pairs")));
+}
+
+}  // namespace
+}  // namespace babelring

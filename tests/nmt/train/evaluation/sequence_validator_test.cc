@@ -1,0 +1,52 @@
+#include "nmt/train/evaluation/sequence_validator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "nmt/train/evaluation/token_losses.h"
+#include "nmt/train/task_data.h"
+#include "tests/nmt/comm/thread_communicator.h"
+#include "tests/nmt/train/gssm_training.h"
+#include "tests/reference/closed_backend.h"
+
+namespace babelring {
+namespace {
+
+EvalRecord validate(const TrainConfig& config, Communicator& communicator) {
+  const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
+  ActivationArenas arenas(*backend);
+  const auto model = make_model(config.model, 8, 0, parameter_memory_of(*backend), DType::f32);
+  model->initialize(*backend, 5);
+  const auto held_out = open_held_out(config, "test");
+  SequenceValidator validator(*held_out, {.backend = *backend, .communicator = communicator, .arenas = arenas}, 2);
+  validator.run(*model, false);
+  return validator.run(*model, false);
+}
+
+TEST(SequenceValidator, AnyNumberOfRanksReportsTheSameFigures) {
+  const TrainConfig config = small_gssm_config();
+  const EvalRecord alone = validate(config, *make_single_communicator());
+  EXPECT_EQ(alone.set, "test");
+  EXPECT_GT(alone.nll, alone.entropy) << "untrained";
+  EXPECT_EQ(alone.loss, alone.nll);
+  EXPECT_GT(alone.entropy, 0.1);
+  EXPECT_LT(alone.entropy, std::log(8));
+  EXPECT_GT(alone.accuracy, 0);
+  EXPECT_TRUE(std::isnan(alone.sacrebleu) && std::isnan(alone.teacher_forced_bleu));
+  ThreadGroup group(3);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const EvalRecord shared = validate(config, *group.rank(rank));
+      EXPECT_NEAR(shared.nll, alone.nll, 1e-6);
+      EXPECT_NEAR(shared.entropy, alone.entropy, 1e-9);
+      EXPECT_EQ(shared.accuracy, alone.accuracy);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+}  // namespace
+}  // namespace babelring
