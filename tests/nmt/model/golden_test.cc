@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "nmt/model/language_model.h"
 #include "nmt/model/transformer.h"
 #include "tests/nmt/model/model_run.h"
 
@@ -47,8 +48,8 @@ ModelConfig config_of(const json::object& golden) {
   return config;
 }
 
-/// Compares a training step with a stored step of an independent implementation (tests/golden/model/make_golden.py) on
-/// the same weights.
+/// Compares a training step with a stored step of an independent implementation (tests/golden/model/make_golden.py,
+/// make_lm_golden.py) on the same weights.
 class Golden : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   Golden()
@@ -58,11 +59,33 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, std::string
     for (const Parameter& parameter : run_.parameters().all()) {
       run_.backend().upload(stored(parameter, "weight").data(), parameter.master);
     }
+    batch_ = golden_.contains("sequences") ? pack_sequences() : pack_pairs();
+  }
+
+  PackedBatch pack_pairs() const {
     std::vector<Pair> pairs;
     for (const json::value& sentence : golden_.at("sentences").as_array()) {
       pairs.push_back({numbers<std::int32_t>(sentence.at("source")), numbers<std::int32_t>(sentence.at("target"))});
     }
-    batch_ = pack(pairs);
+    return pack(pairs);
+  }
+
+  /// Of a language model, which reads the target side only.
+  PackedBatch pack_sequences() const {
+    PackedBatch batch;
+    for (const json::value& sequence : golden_.at("sequences").as_array()) {
+      for (const std::int32_t id : numbers<std::int32_t>(sequence.at("in"))) batch.target_in.ids.push_back(id);
+      for (const std::int32_t id : numbers<std::int32_t>(sequence.at("out"))) batch.target_out.push_back(id);
+      batch.target_in.offsets.push_back(static_cast<std::int32_t>(batch.target_in.tokens()));
+      batch.source.offsets.push_back(0);
+    }
+    return batch;
+  }
+
+  /// Logits [target tokens, vocabulary] from the reference prefixes.
+  Tensor logits(Context& pass, const DeviceBatch& batch) {
+    if (const auto* model = dynamic_cast<const LanguageModel*>(&run_.model())) return model->logits(pass, batch.target);
+    return require_transformer(run_.model()).teacher_forced_logits(pass, batch.source, batch.target);
   }
 
   std::vector<float> stored(const Parameter& parameter, const char* what) const {
@@ -78,12 +101,11 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, std::string
   PackedBatch batch_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Golden,
-                         testing::Combine(testing::ValuesIn(available_backends()),
-                                          testing::Values("pre_tied_all", "post_untied")),
-                         [](const auto& parameter) {
-                           return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Golden,
+    testing::Combine(testing::ValuesIn(available_backends()),
+                     testing::Values("pre_tied_all", "post_untied", "lm_pre_tied", "lm_post_untied")),
+    [](const auto& parameter) { return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param); });
 
 TEST(GoldenOnTheGpu, RunsIfAGpuIsAvailable) {
   if (!find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
@@ -106,8 +128,7 @@ TEST_P(Golden, LossAndAllGradients) {
 TEST_P(Golden, Logits) {
   Context pass = run_.context(false);
   const DeviceBatch batch(run_.backend(), pass.saved, batch_);
-  const Tensor logits = require_transformer(run_.model()).teacher_forced_logits(pass, batch.source, batch.target);
-  EXPECT_LT(relative_distance(run_.download(logits), numbers<float>(golden_.at("logits"))), tolerance);
+  EXPECT_LT(relative_distance(run_.download(logits(pass, batch)), numbers<float>(golden_.at("logits"))), tolerance);
   const LossSums sums = run_.evaluate(batch_);
   EXPECT_NEAR(sums.loss / stored("loss"), 1, tolerance);
 }
