@@ -192,8 +192,7 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
 
 int main(int argc, char** argv) {
   const std::string name = name_called(argv[0], "worker");
-  CLI::App app("Trains a model, one process per rank: mpirun -H hostA:2,hostB:2 " + name + " --config FILE",
-               name);
+  CLI::App app("Trains a model, one process per rank: mpirun -H hostA:2,hostB:2 " + name + " --config FILE", name);
   CommandLine line;
   TrainConfig defaults;
   OptionBinder keys;

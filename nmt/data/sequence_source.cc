@@ -79,9 +79,14 @@ UpdateBatches SequenceSource::make(std::int64_t update, const DataPosition& star
   UpdateBatches batches = make_sequence_batches(size, part, [&](std::int64_t sequence, std::span<std::int32_t> tokens) {
     file_.read(order->order[static_cast<std::size_t>(start.sentences + sequence)], tokens);
   });
-  batches.next = end < all ? DataPosition{start.epoch, end} : DataPosition{start.epoch + 1, 0};
+  batches.next = after(start);
   batches.epoch = static_cast<double>(start.epoch) + static_cast<double>(end) / static_cast<double>(all);
   return batches;
+}
+
+DataPosition SequenceSource::after(const DataPosition& start) const {
+  const std::int64_t end = start.sentences + sequences_per_update_;
+  return end < file_.sequences() ? DataPosition{start.epoch, end} : DataPosition{start.epoch + 1, 0};
 }
 
 DataPosition SequenceSource::resume(DataOrder, const std::optional<DataPosition>& position, double epochs) {

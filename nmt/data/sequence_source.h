@@ -42,6 +42,7 @@ class SequenceSource : public UpdateSource {
   SequenceSource(SequenceFile file, std::int64_t sequences_per_update, std::uint64_t seed);
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
+  DataPosition after(const DataPosition& start) const override;
   DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) override;
   std::int64_t updates_per_epoch() const override;
   UpdateShape shape() const override;

@@ -14,6 +14,7 @@ class TextSource : public UpdateSource {
       : plan_(corpus, options), max_length_(options.max_length), tokens_per_update_(options.tokens_per_update) {}
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
+  DataPosition after(const DataPosition& start) const override { return plan_(start).next; }
   DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) override;
   std::int64_t updates_per_epoch() const override { return plan_.updates_per_epoch(); }
   UpdateShape shape() const override;

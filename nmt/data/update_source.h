@@ -49,6 +49,8 @@ class UpdateSource {
   /// This rank's part of the update that starts at `start`: the `next` of the update before, or the beginning. `update`
   /// is its number. Throws Failure if the source has no such position.
   virtual UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const = 0;
+  /// The start of the update after the one that starts at `start`: `next` of its UpdateBatches, without making it.
+  virtual DataPosition after(const DataPosition& start) const = 0;
   /// Continues a run that began with data in the given order: returns `position`, if the source has it, otherwise the
   /// start of the first update after at least `epochs` epochs. Call before make().
   virtual DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) = 0;

@@ -35,6 +35,7 @@ void DataConfig::bind(OptionBinder& b) {
   b.integer("sequences_per_update", sequences_per_update, 1, std::int64_t{1} << 30,
             "task gssm: sequences per update, summed over all ranks");
   b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
+  b.integer("workers", workers, 1, 64, "threads of a rank that prepare updates; they deliver them in order");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {

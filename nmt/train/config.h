@@ -33,6 +33,7 @@ struct DataConfig {
   std::int64_t sequence_length = 2048;
   std::int64_t sequences_per_update = 16;
   int prefetch = 4;
+  int workers = 1;
 
   void bind(OptionBinder& binder);
 };

@@ -96,6 +96,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
                                          .start = state_.position.value(),
                                          .first_update = state_.progress.update + 1,
                                          .prefetch = parts_.config.data.prefetch,
+                                         .threads = parts_.config.data.workers,
                                          .spans = parts_.spans});
   std::optional<TrainingEnd> end = end_after(last);
   while (!end) {

@@ -25,6 +25,7 @@ class GssmSource : public UpdateSource {
   GssmSource(GssmGraph graph, const GssmSourceOptions& options);
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
+  DataPosition after(const DataPosition&) const override { return {}; }
   DataPosition resume(DataOrder, const std::optional<DataPosition>&, double) override { return {}; }
   std::int64_t updates_per_epoch() const override { return 0; }
   UpdateShape shape() const override;

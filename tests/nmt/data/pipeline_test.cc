@@ -87,11 +87,27 @@ TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
   }
 }
 
+TEST(PipelineTest, SeveralThreadsDeliverTheSameUpdatesInOrder) {
+  const Corpus corpus = small_corpus();
+  const TextSource source(corpus, small_updates);
+  BatchPipeline one(source, {.part = {.micro_batch_tokens = 60}});
+  BatchPipeline four(source, {.part = {.micro_batch_tokens = 60}, .prefetch = 2, .threads = 4});
+  for (int u = 0; u < 60; ++u) {
+    const UpdateBatches expected = one.next(), found = four.next();
+    EXPECT_EQ(found.update, expected.update);
+    EXPECT_EQ(found.next, expected.next);
+    ASSERT_EQ(found.micro_batches.size(), expected.micro_batches.size());
+    for (std::size_t m = 0; m < found.micro_batches.size(); ++m) {
+      EXPECT_TRUE(same(found.micro_batches[m], expected.micro_batches[m]));
+    }
+  }
+}
+
 TEST(PipelineTest, StopsAtAnyTime) {
   const Corpus corpus = small_corpus();
   const TextSource source(corpus, small_updates);
   for (int taken = 0; taken < 30; ++taken) {
-    BatchPipeline pipeline(source, {.prefetch = 1 + taken % 4});
+    BatchPipeline pipeline(source, {.prefetch = 1 + taken % 4, .threads = 1 + taken % 3});
     for (int u = 0; u < taken; ++u) EXPECT_EQ(pipeline.next().update, u + 1);
     if (taken % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -119,6 +135,7 @@ TEST(PipelineTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(BatchPipeline(source, {.part = {.micro_batch_tokens = -1}}), Failure);
   EXPECT_THROW(BatchPipeline(source, {.first_update = 0}), Failure);
   EXPECT_THROW(BatchPipeline(source, {.prefetch = 0}), Failure);
+  EXPECT_THROW(BatchPipeline(source, {.threads = 0}), Failure);
 }
 
 TEST(SyntheticTest, CopiesAndReversesWithinTheVocabulary) {

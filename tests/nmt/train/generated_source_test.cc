@@ -38,6 +38,7 @@ class Counting : public UpdateSource {
     batches.micro_batches.push_back(std::move(batch));
     return batches;
   }
+  DataPosition after(const DataPosition&) const override { return {}; }
   DataPosition resume(DataOrder, const std::optional<DataPosition>&, double) override { return {}; }
   std::int64_t updates_per_epoch() const override { return 0; }
   UpdateShape shape() const override {
