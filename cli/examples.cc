@@ -36,6 +36,10 @@ constexpr Example examples[] = {
     {"nmt gssm data",
      "nmt gssm data --config configs/gssm-large-z.yaml --output data/large-z --train 30 --test 100 --entropy-sequences "
      "4"},
+    {"nmt gssm sample", "nmt gssm sample --checkpoint runs/gssm-small-x -n 10 --length 256"},
+    {"nmt gssm sample",
+     "nmt gssm sample --checkpoint runs/gssm-small-x --prompt 0,5,7 --temperature 0.8 --top-k 5 --seed 2 --score "
+     "--json"},
     {"nmt probe save", "nmt probe save --preset all --output probes"},
     {"nmt probe save",
      "nmt probe save --checkpoint runs/help --output probe.jsonl --updates 3 --layers first10,last10"},

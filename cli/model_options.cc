@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-void ModelOptions::declare(CLI::App& command) {
+void ModelOptions::declare_model(CLI::App& command) {
   command
       .add_option("--checkpoint", checkpoint, "checkpoint, or a run's folder to use its best or else newest checkpoint")
       ->required();
@@ -20,6 +20,10 @@ void ModelOptions::declare(CLI::App& command) {
                   "compute threads; 0: OMP_NUM_THREADS, or one per processor that affinity and CPU quota allow")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+}
+
+void ModelOptions::declare(CLI::App& command) {
+  declare_model(command);
   const std::size_t others = command.get_options(nullptr).size();
   declare_search(command);
   const std::vector<CLI::Option*> options = command.get_options(nullptr);

@@ -21,8 +21,9 @@ struct ModelOptions {
   int threads = 0;
   TranslateOptions translate;
 
-  /// Adds --checkpoint, --precision, --threads and the beam search options. They are bound to this object, which must
-  /// outlive `command`.
+  /// Adds --checkpoint, --precision and --threads. They are bound to this object, which must outlive `command`.
+  void declare_model(CLI::App& command);
+  /// The same, with the options of beam search.
   void declare(CLI::App& command);
 
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.

@@ -28,6 +28,7 @@ void add_gssm(CLI::App& app) {
   add_gssm_show(*gssm);
   add_gssm_difficulty(*gssm);
   add_gssm_data(*gssm);
+  add_gssm_sample(*gssm);
 }
 
 }  // namespace babelring

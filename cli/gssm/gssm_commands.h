@@ -31,5 +31,6 @@ void add_gssm(CLI::App& app);
 void add_gssm_show(CLI::App& gssm);
 void add_gssm_difficulty(CLI::App& gssm);
 void add_gssm_data(CLI::App& gssm);
+void add_gssm_sample(CLI::App& gssm);
 
 }  // namespace babelring

@@ -3,10 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 
+#include "base/grouped.h"
 #include "base/json.h"
 #include "cli/gssm/gssm_commands.h"
 #include "nmt/data/gssm/graph_text.h"
+#include "nmt/lab/dry_update.h"
+#include "nmt/train/memory_plan.h"
+#include "nmt/train/task_data.h"
 
 namespace babelring {
 namespace {
@@ -16,20 +21,70 @@ struct ShowArguments {
   bool dot = false;
 };
 
+/// The cost of the model that the configuration trains.
+struct ModelCost {
+  MemoryEstimate memory;       // of one rank
+  double flops_per_token = 0;  // of matmuls, forward and backward, per target token
+  double forward_flops = 0;    // of these, forward only
+};
+
+ModelCost cost_of(const TrainConfig& config, std::int64_t vocabulary) {
+  ModelCost cost{.memory = estimate_memory(config, vocabulary, 1, 0)};
+  const std::int64_t targets = config.data.sequence_length - 1;
+  DryUpdate update(config, {.vocabulary = vocabulary, .source_tokens = 1, .target_tokens = targets, .sentences = 1});
+  const Backend& backend = update.replica().backend;
+  update.run_inference();
+  cost.forward_flops = backend.flops() / static_cast<double>(targets);
+  update.run();
+  cost.flops_per_token = backend.flops() / static_cast<double>(targets) - cost.forward_flops;
+  return cost;
+}
+
+std::string model_table(const TrainConfig& config, const ModelCost& cost) {
+  const MemoryEstimate& memory = cost.memory;
+  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  return fmt::format(
+      "model: {} layers, width {}, {} heads, inner {}: {} parameters\n"
+      "training: {} floating-point operations a token in sequences of {}, of "
+      "which forward {}\n"
+      "memory of one rank: {:.2f} GiB: weights {:.2f}, gradients {:.2f}, "
+      "moments {:.2f}, activations and scratch "
+      "{:.2f} for {} tokens at a time\n",
+      config.model.decoder_layers, config.model.width, config.model.heads, config.model.inner,
+      grouped(memory.parameters), grouped(cost.flops_per_token), config.data.sequence_length,
+      grouped(cost.forward_flops), gib(memory.total()), gib(memory.weights), gib(memory.gradients), gib(memory.moments),
+      gib(memory.activations + memory.scratch), grouped(memory.target_tokens));
+}
+
+json::object model_json(const ModelCost& cost) {
+  const MemoryEstimate& memory = cost.memory;
+  return {{"parameters", memory.parameters},
+          {"flops_per_token", cost.flops_per_token},
+          {"forward_flops_per_token", cost.forward_flops},
+          {"memory_bytes", memory.total()},
+          {"tokens_at_a_time", memory.target_tokens}};
+}
+
 void show_graph(const ShowArguments& arguments) {
-  const GssmGraph graph = make_gssm_graph(arguments.choice.read().gssm);
+  const TrainConfig config = with_generator_of_folder(arguments.choice.read_task());
+  const GssmGraph graph = make_gssm_graph(config.gssm);
+  if (arguments.dot) return fmt::print("{}", gssm_graph_dot(graph));
+  const ModelCost cost = cost_of(config, graph.vocabulary());
   if (arguments.choice.json) {
-    fmt::print("{}\n", to_text(gssm_graph_json(graph)));
+    json::object object = gssm_graph_json(graph);
+    object["model"] = model_json(cost);
+    fmt::print("{}\n", to_text(object));
   } else {
-    fmt::print("{}", arguments.dot ? gssm_graph_dot(graph) : gssm_graph_table(graph));
+    fmt::print("{}{}", gssm_graph_table(graph), model_table(config, cost));
   }
 }
 
 }  // namespace
 
 void add_gssm_show(CLI::App& gssm) {
-  CLI::App* command =
-      gssm.add_subcommand("show", "Prints the graph, the sizes of its kernels and the likelihood's cost");
+  CLI::App* command = gssm.add_subcommand("show",
+                                          "Prints the graph, the sizes of its kernels, the likelihood's "
+                                          "cost, and the model's size and cost");
   const auto arguments = std::make_shared<ShowArguments>();
   arguments->choice.declare(*command);
   command->add_flag("--dot", arguments->dot, "print the graph for Graphviz's dot");

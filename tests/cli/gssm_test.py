@@ -48,7 +48,9 @@ class GssmTest(unittest.TestCase):
         text = self.result("show", "--config", config)
         self.assertIn("joint states: 256; likelihood: 4,352 multiply-adds a token", text)
         self.assertIn("Z1 -> X;", self.result("show", "--config", config, "--dot"))
+        self.assertIn("model: 12 layers, width 288, 12 heads, inner 1152: 11,984,832 parameters", text)
         graph = json.loads(self.result("show", "--config", config, "--json", "gssm.nodes.1.mode=slow"))
+        self.assertGreater(graph["model"]["flops_per_token"], 6 * 11_000_000)
         self.assertEqual(graph["nodes"][0]["mode"], "slow")
         self.assertEqual(graph["kernel_entries"], 10240)
 

@@ -95,6 +95,13 @@ class GssmTest(SystemTest):
             self.assertAlmostEqual(figures["excess"], figures["nll"] - figures["entropy"])
         self.assertAlmostEqual(figures["nll"], evaluation["nll"], places=4)
         self.assertIn("excess", nmt("evaluate", "--checkpoint", checkpoint).stdout)
+        sample = ["gssm", "sample", "--checkpoint", checkpoint, "-n", "3", "--json"]
+        samples = [json.loads(line) for line in nmt(*sample, "--prompt", "0,5", "--score").stdout.splitlines()]
+        self.assertEqual([line["tokens"][:2] for line in samples], [[0, 5]] * 3)
+        self.assertEqual({len(line["tokens"]) for line in samples}, {32})
+        self.assertLess(max(line["source_log_likelihood"] for line in samples), 0)
+        self.assertEqual(nmt(*sample).stdout, nmt(*sample).stdout, "seeds repeat samples")
+        self.assertIn("token 9 of the prompt, expected 0 to 7", self.refusal(*sample, "--prompt", "0,9"))
         self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
         self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
 
