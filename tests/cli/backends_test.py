@@ -43,6 +43,18 @@ class BackendsTest(unittest.TestCase):
                 self.assertIn(message, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def test_a_device_that_is_absent_is_refused(self) -> None:
+        words = "save --preset transformer-tiny --device cuda --output /dev/null"
+        for command, message in ((words, "nmt: device cuda: "), (f"backends --a cuda {UPDATE}", "nmt: --a: ")):
+            with self.subTest(command):
+                done = subprocess.run(
+                    [BIN / "nmt", "probe", *command.split()], capture_output=True, text=True, timeout=300
+                )
+                if done.returncode == 0:
+                    self.skipTest("this machine has a GPU")
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertTrue(done.stderr.startswith(message), done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
