@@ -407,6 +407,39 @@ export class DetailedRun {
     this.add(0, 'artifact', { ...artifact, name, content }, Date.now());
   }
 
+  /// The memory inside an update of rank 0: a forward pass that fills the arena, and a backward pass that empties it.
+  memoryCurve(update) {
+    const name = `memory-update-${String(update).padStart(8, '0')}-rank-0.json`;
+    const moments = Array.from({ length: 120 }, (_, at) => {
+      const layer = `encoder.${Math.floor((at < 60 ? at : 119 - at) / 10)}`;
+      const saved = 1e6 * (10 + 12 * Math.min(at, 119 - at));
+      const op = at < 60 ? 'linear_forward' : 'linear_backward_data';
+      return [at < 60 ? 'forward' : 'backward', layer, op, saved, 1e6 * (5 + (at % 7) * 8)];
+    });
+    const peak = moments.reduce((best, [, , , saved, scratch], at) => {
+      const [, , , bestSaved, bestScratch] = moments[best];
+      return saved + scratch > bestSaved + bestScratch ? at : best;
+    }, 0);
+    const content = {
+      format: 1,
+      update,
+      rank: 0,
+      device: 'cpu',
+      precision: 'bf16',
+      beside_arenas: { weights: 365e6, gradients: 243e6, moments: 487e6, communication: 0 },
+      peak,
+      owners: [
+        ['encoder.5', 'attention_forward', 'out', 210e6],
+        ['encoder.4', 'linear_forward', 'y', 90e6],
+      ],
+      other: 3e8,
+      moments,
+    };
+    const sha256 = createHash('sha256').update(name).digest('hex');
+    const body = { update, name, artifact: 'memory', folder: '/nonexistent/lab', size: 7_900, sha256, removed: false };
+    this.add(0, 'artifact', { ...body, content }, Date.now());
+  }
+
   /// The files of a probe, one of each rank.
   probe(update) {
     this.hosts.forEach((_, rank) => {

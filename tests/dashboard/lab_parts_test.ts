@@ -1,3 +1,4 @@
+import { layersOf, peakBytes, phasesOf, readMemoryCurve, stackOf } from '../../server/dashboard/src/lib/memory_curve';
 import { oneAtATime } from '../../server/dashboard/src/lib/one_at_a_time';
 import {
   cellText,
@@ -6,6 +7,14 @@ import {
   readWindow,
   type CounterId,
 } from '../../server/dashboard/src/lib/parameter_windows';
+import {
+  compareProbes,
+  distanceOf,
+  parseProbe,
+  sampledPlace,
+  type Probe,
+  type ProbeRecord,
+} from '../../server/dashboard/src/lib/probe_compare';
 import { readTraceContent, shareOf } from '../../server/dashboard/src/lib/trace_shares';
 
 describe('The content of a trace', () => {
@@ -78,6 +87,165 @@ describe('A window of the parameters', () => {
     expect(heatOf('ratio', 1e-4, [1e-4, 1e-2])).toBeCloseTo(0.1);
     expect(heatOf('ratio', 1e-3, [1e-4, 1e-2])).toBeCloseTo(0.55);
     expect(heatOf('ratio', 1e-2, [1e-4, 1e-2])).toBeCloseTo(1);
+  });
+});
+
+describe('The memory inside an update', () => {
+  const content = {
+    format: 1,
+    update: 100,
+    rank: 1,
+    device: 'cpu',
+    precision: 'bf16',
+    beside_arenas: { weights: 300, gradients: 0, moments: 600 },
+    peak: 1,
+    owners: [['encoder.0', 'linear_forward', 'y', 70]],
+    other: 30,
+    moments: [
+      ['forward', 'encoder.0', 'linear_forward', 50, 0],
+      ['forward', 'encoder.1', 'linear_forward', 80, 20],
+      ['backward', 'encoder.1', 'linear_backward_data', 40, 10],
+    ],
+  };
+  const curve = readMemoryCurve(content)!;
+  it('is a stack of the purposes with the arenas on top', () => {
+    expect(layersOf(curve)).toEqual([
+      { name: 'weights', bytes: [300, 300, 300] },
+      { name: 'moments', bytes: [600, 600, 600] },
+      { name: 'activations', bytes: [50, 80, 40] },
+      { name: 'scratch', bytes: [0, 20, 10] },
+    ]);
+    expect(peakBytes(curve)).toBe(1000);
+    expect(phasesOf(curve)).toEqual([
+      ['forward', 2],
+      ['backward', 1],
+    ]);
+    expect(curve.owners).toEqual([{ layer: 'encoder.0', op: 'linear_forward', member: 'y', bytes: 70 }]);
+  });
+  it('is drawn from the bottom to the highest moment', () => {
+    const [weights, , , scratch] = stackOf(layersOf(curve), 100, 10);
+    expect(weights).toBe('0.0,7.0 50.0,7.0 100.0,7.0 100.0,10.0 50.0,10.0 0.0,10.0');
+    expect(scratch).toBe('0.0,0.5 50.0,0.0 100.0,0.5 100.0,0.6 50.0,0.2 0.0,0.5');
+    expect(stackOf([{ name: 'x', bytes: [0] }], 100, 10)).toEqual(['0.0,10.0 0.0,10.0']);
+  });
+  it('may be anything that a worker sent', () => {
+    for (const other of [
+      null,
+      'x',
+      [],
+      {},
+      { ...content, format: 2 },
+      { ...content, peak: 3 },
+      { ...content, peak: -1 },
+    ])
+      expect(readMemoryCurve(other)).toBeNull();
+    const odd = { ...content, owners: [null, [1, 2, 3, 4]], beside_arenas: { weights: 'x' }, device: 5 };
+    expect(readMemoryCurve(odd)).toMatchObject({ owners: [], beside: [], device: '' });
+    expect(readMemoryCurve({ ...content, moments: [...content.moments, ['x', 1]] })?.moments.length).toBe(3);
+  });
+});
+
+describe('Two probes', () => {
+  const record = (number: number, more: Partial<ProbeRecord> = {}): ProbeRecord => ({
+    record: number,
+    update: 3,
+    micro_batch: 0,
+    phase: 'forward',
+    layer: `encoder.${number}`,
+    op: 'linear_forward',
+    member: 'y',
+    occurrence: 0,
+    role: 'output',
+    shape: [2],
+    dtype: 'f32',
+    sha256: 'a',
+    elements: '3f80000040000000',
+    inputs: number > 0 ? [number - 1] : [],
+    ...more,
+  });
+  const probe = (records: ProbeRecord[], header: Record<string, unknown> = {}, batch = 'b'): Probe => ({
+    header: { model: 'm', mode: 'training', first_update: 3, rank: 0, ranks: 2, ...header },
+    batch,
+    records,
+  });
+  const a = [record(0), record(1), record(2)];
+  it('are the same', () => {
+    expect(compareProbes(probe(a), probe(a))).toMatchObject({ tensors: 3, different: 0, missing: 0, first: null });
+  });
+  it('differ first where an op differs although its inputs are the same', () => {
+    const b = [a[0]!, record(1, { sha256: 'b', elements: '3f80000040000003' }), record(2, { sha256: 'c' })];
+    const found = compareProbes(probe(a), probe(b, { threads: 2, environment: { MPI: 'Open MPI v4' } }));
+    expect(found).toMatchObject({ different: 2, missing: 0, carriedOnFrom: null });
+    expect(found.first?.a).toBe(a[1]);
+    expect(found.distance).toMatchObject({ element: 1, a: 2, ulp: 3 });
+    expect(found.environment).toEqual(['threads: none and 2', 'MPI: none and Open MPI v4']);
+    expect(found.layers).toEqual([
+      { layer: 'encoder.0', cells: { output: 'same' } },
+      { layer: 'encoder.1', cells: { output: 'differs' } },
+      { layer: 'encoder.2', cells: { output: 'differs' } },
+    ]);
+  });
+  it('say from which op a difference was carried on, and what one of them lacks', () => {
+    const found = compareProbes(probe([a[1]!, record(0, { sha256: 'x', inputs: [1] })]), probe([a[0]!]));
+    expect(found).toMatchObject({ tensors: 2, different: 1, missing: 1 });
+    expect(found.first?.sameness).toBe('missing');
+    const b = compareProbes(
+      probe([record(0), record(1, { inputs: [0] })]),
+      probe([record(0, { sha256: 'x' }), record(1)]),
+    );
+    expect(b.first?.a?.record).toBe(0);
+    expect(b.carriedOnFrom).toBeNull();
+    const late = compareProbes(probe([record(1, { inputs: [0] }), record(0)]), probe([]));
+    expect(late.carriedOnFrom?.a?.record).toBe(0);
+  });
+  it('of two ranks are compared in what must be equal on all', () => {
+    const summed = record(1, { phase: 'gradient_sum', op: 'gradient_sum', role: 'weight_grad', micro_batch: -1 });
+    const found = compareProbes(
+      probe([record(0), summed]),
+      probe([record(0, { sha256: 'x' }), summed], { rank: 1 }, 'c'),
+    );
+    expect(found).toMatchObject({ ranksOnly: true, tensors: 1, first: null });
+    expect(found.environment).toEqual([]);
+  });
+  it('of different models, modes, updates or batches are refused', () => {
+    for (const [header, word] of [
+      [{ model: 'n' }, 'models'],
+      [{ mode: 'inference' }, 'modes'],
+      [{ first_update: 4 }, 'updates'],
+    ] as const)
+      expect(() => compareProbes(probe(a), probe(a, header))).toThrow(`of different ${word}`);
+    expect(() => compareProbes(probe(a), probe(a, {}, 'c'))).toThrow('of different batches');
+    expect(() => compareProbes(probe([]), probe([], { rank: 1 }))).toThrow('no tensors that can be compared');
+  });
+  it('are read from JSON lines, and refused with file and line', () => {
+    const header = '{"format":"babelring-probe","version":2,"model":"m"}';
+    const end = '{"end":true,"records":1,"batch":"b"}';
+    const line = JSON.stringify(record(0));
+    expect(parseProbe(`${header}\n${line}\n${end}\n`, 'p')).toMatchObject({ batch: 'b', records: [record(0)] });
+    expect(() => parseProbe('', 'p')).toThrow('p:1: no probe');
+    expect(() => parseProbe('{"format":"x"}\n', 'p')).toThrow('p:1: no probe');
+    expect(() => parseProbe(`${header.replace('2', '1')}\n`, 'p')).toThrow('p:1: probe format version 1');
+    expect(() => parseProbe(`${header}\n${line}\n`, 'p')).toThrow('p: expected an end');
+    expect(() => parseProbe(`${header}\n${line}\n{"record"`, 'p')).toThrow('p:3: expected a JSON object');
+    const odd = JSON.stringify({ ...record(0), inputs: 'x' });
+    expect(() => parseProbe(`${header}\n${odd}\n${end}\n`, 'p')).toThrow("p:2: member 'inputs'");
+  });
+  it('have distances in the integers of the type, through zero', () => {
+    const distance = (dtype: string, first: string, second: string) =>
+      distanceOf(record(0, { dtype, elements: first }), record(0, { dtype, elements: second }));
+    expect(distance('f32', '0000000000000000', '8000000000000000')).toBeNull();
+    expect(distance('f32', '0000000100000000', '8000000100000000')?.ulp).toBe(2);
+    expect(distance('bf16', '3f803f80', '3f803f81')).toMatchObject({ element: 1, ulp: 1, absolute: 0.0078125 });
+    expect(distance('i32', 'ffffffff', '00000001')).toMatchObject({ a: -1, b: 1, ulp: 2 });
+    expect(distance('f32', '7fc0000000000000', '7fc0000100000000')).toBeNull();
+    expect(distance('f32', '7fc0000000000000', '3f80000000000000')?.ulp).toBe(Infinity);
+  });
+  /// Of sampled_places() in nmt/lab/probe/tensor_summary.cc.
+  it('sample the places that the worker samples', () => {
+    expect(sampledPlace(64, 17)).toBe(17);
+    expect(sampledPlace(1000, 0)).toBe(0);
+    expect(sampledPlace(1000, 63)).toBe(999);
+    expect([1, 2, 31, 62].map((at) => sampledPlace(262_144, at))).toEqual([4428, 8501, 127903, 254855]);
   });
 });
 

@@ -39,6 +39,30 @@ export async function checkTraces(page, address, run) {
   page.off('request', note);
 }
 
+/// The memory of a traced update: the stack, its peak with the owner, and owners as a table.
+export async function checkMemory(page, address, run) {
+  run.memoryCurve(1250);
+  run.memoryCurve(1260);
+  await run.flush();
+  await open(page, address, run);
+  await goBelow(page);
+  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Inside an update' }) });
+  await section.locator('summary').focus();
+  await page.keyboard.press('Enter');
+  const picture = section.getByRole('img', { name: /stacked by purpose/ });
+  await until('the curve', async () => (await picture.count()) === 1);
+  assert.match(
+    await section.innerText(),
+    /Peak: 1\.8\d GB after op \d+ of 120, linear_\w+ of encoder\.5 in \w+\. Its largest owner is attention_forward\.out of encoder\.5, 210 MB\./,
+  );
+  assert.equal(await picture.locator('polygon').count(), 5, 'communication has no bytes');
+  const fills = await picture.locator('polygon').evaluateAll((all) => all.map((area) => getComputedStyle(area).fill));
+  assert.equal(new Set(fills).size, 5, fills.join(' '));
+  assert.equal(await section.locator('[aria-label^="Largest owners"] tbody tr').count(), 2);
+  await section.getByLabel('Memory of').selectOption({ label: 'update 1,250, rank 0' });
+  await until('the other update', async () => /memory-update-00001250-rank-0\.json/.test(await section.innerText()));
+}
+
 /// Windows of parameter counts as a heat map, by keyboard, and the rows of a parameter.
 export async function checkParameters(page, address, run) {
   run.window(1000);
@@ -92,4 +116,99 @@ export async function checkProbes(page, address, run) {
   await until('a file of each rank', async () => (await rows.count()) === 4);
   assert.match(await section.innerText(), /1,000\s+3\s.*\s1\.30 MB\s+probe-update-00001000-rank-3\.jsonl/);
   assert.match(await rows.first().getByRole('link').getAttribute('href'), /^api\/v1\/artifacts\/\w+\/file$/);
+  await checkProbeComparison(page, section);
+}
+
+/// A probe of rank `rank`, of which rank 2's has another weight.
+function probeOf(rank) {
+  const record = (number, layer, sha256, elements) =>
+    JSON.stringify({
+      record: number,
+      update: 1000,
+      micro_batch: -1,
+      phase: number < 2 ? 'start' : 'optimizer',
+      layer,
+      op: number < 2 ? 'start' : 'adam_update',
+      member: `weight of ${layer}.weight`,
+      occurrence: 0,
+      role: 'weight',
+      shape: [2],
+      dtype: 'f32',
+      sha256,
+      elements,
+      inputs: number < 2 ? [] : [number - 2],
+    });
+  const own = rank === 2 ? ['d'.repeat(64), '3f80000040000003'] : ['b'.repeat(64), '3f80000040000000'];
+  return [
+    JSON.stringify({
+      format: 'babelring-probe',
+      version: 2,
+      mode: 'training',
+      model: 'm',
+      first_update: 1000,
+      rank,
+      ranks: 4,
+      threads: rank === 2 ? 8 : 4,
+      environment: {},
+    }),
+    record(0, 'encoder.0.attention.qkv', 'a'.repeat(64), '3f80000040000000'),
+    record(1, 'decoder.0.feed_forward.first', ...own),
+    record(2, 'encoder.0.attention.qkv', 'a'.repeat(64), '3f80000040000000'),
+    record(3, 'decoder.0.feed_forward.first', ...own),
+    JSON.stringify({ end: true, records: 4, batch: `batch of rank ${rank}` }),
+    '',
+  ].join('\n');
+}
+
+/// Answers requests for the files of probes; that of rank 3 is no probe.
+async function serveProbes(page, section) {
+  const ranks = new Map();
+  for (const link of await section.getByRole('link', { name: /^probe-update/ }).all()) {
+    const rank = Number(/rank-(\d+)/.exec(await link.innerText())[1]);
+    ranks.set((await link.getAttribute('href')).split('/').at(-2), rank);
+  }
+  await page.route('**/artifacts/*/file', (route) => {
+    const rank = ranks.get(new URL(route.request().url()).pathname.split('/').at(-2));
+    return route.fulfill({ body: rank === 3 ? 'no probe' : probeOf(rank), contentType: 'application/octet-stream' });
+  });
+}
+
+/// Chooses two ranks' probes and compares them, by keyboard.
+async function compareRanks(page, section, first, second) {
+  await section.getByLabel('Compare', { exact: true }).selectOption({ label: `update 1,000, rank ${first}` });
+  await section.getByLabel('with', { exact: true }).selectOption({ label: `update 1,000, rank ${second}` });
+  await section.getByRole('button', { name: 'Compare' }).focus();
+  await page.keyboard.press('Enter');
+}
+
+/// The open section of probes with a comparison of two that differ.
+export async function showComparison(page) {
+  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Probes' }) });
+  await section.getByRole('button', { name: 'Compare' }).waitFor();
+  await serveProbes(page, section);
+  await compareRanks(page, section, 0, 2);
+  await section.locator('[aria-label="First divergence"]').waitFor();
+  await page.unroute('**/artifacts/*/file');
+}
+
+/// Two of the listed probes are the same, differ or cannot be compared.
+async function checkProbeComparison(page, section) {
+  await serveProbes(page, section);
+  const compare = (first, second) => compareRanks(page, section, first, second);
+  await compare(0, 1);
+  await until('the same', async () => /The probes are the same in all 4 tensors\./.test(await section.innerText()));
+  await compare(0, 2);
+  await until('a difference', async () => /The probes differ in 2 of 4 tensors\./.test(await section.innerText()));
+  const first = section.locator('[aria-label="First divergence"] tbody tr');
+  assert.match(
+    await first.innerText(),
+    /^1,000\s+start\s+decoder\.0\.feed_forward\.first\s+start\s+weight of \S+\s+1\s+2\s+2\.0000007\d*\s+at least 3\s+7\.15e-7\s+before the update$/,
+  );
+  assert.match(await section.innerText(), /threads: 4 and 8/);
+  const layers = section.locator('[aria-label="Layers that differ"] tbody tr');
+  assert.match(await layers.first().innerText(), /^decoder\.0\.feed_forward\.first\s+diff$/);
+  assert.match(await section.innerText(), /Another layer is the same\./);
+  await compare(0, 3);
+  await until('a refusal', async () => /rank-3\.jsonl:1: expected a JSON object/.test(await section.innerText()));
+  await page.unroute('**/artifacts/*/file');
 }

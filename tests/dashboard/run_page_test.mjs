@@ -16,7 +16,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
-import { checkParameters, checkProbes, checkTraces } from './run_lab_checks.mjs';
+import { checkMemory, checkParameters, checkProbes, checkTraces, showComparison } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
@@ -461,6 +461,9 @@ async function checkLooks(page, address, run, options) {
     );
     await page.waitForSelector('.trace-bars');
     await page.waitForSelector('.heat-cell');
+    await page.waitForSelector('.memory-curve');
+    await showComparison(page);
+    await page.evaluate(() => scrollTo(0, 0));
     await page.waitForTimeout(600);
     await checkAxe(page, `run, ${colorScheme}`);
     await shoot(options, page, `run-${colorScheme}`);
@@ -537,6 +540,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkAddress(page, address, run);
     await checkRanks(page, address, run);
     await checkTraces(page, address, run);
+    await checkMemory(page, address, run);
     await checkParameters(page, address, run);
     await checkProbes(page, address, run);
     await checkSamples(page);

@@ -54,6 +54,7 @@ const SPLIT: readonly Layer[] = PARTS.map((name) => ({ name, label: PART_STYLE[n
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
 const MEMORY = 'memory_bytes.';
 const PEAK = 'memory_bytes.peak';
+const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 
 function lossData(run: RunData, view: ViewState): ChartData {
   const training = smoothed(run, view, 'loss', 'training', 'blue', plain);
@@ -165,7 +166,7 @@ export function networkData(run: RunData, view: ViewState): ChartData {
 
 const memoryLayers = (run: RunData): Layer[] =>
   run.keys
-    .filter(({ key }) => key.startsWith(MEMORY) && key !== PEAK)
+    .filter(({ key }) => key.startsWith(MEMORY) && !TOTALS.includes(key))
     .slice(0, 12)
     .map(({ key }, at) => ({ name: key, label: key.slice(MEMORY.length), color: COLORS[at % COLORS.length]! }));
 

@@ -21,6 +21,7 @@ import type { FoldContent } from './fold';
 import { table } from './tables';
 
 const WINDOWS = 12;
+const UNSHOWN = 'not shown: they exceed 256 KiB or are of another version. nmt trace parameters shows their files.';
 const STRONGEST_PERCENT = 45; // of the colour in a cell, so that its text stays legible
 
 interface Window extends ParameterWindow {
@@ -38,6 +39,7 @@ export class Parameters implements FoldContent {
   private readonly select: HTMLSelectElement;
   private readonly artifacts: Artifacts<ParameterWindow>;
   private windows: readonly Window[] = []; // oldest first
+  private unshown = 0; // windows without a content that can be read
   private chosen = ''; // the parameter whose rows are shown
   private closed = false;
 
@@ -75,6 +77,7 @@ export class Parameters implements FoldContent {
   private async fetch(): Promise<void> {
     const items = await this.artifacts.newest(2 * WINDOWS); // each window has two files
     if (this.closed) return;
+    this.unshown = items.filter((item) => item.name.endsWith('.json') && !this.artifacts.content(item)).length;
     this.windows = items
       .flatMap((artifact) => {
         const window = this.artifacts.content(artifact);
@@ -90,12 +93,14 @@ export class Parameters implements FoldContent {
     const counter = this.select.value as CounterId;
     const newest = windows.at(-1);
     setText(this.about, COUNTERS.find(({ id }) => id === counter)!.about);
+    const unshown =
+      this.unshown > 0 ? `${this.unshown === 1 ? '1 window is' : `${this.unshown} windows are`} ${UNSHOWN}` : '';
     setText(
       this.said,
       newest
         ? `Updates ${formatCount(newest.first_update)} to ${formatCount(newest.last_update)}: ${formatPercent(newest.cold)} of the rows are cold, ` +
-            `${formatPercent(newest.lost_in_rounding)} of the changes are lost in rounding, ${formatPercent(newest.untouched_share)} had no gradient.`
-        : 'No window yet. A run counts changes of its parameters if lab.parameters.window is set.',
+            `${formatPercent(newest.lost_in_rounding)} of the changes are lost in rounding, ${formatPercent(newest.untouched_share)} had no gradient. ${unshown}`
+        : unshown || 'No window yet. A run counts changes of its parameters if lab.parameters.window is set.',
     );
     this.map.show([windows, counter, this.chosen], () => (newest ? this.heatMap(counter, newest) : null));
     this.rows.show([newest, this.chosen], () => {

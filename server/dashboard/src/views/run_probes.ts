@@ -7,15 +7,17 @@ import { h, setText, Slot, type Child } from '../lib/dom';
 import { formatBytes, formatCount, formatTime } from '../lib/format';
 import { oneAtATime } from '../lib/one_at_a_time';
 import type { FoldContent } from './fold';
+import { ProbeCompare } from './run_probe_compare';
 import { table } from './tables';
 
 const NEWEST = 100;
 
-/// The files that probes of the run wrote, one of each rank.
+/// The files that probes of the run wrote, one of each rank, and comparisons of two of them.
 export class Probes implements FoldContent {
   readonly element: HTMLElement;
   readonly refresh: () => void;
   private readonly list = new Slot();
+  private readonly comparing = new ProbeCompare();
   private readonly said = h('p', { class: 'muted', role: 'status' });
   private readonly artifacts: Artifacts<null>;
   private closed = false;
@@ -26,7 +28,7 @@ export class Probes implements FoldContent {
       () => this.fetch(),
       (error) => setText(this.said, `Not loaded: ${explain(error)}`),
     );
-    this.element = h('div', { class: 'lab' }, this.said, this.list.element);
+    this.element = h('div', { class: 'lab' }, this.said, this.comparing.element, this.list.element);
   }
 
   static async load(data: RunData): Promise<Probes> {
@@ -42,12 +44,8 @@ export class Probes implements FoldContent {
   private async fetch(): Promise<void> {
     const items = await this.artifacts.newest(NEWEST);
     if (this.closed) return;
-    setText(
-      this.said,
-      items.length > 0
-        ? 'nmt probe compare A B names the first tensor in which two of them differ.'
-        : 'No probe yet. A run records every tensor of the update lab.probe.at.',
-    );
+    setText(this.said, items.length > 0 ? '' : 'No probe yet. A run records every tensor of the update lab.probe.at.');
+    this.comparing.update(items);
     this.list.show([items], () => (items.length > 0 ? this.table(items) : null));
   }
 

@@ -9,6 +9,7 @@ import { formatBytes, formatCount, formatMs, formatPercent } from '../lib/format
 import { oneAtATime } from '../lib/one_at_a_time';
 import { readTraceContent, shareOf, SHARES, type RankShares, type TraceContent } from '../lib/trace_shares';
 import type { FoldContent } from './fold';
+import { MemoryCurves } from './run_memory';
 import { table } from './tables';
 
 const NEWEST = 5; // traces that are shown
@@ -67,7 +68,7 @@ const rankTable = (label: string, { ranks, updates }: TraceContent): Child =>
       ]),
   );
 
-/// Timelines of the run: shares of each rank, downloads, and requests for another one.
+/// Timelines of the run (shares of each rank, downloads, requests for another one), and the memory inside updates.
 export class Traces implements FoldContent {
   readonly element: HTMLElement;
   private readonly requests = new Slot();
@@ -75,6 +76,7 @@ export class Traces implements FoldContent {
   private readonly said = h('p', { class: 'muted', role: 'status' });
   readonly refresh: () => void;
   private readonly artifacts: Artifacts<TraceContent>;
+  private readonly memory: MemoryCurves;
   private newest: TraceRequest | null = null;
   private traces: readonly Artifact[] = [];
   private timer: ReturnType<typeof setTimeout> | null = null;
@@ -89,7 +91,8 @@ export class Traces implements FoldContent {
       () => this.fetch(),
       (error) => setText(this.said, `Not loaded: ${explain(error)}`),
     );
-    this.element = h('div', { class: 'lab' }, this.requests.element, this.said, this.list.element);
+    this.memory = new MemoryCurves(data.id);
+    this.element = h('div', { class: 'lab' }, this.requests.element, this.said, this.list.element, this.memory.element);
   }
 
   /// `request` asks the user for a trace of the next updates.
@@ -108,6 +111,7 @@ export class Traces implements FoldContent {
     const [newest, traces] = await Promise.all([
       getJson<TraceRequest>(`/runs/${this.data.id}/trace`),
       this.artifacts.newest(NEWEST),
+      this.memory.fetch(),
     ]);
     if (this.closed) return;
     this.newest = newest;
