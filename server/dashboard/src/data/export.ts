@@ -23,7 +23,9 @@ export function chartCsv(
   measures: readonly (keyof Evaluation)[],
 ): string {
   const sets = [...new Set(evals.map(({ set }) => set))];
-  const measured = measures.flatMap((measure) => sets.map((set) => ({ measure, set })));
+  const measured = measures
+    .flatMap((measure) => sets.map((set) => ({ measure, set })))
+    .filter(({ measure, set }) => evals.some((row) => row.set === set && row[measure] !== undefined));
   const rows = new Map<number, Row>();
   const rowAt = (step: number, time: string): Row => {
     let row = rows.get(step);
