@@ -117,6 +117,9 @@ class Backend : protected OpInterface<AllOps> {
     static_cast<void>(file);
     return {};
   }
+  /// From now on the results of ops do not depend on the number of threads: on the CPU, matmuls are cut by size into
+  /// pieces that one thread computes. A device needs no such choice; do not tune its matmuls, since times differ.
+  virtual void fix_blocking() {}
   /// The algorithms chosen for matmuls so far. Empty if the backend has no choice.
   virtual std::vector<MatmulReport> matmul_reports() const { return {}; }
   /// Names the work submitted until end_range() for the observer and the device's profiler. Ranges nest. See WorkRange.

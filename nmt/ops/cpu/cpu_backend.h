@@ -17,6 +17,7 @@ class CpuBackend final : public EveryOp<CpuBackend> {
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
   void synchronize() override {}
+  void fix_blocking() override { context_.fix_blocking(); }
   std::string description() const override;
   template <class Op>
   void launch(const Op& op);

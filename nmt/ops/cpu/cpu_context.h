@@ -21,7 +21,12 @@ class CpuContext {
   KernelSet kernel_set() const { return set_; }
   /// True if bf16 matmuls use the processor's matrix tiles (AMX).
   bool tiles() const { return set_ == KernelSet::amx; }
-  Matmul& matmul() { return matmul_; }
+  /// Runs a matmul by oneDNN, on all threads.
+  void multiply(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
+    fixed_blocking_ ? matmul_.run_in_pieces(shape, a, b, bias, c, threads_) : matmul_.run(shape, a, b, bias, c);
+  }
+  /// From now on the number of threads changes no matmul's result. See Backend::fix_blocking().
+  void fix_blocking() { fixed_blocking_ = true; }
 
   int threads() const { return threads_; }
   /// The number of threads for a simple operation on `elements` elements: 1 if it takes one thread less than 2 to 3 us,
@@ -60,6 +65,7 @@ class CpuContext {
   int threads_;
   KernelSet set_;
   Matmul matmul_;
+  bool fixed_blocking_ = false;
   Buffer buffer_;
   PositionTable position_table_;
 };

@@ -10,7 +10,7 @@
 namespace babelring::cpu {
 
 /// Runs an op that has passed check(). Throws Failure if an index in a tensor is out of range. Results do not depend on
-/// the number of threads.
+/// the number of threads, except for matmuls by oneDNN without CpuContext::fix_blocking().
 template <class Op>
 using Kernel = void (*)(const Op&, CpuContext&);
 

@@ -1,11 +1,17 @@
 #include "nmt/ops/cpu/matmul.h"
 
+#include <omp.h>
+
+#include <algorithm>
+#include <exception>
 #include <list>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/failure.h"
+#include "nmt/core/buffer.h"
 #include "nmt/core/random.h"
 
 namespace babelring::cpu {
@@ -19,7 +25,7 @@ struct ShapeHash {
       hash = mix64(hash + static_cast<std::uint64_t>(value));
     }
     const int flags = static_cast<int>(s.operands) + 4 * static_cast<int>(s.result) + 16 * s.bias + 32 * s.relu +
-                      64 * s.accumulate + 128 * static_cast<int>(s.varying);
+                      64 * s.accumulate + 128 * static_cast<int>(s.varying) + 512 * s.one_thread;
     return mix64(hash + static_cast<std::uint64_t>(flags));
   }
 };
@@ -54,26 +60,83 @@ class MatmulPrimitive {
     if (key.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
+    // The library's scratch memory belongs to the thread that made the primitive.
+    if (key.one_thread) attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const Operands of(key);
     const auto description =
         key.bias ? dnnl::matmul::desc(of.a, of.b, of.bias, of.c) : dnnl::matmul::desc(of.a, of.b, of.c);
-    primitive_ = dnnl::matmul(dnnl::matmul::primitive_desc(description, attributes, engine));
+    const dnnl::matmul::primitive_desc chosen(description, attributes, engine);
+    scratch_ = chosen.scratchpad_desc();
+    primitive_ = dnnl::matmul(chosen);
   }
 
-  void run(dnnl::stream& stream, const MatmulShape& shape, const void* a, const void* b, const float* bias,
-           void* c) const {
+  /// Bytes of scratch memory that a primitive for one thread needs.
+  std::size_t scratch_bytes() const { return scratch_.get_size(); }
+
+  void run(dnnl::stream& stream, const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c,
+           void* scratch = nullptr) const {
     const Operands of(shape);
     std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, {of.a, engine_, const_cast<void*>(a)}},
                                                     {DNNL_ARG_WEIGHTS, {of.b, engine_, const_cast<void*>(b)}},
                                                     {DNNL_ARG_DST, {of.c, engine_, c}}};
     if (shape.bias) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(of.bias, engine_, const_cast<float*>(bias)));
+    if (scratch != nullptr) arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratch_, engine_, scratch));
     primitive_.execute(stream, arguments);
   }
 
  private:
   dnnl::engine engine_;
+  dnnl::memory::desc scratch_;
   dnnl::matmul primitive_;
 };
+
+/// While it lives, oneDNN makes primitives for one thread, and runs them on one.
+class OneThread {
+ public:
+  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int threads_;
+};
+
+/// The pieces of a matmul: equal runs of C's rows or columns, whichever are more, and a shorter last one.
+class Pieces {
+ public:
+  explicit Pieces(const MatmulShape& shape) : shape_(shape), by_rows_(shape.m >= shape.n) {
+    // A thread packs the other operand again for each piece, so a piece is long; 16 are enough for many threads.
+    constexpr std::int64_t long_piece = 512, max_pieces = 16, grain = 64;
+    const std::int64_t pieces = std::clamp<std::int64_t>(extent() / long_piece, 1, max_pieces);
+    step_ = ((extent() + pieces - 1) / pieces + grain - 1) / grain * grain;
+  }
+  std::int64_t count() const { return (extent() + step_ - 1) / step_; }
+  std::int64_t first(std::int64_t piece) const { return piece * step_; }
+  bool by_rows() const { return by_rows_; }
+  MatmulShape shape(std::int64_t piece) const {
+    MatmulShape part = shape_;
+    (by_rows_ ? part.m : part.n) = std::min(step_, extent() - first(piece));
+    part.one_thread = true;
+    return part;
+  }
+
+ private:
+  std::int64_t extent() const { return by_rows_ ? shape_.m : shape_.n; }
+
+  MatmulShape shape_;
+  bool by_rows_;
+  std::int64_t step_ = 1;
+};
+
+const void* element(const void* base, std::int64_t index, DType type) {
+  return static_cast<const char*>(base) + index * static_cast<std::int64_t>(size_of(type));
+}
+
+[[noreturn]] void fail_matmul(const MatmulShape& shape, const dnnl::error& error) {
+  fail("oneDNN matmul [{}, {}] x [{}, {}] {} to {}: {}", shape.m, shape.k, shape.k, shape.n, name_of(shape.operands),
+       name_of(shape.result), error.what());
+}
 
 }  // namespace
 
@@ -98,6 +161,14 @@ class Matmul::Cache {
   }
 
   dnnl::stream& stream() { return stream_; }
+  /// Memory of `bytes` bytes for each thread, scratch_stride() apart. Valid until the next call.
+  char* scratch(std::size_t bytes, int threads) {
+    scratch_stride_ = static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
+    const auto needed = static_cast<std::size_t>(scratch_stride_ * threads);
+    if (scratch_.bytes() < needed) scratch_ = allocate_host(needed);
+    return static_cast<char*>(scratch_.data());
+  }
+  std::int64_t scratch_stride() const { return scratch_stride_; }
   std::int64_t created() const { return created_; }
 
  private:
@@ -108,6 +179,8 @@ class Matmul::Cache {
   Entries entries_;  // most recently used first
   std::unordered_map<MatmulShape, Entries::iterator, ShapeHash> places_;
   std::int64_t created_ = 0;
+  Buffer scratch_;
+  std::int64_t scratch_stride_ = 0;
 };
 
 std::string matmul_description() {
@@ -156,8 +229,39 @@ void Matmul::run(const MatmulShape& shape, const void* a, const void* b, const f
     cache_->of(shape).run(cache_->stream(), shape, a, b, bias, c);
     cache_->stream().wait();
   } catch (const dnnl::error& error) {
-    fail("oneDNN matmul [{}, {}] x [{}, {}] {} to {}: {}", shape.m, shape.k, shape.k, shape.n, name_of(shape.operands),
-         name_of(shape.result), error.what());
+    fail_matmul(shape, error);
+  }
+}
+
+void Matmul::run_in_pieces(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c,
+                           int threads) {
+  if (shape.m == 0 || shape.n == 0 || shape.k == 0) return;
+  const OneThread one;
+  const Pieces pieces(shape);
+  const std::int64_t last = pieces.count() - 1;
+  try {
+    // Both stay in the cache, which has room for more than one.
+    const MatmulPrimitive &whole = cache_->of(pieces.shape(0)), &rest = cache_->of(pieces.shape(last));
+    char* const scratch = cache_->scratch(std::max(whole.scratch_bytes(), rest.scratch_bytes()), threads);
+    const std::int64_t scratch_stride = cache_->scratch_stride();
+    std::exception_ptr failure;
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(std::min <std::int64_t>(threads, last + 1)))
+    for (std::int64_t piece = 0; piece <= last; ++piece) {
+      const std::int64_t first = pieces.first(piece), row = pieces.by_rows() ? first : 0, column = first - row;
+      const auto* to = element(c, row * shape.c_row + column, shape.result);
+      try {
+        (piece == last ? rest : whole)
+            .run(cache_->stream(), pieces.shape(piece), element(a, row * shape.a_row, shape.operands),
+                 element(b, column * shape.b_column, shape.operands), bias == nullptr ? nullptr : bias + column,
+                 const_cast<void*>(to), scratch + omp_get_thread_num() * scratch_stride);
+      } catch (...) {
+#pragma omp critical
+        failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+  } catch (const dnnl::error& error) {
+    fail_matmul(shape, error);
   }
 }
 

@@ -16,6 +16,7 @@ struct MatmulShape {
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0;
   DType operands = DType::f32, result = DType::f32;
   bool bias = false, relu = false, accumulate = false;
+  bool one_thread = false;  // the primitive is made for one thread; set by run_in_pieces()
   /// One primitive serves all values of this extent. `none`: the primitive is made for the exact shape.
   Varying varying = Varying::none;
   bool operator==(const MatmulShape&) const = default;
@@ -32,6 +33,10 @@ class Matmul {
 
   /// Runs a matmul. `bias` is [n] or null. Throws Failure with the shape and oneDNN's message.
   void run(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c);
+
+  /// The same with results that do not depend on the number of threads, unlike run()'s: C is cut into pieces by its
+  /// size alone, and one thread computes a piece. C below 1,000 rows and columns is one piece.
+  void run_in_pieces(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c, int threads);
 
   /// The number of primitives created so far, for tests and benchmarks.
   std::int64_t created() const;

@@ -82,6 +82,51 @@ TEST_P(DeterminismTest, AttentionAndNorm) {
                    {&SquaredNorm::sums});
 }
 
+/// Matmuls of oneDNN after fix_blocking(), which cuts the larger ones into several pieces.
+class FixedBlockingTest : public testing::TestWithParam<DType> {
+ protected:
+  template <class Op>
+  void expect_same_bits(const Op& op, Tensor Op::*result) {
+    Op truth = op;
+    truth.*result = tensors.copy(op.*result);
+    make_reference_backend()->run(truth);
+    std::vector<Tensor> results;
+    for (const int threads : {1, 2, 3}) {
+      Op again = op;
+      results.push_back(again.*result = tensors.copy(op.*result));
+      const std::unique_ptr<Backend> backend = make_cpu_backend(threads);
+      backend->fix_blocking();
+      backend->run(again);
+      EXPECT_LE(relative_error(again.*result, truth.*result), GetParam() == DType::f32 ? 1e-5 : 0.01);
+      EXPECT_TRUE(same_bits(results[0], results.back())) << Op::name << " with " << threads << " threads";
+    }
+  }
+  Tensor normal(Shape shape) { return tensors.normal(shape, GetParam()); }
+
+  Tensors tensors;
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, FixedBlockingTest, testing::Values(DType::f32, DType::bf16));
+
+TEST_P(FixedBlockingTest, ThreadsChangeNoMatmul) {
+  for (const Shape shape : {Shape{1031, 40, 1100}, Shape{1100, 50, 31}, Shape{70, 1203, 33}, Shape{5, 3, 2}}) {
+    const std::int64_t rows = shape[0], in = shape[1], out = shape[2];
+    const Tensor x = normal({rows, in}), weight = normal({out, in}), dy = normal({rows, out});
+    const Tensor bias = tensors.normal({out}, DType::f32);
+    expect_same_bits(
+        LinearForward{.x = x, .weight = weight, .bias = bias, .y = normal({rows, out}), .activation = Activation::relu},
+        &LinearForward::y);
+    expect_same_bits(LinearBackwardData{.dy = dy, .weight = weight, .dx = normal({rows, in})}, &LinearBackwardData::dx);
+    for (const bool accumulate : {false, true}) {
+      expect_same_bits(LinearBackwardWeight{.dy = dy,
+                                            .x = x,
+                                            .dweight = tensors.normal({out, in}, DType::f32),
+                                            .dbias = tensors.normal({out}, DType::f32),
+                                            .accumulate = accumulate},
+                       &LinearBackwardWeight::dweight);
+    }
+  }
+}
+
 cpu::MatmulShape example_shape(std::int64_t rows) {
   return {.m = rows, .n = 4, .k = 8, .a_row = 8, .a_column = 1, .b_row = 1, .b_column = 8, .c_row = 4};
 }

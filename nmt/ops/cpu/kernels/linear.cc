@@ -61,7 +61,7 @@ void multiply_weight(const LinearBackwardWeight& op, CpuContext& context) {
   shape.c_row = shape.n;
   shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = op.accumulate;
   shape.k = op.dy.shape[0], shape.varying = MatmulShape::Varying::k;
-  context.matmul().run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
+  context.multiply(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
 }
 
 constexpr std::int64_t streamed_bytes = 16 << 20;  // results that no cache would keep until they are read
@@ -132,7 +132,7 @@ void run(const LinearForward& op, CpuContext& context) {
   shape.operands = op.x.dtype, shape.result = op.y.dtype;
   shape.bias = static_cast<bool>(op.bias), shape.relu = op.activation == Activation::relu;
   for_row_ranges(op.x.shape[0], shape, [&](std::int64_t first) {
-    context.matmul().run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
+    context.multiply(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
   });
 }
 
@@ -152,7 +152,7 @@ void run(const LinearBackwardData& op, CpuContext& context) {
   shape.c_row = op.dx.row_stride;
   shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
   for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
-    context.matmul().run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
+    context.multiply(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
   });
   if (!op.gate) return;
   const int threads = context.threads_for(op.dx.shape.elements());
