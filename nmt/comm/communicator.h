@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
+#include "nmt/comm/add.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 
@@ -142,7 +143,10 @@ enum class GradientWire { f32, bf16 };
 
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
-  GradientWire wire = GradientWire::f32;        // the mpi algorithm supports f32 only
+  GradientWire wire = GradientWire::f32;  // the mpi algorithm supports f32 only
+  /// tree: ranks are added in pairs of their positions (ring_order.h), on every path but mpi, and only in f32. The
+  /// number of ranks must be a power of two. Then neither algorithm nor hosts nor bucket sizes change a bit.
+  AddOrder order = AddOrder::any;
   std::chrono::milliseconds deadline{120'000};  // max time without progress before a collective fails
   /// Segment size of ring messages. Segments let sending and adding overlap. Over TCP, a segment and its header must
   /// stay below Open MPI's eager limit of 64 KiB. Larger messages need a rendezvous handshake, which queues behind the
@@ -159,10 +163,9 @@ std::unique_ptr<Communicator> make_single_communicator();
 
 /// A communicator over MPI_COMM_WORLD. The caller must have initialised MPI with MPI_THREAD_MULTIPLE (MpiSession) and
 /// must finalise it only after destroying the communicator. A communication thread makes all MPI calls. Throws Failure
-/// if options.algorithm is shared_memory or two_level and the ranks cannot be summed that way, or if it is mpi and the
-/// wire type is bf16.
-/// If destroyed with collectives in flight (by an exception), it abandons them and never blocks; the process must then
-/// end with abort_mpi().
+/// if options.algorithm is shared_memory or two_level and the ranks cannot be summed that way, if it is mpi and the
+/// wire type is bf16, or if the ranks cannot be added in the required order. If destroyed with collectives in flight
+/// (by an exception), it abandons them and never blocks; the process must then end with abort_mpi().
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
 /// Ends the whole job after a CommError or any other fatal error on one rank. Calls MPI_Abort, so mpirun kills all

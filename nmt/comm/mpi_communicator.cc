@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/mpi_progress.h"
+#include "nmt/comm/mpi_tree.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
 #include "nmt/comm/two_level_all_reduce.h"
@@ -26,10 +28,14 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
   };
 }
 
-std::unique_ptr<Collective> make_ring(MpiProgress::World& world, std::int64_t sequence, const RingPlace& place,
-                                      float* data, std::int64_t count, GradientWire wire) {
+/// A sum by messages: a ring, or a tree.
+std::unique_ptr<Collective> make_sum(MpiProgress::World& world, std::int64_t sequence, const RingPlace& place,
+                                     float* data, std::int64_t count, const CommOptions& options) {
   const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-  return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
+  if (options.order == AddOrder::tree) {
+    return std::make_unique<MpiTree>(world.ring.get(), place, data, count, tag, world.pool);
+  }
+  return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, options.wire, world.pool);
 }
 
 class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
@@ -67,6 +73,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
     progress_->submit(std::move(make));
     progress_->wait();
   }
+  void check_tree() const;
   void end_thread();
   void learn_hosts();
   void choose_algorithm();
@@ -102,6 +109,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   if (options.algorithm == AllReduceAlgorithm::mpi && options.wire == GradientWire::bf16) {
     fail("communicator: the wire type is bf16, all_reduce mpi supports f32 only");
   }
+  if (options.order == AddOrder::tree) check_tree();
   progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
   thread_ = std::thread([progress = progress_] { progress->run(); });
   try {
@@ -110,6 +118,15 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   } catch (...) {
     end_thread();
     throw;
+  }
+}
+
+void MpiCommunicator::check_tree() const {
+  if (!std::has_single_bit(static_cast<unsigned>(size_))) {
+    fail("communicator: to add in pairs needs a power of two of ranks, there are {}", size_);
+  }
+  if (options_.algorithm == AllReduceAlgorithm::mpi || options_.wire == GradientWire::bf16) {
+    fail("communicator: neither all_reduce mpi nor the wire type bf16 can add in pairs");
   }
 }
 
@@ -247,11 +264,11 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
-  progress_->submit([=, wire = options_.wire, place = place_](MpiProgress::World& world,
-                                                              std::int64_t sequence) -> std::unique_ptr<Collective> {
-    auto ring = make_ring(world, sequence, place, data, count, wire);
-    ring->keep(memory);
-    return ring;
+  progress_->submit([=, options = options_, place = place_](MpiProgress::World& world,
+                                                            std::int64_t sequence) -> std::unique_ptr<Collective> {
+    auto sum = make_sum(world, sequence, place, data, count, options);
+    sum->keep(memory);
+    return sum;
   });
 }
 
@@ -259,20 +276,20 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
 void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count) {
   const std::int64_t number = shared_all_reduces_++;
   if (options_.algorithm == AllReduceAlgorithm::shared_memory) {
-    progress_->submit([=, board = board_](auto&, auto) -> std::unique_ptr<Collective> {
-      auto shared = std::make_unique<SharedAllReduce>(board, *memory, data, count, number);
+    progress_->submit([=, board = board_, order = options_.order](auto&, auto) -> std::unique_ptr<Collective> {
+      auto shared = std::make_unique<SharedAllReduce>(board, *memory, data, count, number, order);
       shared->keep(memory);
       return shared;
     });
     return;
   }
-  progress_->submit([=, board = board_, wire = options_.wire, place = *host_place_](
+  progress_->submit([=, board = board_, options = options_, place = *host_place_](
                         MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-    auto over_hosts = [&world, sequence, wire, place](float* shard, std::int64_t size) {
-      return make_ring(world, sequence, place.between, shard, size, wire);
+    auto over_hosts = [&world, sequence, options, place](float* shard, std::int64_t size) {
+      return make_sum(world, sequence, place.between, shard, size, options);
     };
-    auto two_level =
-        std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, place.local_ranks, over_hosts);
+    auto two_level = std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, place.local_ranks,
+                                                         over_hosts, options.order);
     two_level->keep(memory);
     return two_level;
   });
@@ -346,15 +363,18 @@ std::vector<RoundTrip> MpiCommunicator::round_trips(int count) {
 
 std::string MpiCommunicator::description() const {
   const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
-  const std::string ring = fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
-                                       options_.wire == GradientWire::bf16 ? "bf16" : "f32");
+  const std::string messages = fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
+                                           options_.wire == GradientWire::bf16 ? "bf16" : "f32");
+  const char* shape = options_.order == AddOrder::tree ? "tree" : "ring";
   std::string algorithm = "MPI_Iallreduce";
   if (options_.algorithm == AllReduceAlgorithm::shared_memory) algorithm = "all-reduce in shared memory";
   if (options_.algorithm == AllReduceAlgorithm::two_level) {
-    algorithm = "all-reduce on two levels: shared memory within hosts, between hosts a ring " + ring;
+    algorithm =
+        fmt::format("all-reduce on two levels: shared memory within hosts, between hosts a {} {}", shape, messages);
   }
   if (options_.algorithm == AllReduceAlgorithm::ring) {
-    algorithm = fmt::format("ring all-reduce {}{}", ring, why_ring_.empty() ? "" : fmt::format(" ({})", why_ring_));
+    algorithm =
+        fmt::format("{} all-reduce {}{}", shape, messages, why_ring_.empty() ? "" : fmt::format(" ({})", why_ring_));
   }
   return fmt::format("MPI, {} {} on {} {}, {}, deadline {:g} s", size_, size_ == 1 ? "rank" : "ranks", distinct.size(),
                      distinct.size() == 1 ? "host" : "hosts", algorithm,

@@ -23,7 +23,8 @@ RingPlace place_in(const std::vector<int>& order, std::size_t position) {
   return {.position = static_cast<int>(position),
           .ranks = static_cast<int>(ranks),
           .left = order[(position + ranks - 1) % ranks],
-          .right = order[(position + 1) % ranks]};
+          .right = order[(position + 1) % ranks],
+          .order = order};
 }
 
 std::size_t index_of(const std::vector<int>& ranks, int rank) {

@@ -10,6 +10,7 @@ namespace babelring {
 struct RingPlace {
   int position = 0, ranks = 1;
   int left = 0, right = 0;
+  std::vector<int> order = {0};  // the ranks by position
 };
 
 /// Orders the ring so that the ranks of a host are adjacent. Each host then has one sender to another host and one

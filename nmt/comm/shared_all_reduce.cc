@@ -28,8 +28,8 @@ int SharedBoard::behind(std::atomic<std::int64_t> Place::*counter, std::int64_t 
 }
 
 SharedAllReduce::SharedAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
-                                 std::int64_t count, std::int64_t number)
-    : board_(std::move(board)), count_(count), number_(number) {
+                                 std::int64_t count, std::int64_t number, AddOrder order)
+    : board_(std::move(board)), count_(count), number_(number), order_(order) {
   const ElementRange own = summed_by(board_->rank(), board_->ranks(), count);
   next_ = own.begin;
   end_ = own.end;
@@ -47,7 +47,7 @@ Collective::Progress SharedAllReduce::advance() {
   if (board_->own().summed.load() != number_ || board_->behind(&SharedBoard::Place::published, number_) >= 0)
     return Progress::none;
   const std::int64_t count = std::min(shared_sum_block, end_ - next_);
-  sum_into_all(parts_, next_, count);
+  sum_into_all(parts_, next_, count, order_);
   next_ += count;
   if (next_ < end_) return Progress::some;
   summed_ = true;

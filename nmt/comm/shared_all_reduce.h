@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nmt/comm/add.h"
 #include "nmt/comm/collective.h"
 #include "nmt/comm/event_count.h"
 #include "nmt/comm/shared_memory.h"
@@ -50,13 +51,13 @@ inline constexpr std::int64_t shared_sum_block = 1 << 17;
 ElementRange summed_by(int rank, int ranks, std::int64_t count);
 
 /// All-reduce through shared memory. Once all ranks have published their values, each rank sums one shard of the
-/// elements in rank order and writes the sums to all ranks. Every element is read and written once per rank; no
-/// messages are sent. Results are bit-equal on all ranks.
+/// elements in rank order, or in a tree over the ranks, and writes the sums to all ranks. Every element is read and
+/// written once per rank; no messages are sent. Results are bit-equal on all ranks.
 class SharedAllReduce final : public Collective {
  public:
   /// `data` must lie in `memory`. `number` is the number of all-reduces started on `board` before this one.
   SharedAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data, std::int64_t count,
-                  std::int64_t number);
+                  std::int64_t number, AddOrder order = AddOrder::any);
 
   void begin() override;
   Progress advance() override;
@@ -69,6 +70,7 @@ class SharedAllReduce final : public Collective {
   std::shared_ptr<const SharedBoard> board_;
   std::vector<float*> parts_;  // by rank
   std::int64_t count_, number_, next_ = 0, end_ = 0;
+  AddOrder order_;
   bool summed_ = false;
 };
 

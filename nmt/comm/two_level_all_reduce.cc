@@ -10,7 +10,7 @@ namespace babelring {
 
 TwoLevelAllReduce::TwoLevelAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
                                      std::int64_t count, std::int64_t number, std::vector<int> local_ranks,
-                                     SumOverHosts over_hosts)
+                                     SumOverHosts over_hosts, AddOrder order)
     : board_(std::move(board)),
       own_(data),
       count_(count),
@@ -18,7 +18,8 @@ TwoLevelAllReduce::TwoLevelAllReduce(std::shared_ptr<const SharedBoard> board, c
       shard_(summed_by(board_->rank(), board_->ranks(), count)),
       next_(shard_.begin),
       local_ranks_(std::move(local_ranks)),
-      start_over_hosts_(std::move(over_hosts)) {
+      start_over_hosts_(std::move(over_hosts)),
+      order_(order) {
   for (int rank = 0; rank < board_->ranks(); ++rank) parts_.push_back(memory.peer_of(data, rank));
 }
 
@@ -44,7 +45,7 @@ Collective::Progress TwoLevelAllReduce::advance() {
 Collective::Progress TwoLevelAllReduce::sum_within_host() {
   if (board_->behind(&SharedBoard::Place::published, number_) >= 0) return Progress::none;
   const std::int64_t size = std::min(shared_sum_block, shard_.end - next_);
-  sum_into_one(parts_, own_, next_, size);
+  sum_into_one(parts_, own_, next_, size, order_);
   next_ += size;
   if (next_ < shard_.end) return Progress::some;
   over_hosts_ = start_over_hosts_(own_ + shard_.begin, shard_.end - shard_.begin);

@@ -11,9 +11,10 @@
 namespace babelring {
 
 /// All-reduce on two levels, for hosts with the same number of ranks. Once all ranks of the host have published their
-/// values, each rank sums one shard of the elements over the host's ranks, in the order of their numbers, into its own
-/// values. Then it sums that shard over the hosts, together with the rank of the same index on each host, and writes
-/// the result to the other ranks of its host. Results are bit-equal on all ranks if the sum over hosts is.
+/// values, each rank sums one shard of the elements over the host's ranks, in the order of their numbers or in a tree
+/// over them, into its own values. Then it sums that shard over the hosts, together with the rank of the same index on
+/// each host, and writes the result to the other ranks of its host. Results are bit-equal on all ranks if the sum over
+/// hosts is.
 class TwoLevelAllReduce final : public Collective {
  public:
   /// Creates the sum of `count` elements at `data` over hosts, in place.
@@ -22,7 +23,8 @@ class TwoLevelAllReduce final : public Collective {
   /// `data` must lie in `memory`, which the ranks of `board` share. `number` is the number of all-reduces started on
   /// `board` before this one. `local_ranks` names the board's ranks in messages.
   TwoLevelAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
-                    std::int64_t count, std::int64_t number, std::vector<int> local_ranks, SumOverHosts over_hosts);
+                    std::int64_t count, std::int64_t number, std::vector<int> local_ranks, SumOverHosts over_hosts,
+                    AddOrder order = AddOrder::any);
 
   void begin() override;
   Progress advance() override;
@@ -48,6 +50,7 @@ class TwoLevelAllReduce final : public Collective {
   std::int64_t next_;
   std::vector<int> local_ranks_;
   SumOverHosts start_over_hosts_;
+  AddOrder order_;
   std::unique_ptr<Collective> over_hosts_;
   Phase phase_ = Phase::within_host;
 };

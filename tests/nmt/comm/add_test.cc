@@ -44,6 +44,23 @@ TEST_P(AddTest, ConvertsAndAddsBf16LikeBFloat16) {
   }
 }
 
+TEST_P(AddTest, SumsInPairs) {
+  const auto count = static_cast<std::size_t>(GetParam());
+  std::vector<std::vector<float>> values(8, std::vector<float>(count));
+  std::vector<float*> parts;
+  for (std::size_t part = 0; part < values.size(); ++part) {
+    for (std::size_t i = 0; i < count; ++i) values[part][i] = 0.1f * static_cast<float>((i * 37 + part * 1000) % 911);
+    parts.push_back(values[part].data());
+  }
+  std::vector<float> expected(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto pair = [&](std::size_t part) { return values[part][i] + values[part + 1][i]; };
+    expected[i] = (pair(0) + pair(2)) + (pair(4) + pair(6));
+  }
+  sum_into_one(parts, parts[5], 0, GetParam(), AddOrder::tree);
+  EXPECT_EQ(values[5], expected);
+}
+
 TEST_P(AddTest, SumsExactlyTheRangeIntoAllParts) {
   const std::int64_t count = GetParam();
   std::vector<std::vector<float>> parts(3, std::vector<float>(static_cast<std::size_t>(count) + 2));

@@ -21,6 +21,7 @@ Walk walk(const std::vector<std::string>& hosts) {
     EXPECT_EQ(place.position, static_cast<int>(walk.ranks.size()));
     EXPECT_EQ(place.ranks, static_cast<int>(hosts.size()));
     EXPECT_EQ(ring_place(hosts, place.right).left, rank);
+    EXPECT_EQ(place.order[walk.ranks.size()], rank);
     walk.ranks.push_back(rank);
     walk.between_hosts += hosts[static_cast<std::size_t>(rank)] != hosts[static_cast<std::size_t>(place.right)] ? 1 : 0;
     rank = place.right;
