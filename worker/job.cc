@@ -182,7 +182,7 @@ void log_sizes(const Backend& backend, const TaskData& data, const Trainer& trai
 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
 void tune_matmuls(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
-  if (!config.training.tune_products) return;
+  if (!config.training.tune_products || config.training.by_units()) return;  // ranks would choose by different times
   const Status stored = backend.tune_matmuls(folder / fmt::format("products-rank-{}.jsonl", rank));
   if (!stored) spdlog::warn("{}", stored.error());
 }
@@ -225,6 +225,9 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
 
 GradientComm make_gradient_comm(const TrainConfig& config, std::int64_t vocabulary, Backend& backend,
                                 Communicator& communicator) {
+  if (config.training.by_units() && !backend.host_memory() && communicator.size() > 1) {
+    return {.nccl = nullptr, .line = "through host memory, because NCCL does not add in pairs (training.reproducible)"};
+  }
   const std::int64_t parameters = count_parameters(config.model, vocabulary);
   return choose_gradient_comm(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
                               communicator);

@@ -140,12 +140,13 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     // The configuration has the communicator's options and may exist on rank 0 only. So broadcast it with the defaults,
     // then create the communicator again.
     const TrainConfig config = shared_config(line.job, *communicator);
+    config.check_ranks(communicator->size());
     deadline = config.communication.options().deadline;
     JobOptions job = line.job;
     job.server.token = shared_token(line.job, *communicator);
     check_server_access(job, *communicator);
     communicator.reset();
-    communicator = make_communicator(under_mpirun, config.communication.options());
+    communicator = make_communicator(under_mpirun, config.comm_options());
     const SignalledRanks signalled(signals, *communicator);
     run_job(job, config, *communicator, stop, log);
     return {0, deadline};

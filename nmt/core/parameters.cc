@@ -62,6 +62,19 @@ std::int64_t ParameterStore::padded_size(const Parameter& parameter) const {
   return (last ? flat_size_ : parameters_[parameter.index + 1].offset) - parameter.offset;
 }
 
+void ParameterStore::add_gradients(Buffer array) {
+  more_gradients_.push_back(std::move(array));
+}
+
+void ParameterStore::write_gradient_to(const Parameter& parameter, int array) {
+  parameters_[parameter.index].gradient = gradient(parameter, array);
+}
+
+Tensor ParameterStore::gradient(const Parameter& parameter, int array) const {
+  const Buffer& buffer = array == 0 ? gradients_ : more_gradients_[static_cast<std::size_t>(array - 1)];
+  return buffer.view(parameter.shape, DType::f32, static_cast<std::size_t>(parameter.offset) * size_of(DType::f32));
+}
+
 Tensor ParameterStore::compute_copies() const {
   return compute_.data() == nullptr ? Tensor() : compute_.view(Shape{flat_size_}, DType::bf16);
 }
@@ -85,6 +98,9 @@ std::optional<ParameterElement> ParameterStore::at(const void* address) const {
   };
   if (inside(masters_)) return element_of(masters_, DType::f32, ParameterArray::masters);
   if (inside(gradients_)) return element_of(gradients_, DType::f32, ParameterArray::gradients);
+  for (const Buffer& more : more_gradients_) {
+    if (inside(more)) return element_of(more, DType::f32, ParameterArray::gradients);
+  }
   if (inside(compute_)) return element_of(compute_, DType::bf16, ParameterArray::compute_copies);
   return std::nullopt;
 }

@@ -31,7 +31,7 @@ struct Parameter {
   std::size_t index = 0;    // position in declaration order, which is forward order
   std::int64_t offset = 0;  // first element in the flat arrays
   Tensor master;            // f32
-  Tensor gradient;          // f32, accumulated; null in an inference model
+  Tensor gradient;          // f32, accumulated; null in an inference model; see write_gradient_to()
   ConstTensor compute;      // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
 };
 
@@ -76,6 +76,15 @@ class ParameterStore {
   Tensor masters() const { return masters_.view(Shape{flat_size_}, DType::f32); }
   /// Throws Failure in a model without gradients.
   Tensor gradients() const { return gradients_.view(Shape{flat_size_}, DType::f32); }
+
+  /// Adds a zeroed array of the size of gradients(), number 1, 2, …, to which gradients can go instead of number 0,
+  /// which is gradients().
+  void add_gradients(Buffer array);
+  /// From now on parameter.gradient is the parameter's part of gradient array number `array`.
+  void write_gradient_to(const Parameter& parameter, int array);
+  /// A parameter's part of gradient array number `array`.
+  Tensor gradient(const Parameter& parameter, int array) const;
+
   /// The flat bf16 copies of the masters; a null tensor in f32 mode.
   Tensor compute_copies() const;
 
@@ -86,6 +95,7 @@ class ParameterStore {
   std::deque<Parameter> parameters_;
   std::int64_t flat_size_ = 0;
   Buffer masters_, gradients_, compute_;
+  std::vector<Buffer> more_gradients_;
 };
 
 /// Initial values of a parameter in row-major order. A pure function of (seed, name, shape, initializer).

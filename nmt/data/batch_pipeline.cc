@@ -26,6 +26,9 @@ const PipelineOptions& checked(const PipelineOptions& options) {
         "world size and micro_batch_tokens >= 0",
         part.rank, part.world, part.micro_batch_tokens);
   }
+  if (part.units < 0 || part.units % part.world != 0) {
+    fail("pipeline: {} units, expected a multiple of the world size, {}", part.units, part.world);
+  }
   return options;
 }
 

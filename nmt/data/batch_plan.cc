@@ -189,12 +189,12 @@ DataPosition BatchPlan::position_at(double epochs) const {
   return {number, update <= 0 ? 0 : epoch(number)->cuts[static_cast<std::size_t>(update)]};
 }
 
-std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches) {
-  if (rank < 0 || rank >= world || micro_batches < 1) {
-    fail("slice: rank {} of {}, {} micro-batches; expected a rank below the world size and at least 1 micro-batch",
-         rank, world, micro_batches);
-  }
-  const std::int64_t parts = std::int64_t{world} * micro_batches;
+namespace {
+
+/// Those of the update's `parts` parts for which takes(part) is true.
+template <class Takes>
+std::vector<BatchSlice> take_parts(const Corpus& corpus, const UpdatePlan& update, std::int64_t parts,
+                                   const Takes& takes) {
   const std::int64_t total = update.source_tokens + update.target_tokens;
   std::vector<BatchSlice> slices;
   BatchSlice part;
@@ -214,9 +214,27 @@ std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, in
       part.target_tokens += target;
     }
     part.last = position;
-    if (p % world == rank) slices.push_back(part);
+    if (takes(p)) slices.push_back(part);
   }
   return slices;
+}
+
+}  // namespace
+
+std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches) {
+  if (rank < 0 || rank >= world || micro_batches < 1) {
+    fail("slice: rank {} of {}, {} micro-batches; expected a rank below the world size and at least 1 micro-batch",
+         rank, world, micro_batches);
+  }
+  return take_parts(corpus, update, std::int64_t{world} * micro_batches,
+                    [&](std::int64_t part) { return part % world == rank; });
+}
+
+std::vector<BatchSlice> slice_range(const Corpus& corpus, const UpdatePlan& update, int first, int last, int parts) {
+  if (first < 0 || first > last || last > parts) {
+    fail("slice_range: parts {} to {} of {}; expected a range of the parts", first, last, parts);
+  }
+  return take_parts(corpus, update, parts, [&](std::int64_t part) { return part >= first && part < last; });
 }
 
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit) {

@@ -92,6 +92,10 @@ struct BatchSlice {
 /// micro_batches >= 1.
 std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches);
 
+/// Parts [first, last) of `parts` contiguous parts of about equal source + target tokens. They depend on the update and
+/// on `parts` alone. Throws Failure unless 0 <= first <= last <= parts.
+std::vector<BatchSlice> slice_range(const Corpus& corpus, const UpdatePlan& update, int first, int last, int parts);
+
 /// The min number of micro-batches with which no slice of any rank exceeds `limit` source or `limit` target tokens; a
 /// slice of a single sentence may exceed it. Returns 1 if `limit` is 0 (no limit). The same on every rank.
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit);

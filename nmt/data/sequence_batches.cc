@@ -29,20 +29,29 @@ PackedBatch pack_sequences(const SequenceRange& range, std::int64_t length, cons
 
 UpdateBatches make_sequence_batches(const SequenceUpdate& update, const RankPart& part, const ReadSequence& read) {
   const std::int64_t targets = update.length - 1;
-  const SequenceRange mine = part_of_range({0, update.sequences}, part.rank, part.world);
+  const UnitRange units = units_of(part);
+  const std::int64_t parts = part.units > 0 ? part.units : part.world;
+  const std::int64_t first_part = part.units > 0 ? units.first : part.rank;
+  const SequenceRange all{0, update.sequences};
+  const SequenceRange mine{part_of_range(all, first_part, parts).first,
+                           part_of_range(all, first_part + units.count - 1, parts).last};
   UpdateBatches batches{.update = update.update,
                         .epoch = 0,
                         .global_sentences = update.sequences,
                         .global_target_tokens = update.sequences * targets,
                         .sentences = mine.count(),
                         .target_tokens = mine.count() * targets};
-  const std::int64_t largest_share = (update.sequences + part.world - 1) / part.world;
+  batches.units = units;
+  const std::int64_t largest_share = (update.sequences + parts - 1) / parts;
   const std::int64_t fitting = part.micro_batch_tokens > 0
                                    ? std::max<std::int64_t>(1, part.micro_batch_tokens / targets)
                                    : std::max<std::int64_t>(1, largest_share);
   const std::int64_t micro_batches = std::max<std::int64_t>(1, (largest_share + fitting - 1) / fitting);
-  for (std::int64_t i = 0; i < micro_batches; ++i) {
-    batches.micro_batches.push_back(pack_sequences(part_of_range(mine, i, micro_batches), update.length, read));
+  for (std::int64_t unit = first_part; unit < first_part + units.count; ++unit) {
+    const SequenceRange of_unit = part_of_range(all, unit, parts);
+    for (std::int64_t i = 0; i < micro_batches; ++i) {
+      batches.micro_batches.push_back(pack_sequences(part_of_range(of_unit, i, micro_batches), update.length, read));
+    }
   }
   return batches;
 }

@@ -4,10 +4,23 @@
 
 namespace babelring {
 
+namespace {
+
+std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update, const RankPart& part) {
+  const bool by_units = part.units > 0;
+  const int parts = by_units ? part.units : part.world;
+  const int micro_batches = micro_batches_for(corpus, update, parts, part.micro_batch_tokens);
+  if (!by_units) return slice(corpus, update, part.rank, part.world, micro_batches);
+  const UnitRange units = units_of(part);
+  return slice_range(corpus, update, units.first * micro_batches, (units.first + units.count) * micro_batches,
+                     parts * micro_batches);
+}
+
+}  // namespace
+
 UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, const RankPart& part) const {
   const Corpus& corpus = plan_.corpus();
   const UpdatePlan planned = plan_(start);
-  const int micro_batches = micro_batches_for(corpus, planned, part.world, part.micro_batch_tokens);
   UpdateBatches batches;
   batches.update = update;
   batches.next = planned.next;
@@ -15,7 +28,8 @@ UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, c
   batches.global_sentences = static_cast<std::int64_t>(planned.sentences.size());
   batches.global_source_tokens = planned.source_tokens;
   batches.global_target_tokens = planned.target_tokens;
-  for (const BatchSlice& slice_of_rank : slice(corpus, planned, part.rank, part.world, micro_batches)) {
+  batches.units = units_of(part);
+  for (const BatchSlice& slice_of_rank : slices_of(corpus, planned, part)) {
     batches.sentences += slice_of_rank.last - slice_of_rank.first;
     batches.source_tokens += slice_of_rank.source_tokens;
     batches.target_tokens += slice_of_rank.target_tokens;

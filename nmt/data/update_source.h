@@ -11,6 +11,13 @@
 
 namespace babelring {
 
+/// The units of an update that a rank computes: [first, first + count) of `total`. A unit is a part of the update's
+/// sentences whose gradient is computed apart, so that it does not depend on the number of ranks
+/// (docs/design/units.md).
+struct UnitRange {
+  int first = 0, count = 1, total = 1;
+};
+
 /// One rank's data for one update.
 struct UpdateBatches {
   std::int64_t update = 0;
@@ -25,6 +32,9 @@ struct UpdateBatches {
   // is computed on all ranks or on none.
   double entropy = std::numeric_limits<double>::quiet_NaN();
   std::vector<PackedBatch> micro_batches;  // same number on every rank; some may be empty
+  UnitRange units;                         // each has the same number of micro-batches, which follow one another
+
+  std::size_t micro_batches_per_unit() const { return micro_batches.size() / static_cast<std::size_t>(units.count); }
 };
 
 /// A rank's part of every update, and its division into micro-batches.
@@ -32,7 +42,17 @@ struct RankPart {
   int rank = 0;
   int world = 1;
   std::int64_t micro_batch_tokens = 0;  // max source or target tokens per micro-batch; 0: no limit, one micro-batch
+  /// Cut the update into this number of units, of which each rank gets an equal number, in the order of ranks. 0: each
+  /// rank's part is one unit.
+  int units = 0;
 };
+
+/// The units of `part`'s rank.
+inline UnitRange units_of(const RankPart& part) {
+  if (part.units == 0) return {};
+  const int count = part.units / part.world;
+  return {.first = part.rank * count, .count = count, .total = part.units};
+}
 
 /// The size of a source's updates, from which their memory follows.
 struct UpdateShape {

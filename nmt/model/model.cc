@@ -18,7 +18,9 @@ void Model::refresh_compute_copies(Backend& backend) {
 }
 
 void Model::add_no_gradients(Context& context) const {
-  if (!context.accumulate) context.backend.run(Fill{.y = store_.gradients(), .value = 0});
+  for (const Parameter& parameter : store_.all()) {
+    if (!context.accumulate) context.backend.run(Fill{.y = parameter.gradient, .value = 0});
+  }
   for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
     context.ready(&*parameter);
   }

@@ -90,28 +90,44 @@ class HostStagedReducer final : public GradientReducer {
 
 class ShardedReducer final : public GradientReducer {
  public:
-  ShardedReducer(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shards& shard)
+  ShardedReducer(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shards& shard,
+                 AddOrder order)
       : backend_(backend),
         communicator_(communicator),
+        gradients_(store.gradients()),
         on_ranks_(communicator.shared_arrays()->on_local_ranks(store.gradients())),
         shard_(shard),
+        in_tree_(order == AddOrder::tree && on_ranks_.size() > 2),  // of two there is one order
         norm_(store, backend) {}
 
   const EmbeddingRows* begin(const PackedBatch*) override { return nullptr; }
   void ready(const Parameter&) override {}
   void finish() override { communicator_.barrier(); }
   ConstTensor squares() override {
-    std::vector<double> squares = norm_.squares_of_sum(backend_, on_ranks_, shard_);
+    if (in_tree_) sum_in_tree();
+    std::vector<double> squares =
+        norm_.squares_of_sum(backend_, in_tree_ ? std::vector<ConstTensor>{gradients_} : on_ranks_, shard_);
     communicator_.sum(squares);  // of one rank's f32 and zeros: exact
     squares_.assign(squares.begin(), squares.end());
     return {squares_.data(), Shape{std::ssize(squares_)}, DType::f32};
   }
 
  private:
+  /// Sums this rank's shard into its own gradients. No other rank reads or writes the shard meanwhile.
+  void sum_in_tree() {
+    std::vector<float*> parts;
+    for (const ConstTensor& part : on_ranks_) parts.push_back(const_cast<float*>(part.as<float>()));
+    for (const auto& [begin, end] : shard_.within({0, gradients_.shape[0]})) {
+      sum_into_one(parts, gradients_.as<float>(), begin, end - begin, AddOrder::tree);
+    }
+  }
+
   Backend& backend_;
   Communicator& communicator_;
+  Tensor gradients_;
   std::vector<ConstTensor> on_ranks_;
   Shards shard_;
+  bool in_tree_;
   GradientNorm norm_;
   std::vector<float> squares_;  // the backend reads the host's memory
 };
@@ -130,8 +146,9 @@ std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communica
 }
 
 std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
-                                                      const ParameterStore& store, const Shards& shard) {
-  return std::make_unique<ShardedReducer>(backend, communicator, store, shard);
+                                                      const ParameterStore& store, const Shards& shard,
+                                                      AddOrder order) {
+  return std::make_unique<ShardedReducer>(backend, communicator, store, shard, order);
 }
 
 }  // namespace babelring

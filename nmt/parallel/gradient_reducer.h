@@ -45,8 +45,9 @@ std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communica
 
 /// For ranks of a single host that share memory. After all ranks have finished backward, each rank sums its shard
 /// directly from the other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with
-/// before that.
+/// before that. The ranks are added in their order, or in a tree.
 std::unique_ptr<GradientReducer> make_sharded_reducer(Backend& backend, Communicator& communicator,
-                                                      const ParameterStore& store, const Shards& shard);
+                                                      const ParameterStore& store, const Shards& shard,
+                                                      AddOrder order = AddOrder::any);
 
 }  // namespace babelring

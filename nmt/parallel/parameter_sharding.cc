@@ -29,8 +29,8 @@ Shards ParameterSharding::local_shard(std::int64_t count) const {
 }
 
 std::unique_ptr<GradientReducer> ParameterSharding::make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
-                                                                 const Parameter* shared_table) const {
-  if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()));
+                                                                 const Parameter* shared_table, AddOrder order) const {
+  if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()), order);
   if (!communicator_reduces()) return make_staged_reducer(backend_, communicator_, store, bucket_bytes);
   // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
   return make_bucketed_reducer(backend_, communicator_, store, bucket_bytes,

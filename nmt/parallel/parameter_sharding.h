@@ -32,8 +32,9 @@ class ParameterSharding {
 
   /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
   /// to ranks with full copies. `shared_table`: the table shared by both embeddings and the output projection, or null.
+  /// `order`: the communicator's.
   std::unique_ptr<GradientReducer> make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
-                                                const Parameter* shared_table) const;
+                                                const Parameter* shared_table, AddOrder order) const;
 
   /// Runs `write` once for each copy of the model: on the first rank of a host that shares one, else on every rank.
   /// `write` must set the same values on all ranks. Returns after the new values are visible to every rank.

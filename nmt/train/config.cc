@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -79,6 +80,14 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.integer("threads", threads, 0, 1024,
             "threads per rank; 0: the host's CPUs, within affinity and CPU quota, divided among its ranks");
   b.integer("seed", seed, 0, std::int64_t{1} << 62, "random seed for initial weights, data order and dropout");
+  b.choice(
+      "reproducible", reproducible, {{"run", Reproducible::run}, {"ranks", Reproducible::ranks}},
+      "which repeated runs have the same bits: run: those with equal numbers of ranks and threads; ranks: also those "
+      "with other numbers of ranks, threads and hosts, by summing gradients in units (see units)");
+  b.integer(
+      "units", units, 1, 1024,
+      "reproducible ranks only: parts of an update whose gradients are computed apart and summed in pairs; a power "
+      "of two, at least the number of ranks; a rank keeps log2(units / ranks) + 1 copies of the gradient");
   b.text("start_from", start_from,
          "checkpoint folder whose weights a new run starts from; the vocabulary must be the same; optimizer, schedule "
          "and data position start afresh");
@@ -142,6 +151,32 @@ namespace {
   throw ConfigError(key, key + ": " + detail);
 }
 
+/// Refuses what would let bits depend on ranks, threads or memory.
+void check_units(const TrainConfig& config) {
+  if (!config.training.by_units()) return;
+  const auto refuse_with_units = [&](const std::string& key, const std::string& found, const std::string& expected) {
+    refuse(key, fmt::format("{}, but training.reproducible ranks needs {}", found, expected));
+  };
+  if (!std::has_single_bit(static_cast<unsigned>(config.training.units))) {
+    refuse("training.units", fmt::format("expected a power of two, found {}", config.training.units));
+  }
+  if (config.data.micro_batch_tokens == DataConfig::automatic) {
+    refuse_with_units("data.micro_batch_tokens", "auto depends on free memory", "a number");
+  }
+  const CommConfig& communication = config.communication;
+  if (communication.gradient_wire == GradientWire::bf16) {
+    refuse_with_units("communication.gradient_wire", "bf16 rounds once for each hop", "f32");
+  }
+  using enum GradientPath;
+  if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
+    refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
+                      "auto, shared_memory, two_level or ring");
+  }
+  if (config.training.cuda_graphs) {
+    refuse_with_units("training.cuda_graphs", "a recorded pass writes to one copy of the gradient", "false");
+  }
+}
+
 }  // namespace
 
 void TrainConfig::check() const {
@@ -156,6 +191,7 @@ void TrainConfig::check() const {
   if (communication.all_reduce == GradientPath::mpi && communication.gradient_wire == GradientWire::bf16) {
     refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
+  check_units(*this);
   lab.check();
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
@@ -203,6 +239,20 @@ void TrainConfig::check_gssm() const {
            fmt::format("{}, but sequences made on the fly have no epochs; expected updates (u) or target tokens (t)",
                        interval->text()));
   }
+}
+
+void TrainConfig::check_ranks(int ranks) const {
+  if (!training.by_units()) return;
+  if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= training.units) return;
+  throw UsageFailure(
+      fmt::format("training.reproducible ranks: found {} ranks, expected a power of two up to training.units, {}",
+                  ranks, training.units));
+}
+
+CommOptions TrainConfig::comm_options() const {
+  CommOptions options = communication.options();
+  if (training.by_units()) options.order = AddOrder::tree;
+  return options;
 }
 
 PlanOptions TrainConfig::plan_options() const {

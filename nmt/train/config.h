@@ -63,6 +63,9 @@ struct DivergenceConfig {
 /// What a run does when ranks find that their weights differ.
 enum class OnDifference { stop, warn };
 
+/// How far a repeated run has the same bits: with equal ranks and threads, or at every number of ranks and threads.
+enum class Reproducible { run, ranks };
+
 struct TrainingConfig {
   Interval stop_after = "100000u";
   double max_minutes = 0;
@@ -72,6 +75,8 @@ struct TrainingConfig {
   bool tune_products = true;
   int threads = 0;
   std::int64_t seed = 1;
+  Reproducible reproducible = Reproducible::run;
+  int units = 8;
   std::string start_from;
   std::string freeze;
   Interval log_every = "50u";
@@ -79,6 +84,8 @@ struct TrainingConfig {
   OnDifference on_difference = OnDifference::stop;
   DivergenceConfig divergence;
 
+  /// True if gradients are summed by units, see docs/design/units.md.
+  bool by_units() const { return reproducible == Reproducible::ranks; }
   void bind(OptionBinder& binder);
 };
 
@@ -122,6 +129,10 @@ struct TrainConfig {
   void bind(OptionBinder& binder);
   /// Checks values that depend on each other. Throws ConfigError.
   void check() const;
+  /// Checks what depends on the number of ranks. Throws UsageFailure.
+  void check_ranks(int ranks) const;
+  /// Options for make_mpi_communicator().
+  CommOptions comm_options() const;
   /// How the training set of a translation is divided into updates.
   PlanOptions plan_options() const;
   /// Target tokens of an update over all ranks: of a translation on average.

@@ -1,6 +1,7 @@
 #include "nmt/train/memory_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -134,7 +135,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
                                double source_per_target) {
   const std::int64_t limit = config.data.micro_batch_tokens;
   const auto limited = [&](std::int64_t tokens) { return limit > 0 ? std::min(tokens, limit) : tokens; };
-  const std::int64_t target = limited((config.target_tokens_per_update() + ranks - 1) / ranks);
+  const bool by_units = config.training.by_units();
+  const std::int64_t parts = by_units ? std::max<std::int64_t>(config.training.units, ranks) : ranks;
+  const std::int64_t target = limited((config.target_tokens_per_update() + parts - 1) / parts);
   const double source = std::max(1.0, static_cast<double>(target) * source_per_target);
   MemoryEstimate estimate{.source_tokens = limited(std::llround(std::min(source, 1e15))), .target_tokens = target};
   const std::int64_t larger = std::max(estimate.source_tokens, target);
@@ -150,7 +153,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   constexpr std::int64_t f32_bytes = size_of(DType::f32);
   estimate.parameters = model->parameters().count();
   estimate.weights = estimate.parameters * (f32_bytes + (dtype == DType::f32 ? 0 : element));
-  estimate.gradients = estimate.parameters * f32_bytes;
+  estimate.gradients = estimate.parameters * f32_bytes * std::bit_width(static_cast<std::uint64_t>(parts / ranks));
   estimate.moments = 2 * estimate.parameters * f32_bytes;
   const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target);
   estimate.activations = static_cast<std::int64_t>(arenas.saved);
@@ -160,7 +163,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
 
 MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
                        Communicator& communicator) {
-  const ShareTokens share = share_of(shape, communicator.size());
+  const ShareTokens share = share_of(shape, config.training.by_units() ? config.training.units : communicator.size());
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {
     answer_auto(memory, shape.max_length, share.larger(), model, backend, communicator);

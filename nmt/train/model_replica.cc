@@ -16,6 +16,8 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
       adam(model.parameters(), config.optimizer.adam, sharding.local_shard(model.parameters().flat_size()),
            [this](std::size_t bytes) { return sharding.allocate(bytes, MemoryPurpose::moments); }),
       arenas(on) {
+  config.check_ranks(among.size());
+  if (config.training.by_units()) on.fix_blocking();
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
   for (const Parameter* parameter : frozen) adam.freeze(*parameter);
   if (!frozen.empty() && communicator.rank() == 0) {

@@ -11,6 +11,7 @@
 #include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/rank_digests.h"
+#include "nmt/train/rank_part.h"
 
 namespace babelring {
 
@@ -38,7 +39,8 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.threads = parts.threads;
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
   if (parts.held_out != nullptr) {
-    validator_ = std::make_unique<SequenceValidator>(*parts.held_out, replica_.rank(), parts.threads);
+    validator_ = std::make_unique<SequenceValidator>(*parts.held_out, replica_.rank(),
+                                                     rank_part(parts.config, parts.communicator, 0), parts.threads);
   } else if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
     validator_ = std::make_unique<TranslationValidator>(parts.config, *parts.vocabulary, replica_.rank());
   }
@@ -90,9 +92,7 @@ TrainingEnd Trainer::run() {
 
 /// Trains and evaluates to the end, or until training has diverged; then the result has no meaning.
 TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
-  BatchPipeline pipeline(parts_.source, {.part = {.rank = parts_.communicator.rank(),
-                                                  .world = parts_.communicator.size(),
-                                                  .micro_batch_tokens = micro_batch_tokens},
+  BatchPipeline pipeline(parts_.source, {.part = rank_part(parts_.config, parts_.communicator, micro_batch_tokens),
                                          .start = state_.position.value(),
                                          .first_update = state_.progress.update + 1,
                                          .prefetch = parts_.config.data.prefetch,

@@ -15,7 +15,11 @@ std::unique_ptr<GradientReducer> make_reducer(const TrainConfig& config, const M
   const std::int64_t gradient_bytes = store.count() * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t bucket_bytes =
       config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
-  return replica.sharding.make_reducer(store, bucket_bytes, replica.model.shared_table());
+  return replica.sharding.make_reducer(store, bucket_bytes, replica.model.shared_table(), config.comm_options().order);
+}
+
+int units_of_rank(const TrainConfig& config, const ModelReplica& replica) {
+  return config.training.by_units() ? config.training.units / replica.communicator.size() : 1;
 }
 
 }  // namespace
@@ -24,10 +28,14 @@ UpdateGradients::UpdateGradients(const TrainConfig& config, ModelReplica& replic
     : config_(config),
       replica_(replica),
       clock_(clock),
+      units_(replica.backend, replica.model.parameters(), units_of_rank(config, replica)),
       reducer_(make_reducer(config, replica)),
       replays_(config.training.cuda_graphs && !replica.backend.host_memory()) {}
 
 FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, std::size_t index) {
+  if (index % batches.micro_batches_per_unit() == 0) {
+    units_.begin(static_cast<int>(index / batches.micro_batches_per_unit()));
+  }
   if (index == 0) embedding_rows_ = reducer_->begin(reduces_embedding_rows() ? &batches.micro_batches.back() : nullptr);
   const WorkRange range(replica_.backend, "micro_batch");
   Context context = make_context(batches, index);
@@ -54,13 +62,17 @@ GradientSquares UpdateGradients::squares() {
 Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t index) {
   Context context = replica_.arenas.begin(replica_.model.compute_dtype());
   context.training = true;
-  context.accumulate = index > 0;
+  const std::size_t per_unit = batches.micro_batches_per_unit();
+  context.accumulate = index % per_unit > 0;
   context.dropout_seed =
       derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
   context.clock = &clock_;
-  if (index + 1 < batches.micro_batches.size()) return context;
-  context.embedding_rows = embedding_rows_;
-  context.gradient_ready = [this](const Parameter& parameter) {
+  if ((index + 1) % per_unit != 0) return context;
+  const bool last = index + 1 == batches.micro_batches.size();
+  if (last) context.embedding_rows = embedding_rows_;
+  context.gradient_ready = [this, last, unit = static_cast<int>(index / per_unit)](const Parameter& parameter) {
+    units_.add(parameter, unit);
+    if (!last) return;
     // The gradient's norm must not contain frozen parameters.
     if (replica_.adam.freezes(parameter)) replica_.backend.run(Fill{.y = parameter.gradient, .value = 0});
     reducer_->ready(parameter);

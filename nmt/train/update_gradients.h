@@ -6,6 +6,7 @@
 
 #include "nmt/data/update_source.h"
 #include "nmt/metering/step_clock.h"
+#include "nmt/parallel/unit_gradients.h"
 #include "nmt/train/model_replica.h"
 
 namespace babelring {
@@ -23,9 +24,9 @@ class UpdateGradients {
   /// All must outlive the object. The clock measures the parts of the update.
   UpdateGradients(const TrainConfig& config, ModelReplica& replica, StepClock& clock);
 
-  /// Forward and backward of micro-batch `index`, of the loss divided by the update's target tokens. The first one
-  /// overwrites the gradients, the others add to them. During the last one, buckets start to be reduced. The losses are
-  /// valid after Backend::await_fetched().
+  /// Forward and backward of micro-batch `index`, of the loss divided by the update's target tokens. The first one of a
+  /// unit overwrites the unit's gradients, the others add to them; units are added in a tree. During the last one,
+  /// buckets start to be reduced. The losses are valid after Backend::await_fetched().
   FetchedLosses forward_backward(const UpdateBatches& batches, std::size_t index);
   /// Waits until every gradient is summed over all ranks.
   void reduce();
@@ -40,6 +41,7 @@ class UpdateGradients {
   const TrainConfig& config_;
   ModelReplica& replica_;
   StepClock& clock_;
+  UnitGradients units_;
   std::unique_ptr<GradientReducer> reducer_;
   const EmbeddingRows* embedding_rows_ = nullptr;  // of this update; null: embedding gradients go to their tables
   bool replays_;                                   // gives passes to Backend::repeat()

@@ -89,7 +89,7 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const WorkRange range(replica_.backend, "optimizer");
   replica_.adam.start_step(replica_.backend, learning_rate, squares.on_backend);
   replica_.sharding.release_writes();
-  add_over_ranks(losses, votes, batches.entropy, result);  // waits for losses and squares
+  add_over_ranks(batches, losses, votes, result);  // waits for losses and squares
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
 
   result.record = describe(batches, result, learning_rate, stats);
@@ -103,16 +103,16 @@ UpdateBatches UpdateRunner::next_batches(BatchPipeline& pipeline) {
   return pipeline.next();
 }
 
-/// Sets losses, entropy, votes and time in `result`. `entropy`: this rank's part.
-void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double entropy,
-                                  UpdateResult& result) {
+/// Sets losses, entropy, votes and time in `result`.
+void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses,
+                                  const Votes& votes, UpdateResult& result) {
   struct {
-    LossSums loss;
+    std::vector<LossSums> units;  // each rank's, and 0 for those of other ranks
     double entropy;
     double stop, without_checkpoint, checkpoint, trace;  // number of ranks that vote for it
     double minutes;                                      // rank 0's, other ranks add 0
-  } sums{.loss = {},
-         .entropy = entropy,
+  } sums{.units = std::vector<LossSums>(static_cast<std::size_t>(batches.units.total)),
+         .entropy = batches.entropy,
          .stop = votes.stop ? 1.0 : 0.0,
          .without_checkpoint = votes.without_checkpoint ? 1.0 : 0.0,
          .checkpoint = votes.checkpoint ? 1.0 : 0.0,
@@ -120,16 +120,19 @@ void UpdateRunner::add_over_ranks(const std::vector<FetchedLosses>& losses, cons
          .minutes = replica_.communicator.rank() == 0 ? minutes_before_ + watch_.elapsed_ms() / 60000 : 0};
   clock_.enter(StepPart::communication);
   replica_.backend.await_fetched();
-  for (const FetchedLosses& part : losses) sums.loss += part.sums();
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const std::size_t unit = i / batches.micro_batches_per_unit();
+    sums.units[static_cast<std::size_t>(batches.units.first) + unit] += losses[i].sums();
+  }
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
-    sums.loss.each(visit);
+    for (LossSums& unit : sums.units) unit.each(visit);
     for (double* number :
          {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.minutes, &sums.entropy}) {
       visit(*number);
     }
   });
   clock_.enter(StepPart::other);
-  result.loss = sums.loss;
+  result.loss = sum_in_tree(sums.units);
   result.entropy = sums.entropy;
   result.votes = {.stop = sums.stop > 0,
                   .without_checkpoint = sums.without_checkpoint > 0,

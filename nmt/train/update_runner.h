@@ -49,7 +49,7 @@ class UpdateRunner {
 
  private:
   UpdateBatches next_batches(BatchPipeline& pipeline);
-  void add_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double entropy,
+  void add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses, const Votes& votes,
                       UpdateResult& result);
 
   ModelReplica& replica_;

@@ -2,20 +2,25 @@
 # Runs a program under mpirun on two simulated hosts: network namespaces of this machine with a TCP link between them.
 # Each has its own name (hostA, hostB), address, IPC and /dev/shm, so MPI sees two machines.
 #
-#   two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun "more options"] -- PROGRAM ARGS...
+#   two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--mpirun "more options"] -- PROGRAM ARGS...
 #   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
 # --agent runs only PROGRAM, on hostA, and writes to FILE the plm_rsh_agent that mpirun needs to reach hostB.
-# --rate limits the link in both directions (tc tbf). --slots is the number of ranks per host (default 1),
-# or two numbers: 1,3 are one rank on hostA and three on hostB.
+# --rate limits each host's link in both directions (tc tbf). --hosts is the number of hosts, 2 to 8 (default 2): more
+# than two (hostA, hostB, hostC, ...) are joined by a bridge. --slots is the number of ranks per host (default 1), or
+# one number for each host: 1,3 are one rank on hostA and three on hostB.
 # The exit code is the program's, or 77 if this machine does not allow namespaces. Everything is removed at the end.
 set -euo pipefail
 
-rate="" slots=1 more=() agent=""
+rate="" hosts=2 slots=1 more=() agent=""
 while [ $# -gt 0 ]; do
   case $1 in
     --rate)
       rate=$2
+      shift 2
+      ;;
+    --hosts)
+      hosts=$2
       shift 2
       ;;
     --slots)
@@ -35,13 +40,13 @@ while [ $# -gt 0 ]; do
       break
       ;;
     *)
-      echo "two_hosts.sh: unknown option $1 (--rate, --slots, --mpirun, --agent, --)" >&2
+      echo "two_hosts.sh: unknown option $1 (--rate, --hosts, --slots, --mpirun, --agent, --)" >&2
       exit 2
       ;;
   esac
 done
 [ $# -gt 0 ] || {
-  echo "usage: two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2
+  echo "usage: two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2
   exit 2
 }
 
@@ -53,13 +58,21 @@ skip() {
 for tool in ip tc unshare mpirun; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 
 id=$$
-declare -A namespace=([hostA]=babelring-$id-a [hostB]=babelring-$id-b)
+letters=(A B C D E F G H)
+[[ $hosts =~ ^[2-8]$ ]] || {
+  echo "two_hosts.sh: --hosts: expected 2 to 8, found $hosts" >&2
+  exit 2
+}
+letters=("${letters[@]:0:hosts}")
+declare -A namespace=()
+for letter in "${letters[@]}"; do namespace[host$letter]=babelring-$id-${letter,,}; done
+switch=babelring-$id-switch
 folder=$(mktemp -d "/tmp/babelring-hosts-$id.XXXX")
 
 # shellcheck disable=SC2317  # called by the trap
 clean_up() {
   trap - EXIT
-  for name in "${namespace[@]}"; do
+  for name in "${namespace[@]}" "$switch"; do
     # Remaining processes in the namespace belong to this run.
     for pid in $(ip netns pids "$name" 2>/dev/null); do kill -KILL "$pid" 2>/dev/null || true; done
     ip netns del "$name" 2>/dev/null || true
@@ -71,24 +84,35 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+addresses="127.0.0.1 localhost" number=0
+for letter in "${letters[@]}"; do addresses+=$'\n'"10.77.0.$((++number)) host$letter"; done
 for name in "${namespace[@]}"; do
   ip netns add "$name" 2>/dev/null || skip "no permission to create network namespaces"
   mkdir -p "/etc/netns/$name"
-  printf '127.0.0.1 localhost\n10.77.0.1 hostA\n10.77.0.2 hostB\n' >"/etc/netns/$name/hosts"
+  echo "$addresses" >"/etc/netns/$name/hosts"
   ip -n "$name" link set lo up
 done
-ip link add linkA netns "${namespace[hostA]}" type veth peer name linkB netns "${namespace[hostB]}" 2>/dev/null ||
-  skip "no permission to create veth links"
-ip -n "${namespace[hostA]}" addr add 10.77.0.1/24 dev linkA
-ip -n "${namespace[hostB]}" addr add 10.77.0.2/24 dev linkB
-ip -n "${namespace[hostA]}" link set linkA up
-ip -n "${namespace[hostB]}" link set linkB up
-if [ -n "$rate" ]; then
-  for end in A B; do
-    ip netns exec "${namespace[host$end]}" \
-      tc qdisc add dev "link$end" root tbf rate "$rate" burst 256kb latency 50ms || skip "tc cannot shape to $rate"
+if [ "$hosts" = 2 ]; then
+  ip link add linkA netns "${namespace[hostA]}" type veth peer name linkB netns "${namespace[hostB]}" 2>/dev/null ||
+    skip "no permission to create veth links"
+else
+  ip netns add "$switch"
+  ip -n "$switch" link add bridge0 type bridge 2>/dev/null || skip "no permission to create bridges"
+  ip -n "$switch" link set bridge0 up
+  for letter in "${letters[@]}"; do
+    ip link add "link$letter" netns "${namespace[host$letter]}" type veth peer name "port$letter" netns "$switch" 2>/dev/null ||
+      skip "no permission to create veth links"
+    ip -n "$switch" link set "port$letter" master bridge0 up
   done
 fi
+number=0
+for letter in "${letters[@]}"; do
+  ip -n "${namespace[host$letter]}" addr add "10.77.0.$((++number))/24" dev "link$letter"
+  ip -n "${namespace[host$letter]}" link set "link$letter" up
+  [ -n "$rate" ] || continue
+  ip netns exec "${namespace[host$letter]}" \
+    tc qdisc add dev "link$letter" root tbf rate "$rate" burst 256kb latency 50ms || skip "tc cannot shape to $rate"
+done
 
 # Enters a host: sets its name, IPC and shared memory.
 cat >"$folder/enter" <<'END'
@@ -104,7 +128,9 @@ cat >"$folder/agent" <<END
 while [ "\${1#-}" != "\$1" ]; do shift; done
 host=\$1
 shift
-case \$host in hostA) namespace=${namespace[hostA]} ;; hostB) namespace=${namespace[hostB]} ;; *) exit 2 ;; esac
+case \$host in host[${letters[0]}-${letters[-1]}]) ;; *) exit 2 ;; esac
+letter=\${host#host}
+namespace=babelring-$id-\${letter,,}
 exec "$folder/enter" "\$host" "\$namespace" bash -c "\$*"
 END
 chmod +x "$folder/enter" "$folder/agent"
@@ -118,9 +144,18 @@ if [ -n "$agent" ]; then
   wait $! || code=$?
   exit $code
 fi
+places=() ranks=0
+for letter in "${letters[@]}"; do
+  count=${slots%%,*} slots=${slots#*,}
+  places+=("host$letter:$count")
+  ranks=$((ranks + count))
+done
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
   "$folder/enter" hostA "${namespace[hostA]}" \
-  mpirun --bind-to none --mca plm_rsh_agent "$folder/agent" -H "hostA:${slots%,*},hostB:${slots#*,}" -np $((${slots%,*} + ${slots#*,})) \
+  mpirun --bind-to none --mca plm_rsh_agent "$folder/agent" -H "$(
+    IFS=,
+    echo "${places[*]}"
+  )" -np "$ranks" \
   --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 \
   ${more[@]+"${more[@]}"} "$@" <&0 &
 wait $! || code=$?

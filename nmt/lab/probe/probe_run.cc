@@ -14,6 +14,7 @@
 #include "nmt/model/device_batch.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/training_state.h"
+#include "nmt/train/rank_part.h"
 #include "nmt/train/update_runner.h"
 
 namespace babelring {
@@ -143,10 +144,11 @@ class ProbedTraining {
       return std::make_unique<BatchPipeline>(make, next_update(), 1);
     }
     const std::int64_t limit = std::max<std::int64_t>(0, plan_.config.data.micro_batch_tokens);
-    return std::make_unique<BatchPipeline>(
-        *source_,
-        PipelineOptions{
-            .part = {.micro_batch_tokens = limit}, .start = position_, .first_update = next_update(), .prefetch = 1});
+    return std::make_unique<BatchPipeline>(*source_,
+                                           PipelineOptions{.part = rank_part(plan_.config, *communicator_, limit),
+                                                           .start = position_,
+                                                           .first_update = next_update(),
+                                                           .prefetch = 1});
   }
 
   const ProbePlan& plan_;

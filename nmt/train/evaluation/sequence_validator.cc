@@ -24,25 +24,31 @@ void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
   }
 }
 
-SequenceValidator::SequenceValidator(const SequenceSet& set, const RankContext& rank, int threads)
-    : set_(set), rank_(rank), threads_(std::max(1, threads)) {}
+SequenceValidator::SequenceValidator(const SequenceSet& set, const RankContext& rank, const RankPart& part, int threads)
+    : set_(set), rank_(rank), part_(part), threads_(std::max(1, threads)) {}
 
 EvalRecord SequenceValidator::run(const Model& model, bool) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   const Stopwatch watch;
-  const SequenceRange mine = part_of_range({0, set_.sequences()}, rank_.communicator.rank(), rank_.communicator.size());
-  LossSums sums;
-  for_each_sequence_batch(set_, mine, [&](const PackedBatch& batch) {
-    Context context = rank_.arenas.begin(model.compute_dtype());
-    const DeviceBatch on_device(rank_.backend, context.saved, batch);
-    sums += model.evaluate(context, on_device);
-  });
+  const SequenceRange all{0, set_.sequences()};
+  const SequenceRange mine = part_of_range(all, part_.rank, part_.world);
+  const UnitRange own = units_of(part_);
+  std::vector<LossSums> units(static_cast<std::size_t>(own.total));
+  for (int unit = own.first; unit < own.first + own.count; ++unit) {
+    const SequenceRange of_unit = part_.units > 0 ? part_of_range(all, unit, own.total) : mine;
+    for_each_sequence_batch(set_, of_unit, [&](const PackedBatch& batch) {
+      Context context = rank_.arenas.begin(model.compute_dtype());
+      const DeviceBatch on_device(rank_.backend, context.saved, batch);
+      units[static_cast<std::size_t>(unit)] += model.evaluate(context, on_device);
+    });
+  }
   if (!entropy_) entropy_ = set_.entropy(mine.first, mine.last, threads_);
   double entropy = *entropy_;
   sum_over_ranks(rank_.communicator, [&](auto&& visit) {
-    sums.each(visit);
+    for (LossSums& unit : units) unit.each(visit);
     visit(entropy);
   });
+  const LossSums sums = sum_in_tree(std::move(units));
   return {.set = set_.name(),
           .loss = sums.loss / sums.tokens,
           .nll = sums.nll / sums.tokens,

@@ -19,8 +19,9 @@ void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
 /// entropy.
 class SequenceValidator : public Validator {
  public:
-  /// All must outlive the validator. `threads` compute the entropy, at the first run().
-  SequenceValidator(const SequenceSet& set, const RankContext& rank, int threads);
+  /// All must outlive the validator. `threads` compute the entropy, at the first run(). `part`: this rank's part of the
+  /// sequences, by ranks or by units as of an update.
+  SequenceValidator(const SequenceSet& set, const RankContext& rank, const RankPart& part, int threads);
 
   EvalRecord run(const Model& model, bool translate) override;
   ArenaBytes need(const Model& model) const override;
@@ -28,6 +29,7 @@ class SequenceValidator : public Validator {
  private:
   const SequenceSet& set_;
   RankContext rank_;
+  RankPart part_;
   int threads_;
   std::optional<double> entropy_;  // this rank's part, in nats
 };

@@ -23,6 +23,12 @@ struct ValidationSet {
 struct TeacherForcedScores {
   LossSums losses;
   BleuCounts bleu;  // n-gram counts of the most likely subwords
+
+  TeacherForcedScores& operator+=(const TeacherForcedScores& other) {
+    losses += other.losses;
+    bleu += other.bleu;
+    return *this;
+  }
 };
 
 /// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs

@@ -1,6 +1,7 @@
 #include "nmt/train/evaluation/translation_validator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -11,14 +12,6 @@
 namespace babelring {
 
 namespace {
-
-/// This rank's contiguous range [first, last) of `count` sentences.
-struct Share {
-  std::int64_t first, last;
-  Share(std::int64_t count, const Communicator& communicator)
-      : first(count * communicator.rank() / communicator.size()),
-        last(count * (communicator.rank() + 1) / communicator.size()) {}
-};
 
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -34,7 +27,11 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 TranslationValidator::TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary,
                                            const RankContext& rank)
-    : config_(config), vocabulary_(vocabulary), rank_(rank), set_(open(config.data, vocabulary)) {}
+    : config_(config),
+      vocabulary_(vocabulary),
+      rank_(rank),
+      part_(rank_part(config, rank.communicator, 0)),
+      set_(open(config.data, vocabulary)) {}
 
 TranslationValidator::HeldOutSet TranslationValidator::open(const DataConfig& data, const Vocabulary& vocabulary) {
   const Manifest manifest = load_manifest(data.folder);
@@ -47,10 +44,14 @@ TranslationValidator::HeldOutSet TranslationValidator::open(const DataConfig& da
 
 EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const Stopwatch watch;
-  const Share share(set_.corpus.sentences(), rank_.communicator);
   const ValidationSet set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
-  const TeacherForcedScores forced =
-      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), rank_.backend, rank_.arenas));
+  const UnitRange own = units_of(part_);
+  std::vector<TeacherForcedScores> units(static_cast<std::size_t>(own.total));
+  auto unit = units.begin() + own.first;
+  for (const Share& share : shares(set_.corpus.sentences())) {
+    *unit++ = teacher_forced(model, set, share.first, share.last, Bleu(), rank_.backend, rank_.arenas);
+  }
+  const TeacherForcedScores forced = over_ranks(std::move(units));
   const LossSums& sums = forced.losses;
   EvalRecord record{.set = config_.data.valid_set,
                     .loss = sums.loss / sums.tokens,
@@ -68,32 +69,55 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   return record;
 }
 
-TeacherForcedScores TranslationValidator::over_ranks(TeacherForcedScores sums) const {
-  sum_over_ranks(rank_.communicator, [&sums](auto&& visit) {
-    sums.losses.each(visit);
-    for (std::int64_t& count : sums.bleu.correct) visit(count);
-    for (std::int64_t& count : sums.bleu.total) visit(count);
-    visit(sums.bleu.hypothesis_length);
-    visit(sums.bleu.reference_length);
+/// This rank's contiguous part of `sentences` sentences, one share for each of its units.
+std::vector<TranslationValidator::Share> TranslationValidator::shares(std::int64_t sentences) const {
+  const UnitRange units = units_of(part_);
+  const std::int64_t parts = part_.units > 0 ? units.total : part_.world;
+  const std::int64_t first = part_.units > 0 ? units.first : part_.rank;
+  std::vector<Share> shares;
+  for (std::int64_t part = first; part < first + units.count; ++part) {
+    shares.push_back({.first = sentences * part / parts, .last = sentences * (part + 1) / parts});
+  }
+  return shares;
+}
+
+/// The sum over the units of all ranks. `units` has this rank's, and 0 for those of other ranks.
+TeacherForcedScores TranslationValidator::over_ranks(std::vector<TeacherForcedScores> units) const {
+  sum_over_ranks(rank_.communicator, [&units](auto&& visit) {
+    for (TeacherForcedScores& sums : units) {
+      sums.losses.each(visit);
+      for (std::int64_t& count : sums.bleu.correct) visit(count);
+      for (std::int64_t& count : sums.bleu.total) visit(count);
+      visit(sums.bleu.hypothesis_length);
+      visit(sums.bleu.reference_length);
+    }
   });
-  return sums;
+  return sum_in_tree(std::move(units));
 }
 
 /// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
 std::vector<std::string> TranslationValidator::translations(const Model& model, std::int64_t sentences) const {
-  const Share share(sentences, rank_.communicator);
-  std::vector<std::span<const std::int32_t>> sources;
-  for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
   Translator translator(require_transformer(model), vocabulary_, rank_.backend);
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;
-  for (const Translation& translation : translator.translate_ids(sources, options)) {
-    mine += translation.text() + "\n";
+  for (const Share& share : shares(sentences)) {
+    std::vector<std::span<const std::int32_t>> sources;
+    for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
+    for (const Translation& translation : translator.translate_ids(sources, options)) {
+      mine += translation.text() + "\n";
+    }
+  }
+  const std::vector<std::string> parts = rank_.communicator.all_gather(fmt::format("{}\n{}", part_.rank, mine));
+  std::vector<std::vector<std::string>> by_part(parts.size());
+  for (const std::string& part : parts) {
+    std::vector<std::string> lines = split_lines(part);
+    const auto place = static_cast<std::size_t>(std::stoll(lines[0]));
+    by_part[place].assign(std::make_move_iterator(lines.begin() + 1), std::make_move_iterator(lines.end()));
   }
   std::vector<std::string> all;
-  for (const std::string& part : rank_.communicator.all_gather(mine)) {
-    for (std::string& line : split_lines(part)) all.push_back(std::move(line));
+  for (std::vector<std::string>& part : by_part) {
+    all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
   }
   return all;
 }

@@ -12,12 +12,18 @@
 #include "nmt/train/config.h"
 #include "nmt/train/evaluation/teacher_forced.h"
 #include "nmt/train/evaluation/validator.h"
+#include "nmt/train/rank_part.h"
 
 namespace babelring {
 
 /// Evaluates a translation model on the validation set: teacher-forced loss and BLEU, and optionally sacreBLEU and chrF
-/// of beam-search translations. The sentences are divided among the ranks.
+/// of beam-search translations. The sentences are divided among the ranks, or into units as those of an update are, so
+/// that the number of ranks changes no bit.
 class TranslationValidator : public Validator {
+  /// Sentences [first, last).
+  struct Share {
+    std::int64_t first = 0, last = 0;
+  };
   struct HeldOutSet {
     Corpus corpus;
     ParallelText text;
@@ -34,13 +40,15 @@ class TranslationValidator : public Validator {
   ArenaBytes need(const Model& model) const override { return evaluation_need(model, rank_.backend); }
 
  private:
-  TeacherForcedScores over_ranks(TeacherForcedScores sums) const;
+  std::vector<Share> shares(std::int64_t sentences) const;
+  TeacherForcedScores over_ranks(std::vector<TeacherForcedScores> units) const;
   std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
 
   const TrainConfig& config_;
   const Vocabulary& vocabulary_;
   RankContext rank_;
+  RankPart part_;
   HeldOutSet set_;
 };
 

@@ -28,6 +28,26 @@ TEST(ParameterStore, FlatArraysKeepDeclarationOrder) {
   EXPECT_THROW(store.declare("late", Shape{1}, Initializer::zeros()), Failure);
 }
 
+TEST(ParameterStore, GradientsGoToTheArrayChosen) {
+  ParameterStore store;
+  store.declare("a", Shape{3, 5}, Initializer::ones());
+  const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
+  store.allocate({allocate_host, allocate_host}, DType::bf16);
+  const Tensor first = b.gradient;
+  store.add_gradients(allocate_host(store.gradients().bytes()));
+  store.write_gradient_to(b, 1);
+  EXPECT_NE(b.gradient.data, first.data);
+  EXPECT_EQ(b.gradient.shape, b.shape);
+  EXPECT_EQ(b.gradient.data, store.gradient(b, 1).data);
+  const auto element = store.at(b.gradient.as<float>() + 69);
+  ASSERT_TRUE(element);
+  EXPECT_EQ(element->parameter, &b);
+  EXPECT_EQ(element->array, ParameterArray::gradients);
+  EXPECT_EQ(element->element, 69);
+  store.write_gradient_to(b, 0);
+  EXPECT_EQ(b.gradient.data, first.data);
+}
+
 TEST(ParameterStore, InferenceModelHasNoGradients) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());

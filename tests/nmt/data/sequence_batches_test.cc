@@ -66,5 +66,24 @@ TEST(SequenceBatches, RefuseSizesWithoutTargets) {
               ThrowsMessage<UsageFailure>("sequences: 4 an update of 1 tokens, expected at least 1 of at least 2"));
 }
 
+TEST(SequenceBatches, UnitsAreTheSameForEveryNumberOfRanks) {
+  const SequenceUpdate update{.update = 1, .sequences = 21, .length = 5};
+  const UpdateBatches whole = make_sequence_batches(update, {.micro_batch_tokens = 4, .units = 8}, count_up);
+  ASSERT_EQ(whole.units.count, 8);
+  EXPECT_EQ(whole.micro_batches_per_unit(), 3U);
+  for (const int world : {2, 4, 8}) {
+    for (int rank = 0; rank < world; ++rank) {
+      const RankPart part{.rank = rank, .world = world, .micro_batch_tokens = 4, .units = 8};
+      const UpdateBatches share = make_sequence_batches(update, part, count_up);
+      ASSERT_EQ(share.micro_batches.size(), 24U / static_cast<unsigned>(world));
+      for (std::size_t i = 0; i < share.micro_batches.size(); ++i) {
+        const PackedBatch& same = whole.micro_batches[3 * static_cast<std::size_t>(share.units.first) + i];
+        EXPECT_EQ(share.micro_batches[i].target_out, same.target_out);
+        EXPECT_EQ(share.micro_batches[i].first_target_row, same.first_target_row);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace babelring

@@ -53,6 +53,32 @@ TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
 
+TEST_P(WorldTest, UnitsAreTheSameForEveryNumberOfRanks) {
+  const int world = GetParam();
+  const int units = 4 * world;
+  const Corpus corpus = reversed_sentences();
+  const TextSource source(corpus, updates_of_200);
+  const UpdateBatches whole = source.make(1, {}, {.micro_batch_tokens = 8, .units = units});
+  EXPECT_EQ(whole.units.total, units);
+  ASSERT_EQ(whole.units.count, units);
+  EXPECT_GT(whole.micro_batches_per_unit(), 1U) << "of at most 8 tokens";
+  for (int rank = 0; rank < world; ++rank) {
+    const UpdateBatches share =
+        source.make(1, {}, {.rank = rank, .world = world, .micro_batch_tokens = 8, .units = units});
+    EXPECT_EQ(share.units.first, 4 * rank);
+    EXPECT_EQ(share.units.count, 4);
+    ASSERT_EQ(share.micro_batches_per_unit(), whole.micro_batches_per_unit());
+    const std::size_t first = whole.micro_batches_per_unit() * static_cast<std::size_t>(share.units.first);
+    for (std::size_t i = 0; i < share.micro_batches.size(); ++i) {
+      const PackedBatch &batch = share.micro_batches[i], &same = whole.micro_batches[first + i];
+      EXPECT_EQ(batch.source.ids, same.source.ids);
+      EXPECT_EQ(batch.target_out, same.target_out);
+      EXPECT_EQ(batch.first_source_row, same.first_source_row);
+      EXPECT_EQ(batch.first_target_row, same.first_target_row);
+    }
+  }
+}
+
 TEST(TextSource, ResumesAtAPositionThatTheCorpusHas) {
   const Corpus corpus = reversed_sentences();
   TextSource source(corpus, updates_of_200);

@@ -156,6 +156,27 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
             "communication.gradient_wire");
 }
 
+TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
+  const auto message = [](const std::string& override) {
+    return message_of("data:\n  folder: d\n", {"training.reproducible=ranks", override});
+  };
+  EXPECT_NE(message("training.units=6").find("training.units: expected a power of two, found 6"), std::string::npos);
+  for (const std::string key :
+       {"communication.gradient_wire=bf16", "communication.all_reduce=mpi", "communication.all_reduce=nccl",
+        "data.micro_batch_tokens=auto", "training.cuda_graphs=true"}) {
+    const std::string refusal = message(key);
+    EXPECT_NE(refusal.find(key.substr(0, key.find('='))), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("training.reproducible ranks needs"), std::string::npos) << refusal;
+  }
+  const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {"training.reproducible=ranks"});
+  EXPECT_EQ(config.comm_options().order, AddOrder::tree);
+  for (const int ranks : {1, 2, 4, 8}) config.check_ranks(ranks);
+  for (const int ranks : {3, 16}) EXPECT_THROW(config.check_ranks(ranks), UsageFailure) << ranks;
+  const TrainConfig by_run = read_config("data:\n  folder: d\n", "test.yaml", {"training.units=6"});
+  EXPECT_EQ(by_run.comm_options().order, AddOrder::any);
+  by_run.check_ranks(3);
+}
+
 TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
   const auto options = [](const std::vector<std::string>& overrides) {
     return read_config("data:\n  folder: d\n", "test.yaml", overrides).communication.options();

@@ -178,6 +178,17 @@ TEST(EstimateMemory, AppliesTheMicroBatchLimit) {
   EXPECT_EQ(limited.weights, whole.weights);
 }
 
+TEST(EstimateMemory, CountsAGradientForEachLevelOfTheTree) {
+  TrainConfig config = small_config();
+  config.data.tokens_per_update = 8000;
+  const MemoryEstimate whole = estimate_memory(config, pieces, 2, 1);
+  config.training.reproducible = Reproducible::ranks;
+  const MemoryEstimate by_units = estimate_memory(config, pieces, 2, 1);
+  EXPECT_EQ(by_units.target_tokens, 1000);
+  EXPECT_EQ(by_units.gradients, 3 * whole.gradients) << "4 units a rank";
+  EXPECT_EQ(estimate_memory(config, pieces, 8, 1).gradients, whole.gradients);
+}
+
 /// The models and updates that a configuration may ask for can exceed any memory.
 TEST(EstimateMemory, NeedsLittleMemoryItself) {
   TrainConfig config = small_config();

@@ -95,6 +95,45 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
   }
 }
 
+/// The bits of an update, except for times.
+void expect_same_updates(const std::vector<StepRecord>& found, const std::vector<StepRecord>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << "update " << i + 1;
+    EXPECT_EQ(found[i].loss, expected[i].loss) << "update " << i + 1;
+    EXPECT_EQ(found[i].gradient_norm, expected[i].gradient_norm) << "update " << i + 1;
+  }
+}
+
+/// The collectives of threads add in the order of ranks, which is a tree for two ranks and in shared memory.
+class TrainerByUnits : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainerByUnits, GivesTheSameBitsForEveryNumberOfRanks) {
+  FakeNccl::reset();
+  TrainConfig config = small_config();
+  config.training.stop_after = "3u";
+  config.training.reproducible = Reproducible::ranks;
+  config.training.freeze = "*norm*";
+  config.model.attention_dropout = config.model.activation_dropout = 0.1;
+  config.data.micro_batch_tokens = 16;
+  config.communication.all_reduce = GradientPath::ring;  // for make_gradient_comm(): not NCCL
+  const std::string device = GetParam();
+  if (device == "emulated") {  // slow
+    config.training.stop_after = "1u";
+    config.training.units = 4;
+    config.data.tokens_per_update = 60;
+    config.model.encoder_layers = config.model.decoder_layers = 1;
+  }
+  const std::vector<StepRecord> one = train(config, 1, {}, false, device);
+  ASSERT_GE(one.size(), 1U);
+  EXPECT_GT(one[0].gradient_norm, 0);
+  expect_same_updates(train(config, 2, {}, false, device), one);
+  if (device != "cpu") return;
+  for (const int ranks : {2, 4, 8}) expect_same_updates(train(config, ranks, {}, true), one);
+}
+INSTANTIATE_TEST_SUITE_P(Devices, TrainerByUnits, testing::Values("cpu", "closed", "emulated"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
 /// Trains on a backend whose memory the host cannot access, with gradients reduced through host memory or by NCCL
 /// during backward. Covers validation, checkpoints, resuming, one rank, and two ranks that could share host memory.
 class TrainerOnDevice : public testing::TestWithParam<GradientPath> {};

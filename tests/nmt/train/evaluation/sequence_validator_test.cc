@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "nmt/train/evaluation/token_losses.h"
+#include "nmt/train/rank_part.h"
 #include "nmt/train/task_data.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/train/gssm_training.h"
@@ -20,7 +21,8 @@ EvalRecord validate(const TrainConfig& config, Communicator& communicator) {
   const auto model = make_model(config.model, 8, 0, parameter_memory_of(*backend), DType::f32);
   model->initialize(*backend, 5);
   const auto held_out = open_held_out(config, "test");
-  SequenceValidator validator(*held_out, {.backend = *backend, .communicator = communicator, .arenas = arenas}, 2);
+  SequenceValidator validator(*held_out, {.backend = *backend, .communicator = communicator, .arenas = arenas},
+                              rank_part(config, communicator, 0), 2);
   validator.run(*model, false);
   return validator.run(*model, false);
 }
@@ -42,6 +44,22 @@ TEST(SequenceValidator, AnyNumberOfRanksReportsTheSameFigures) {
       const EvalRecord shared = validate(config, *group.rank(rank));
       EXPECT_NEAR(shared.nll, alone.nll, 1e-6);
       EXPECT_NEAR(shared.entropy, alone.entropy, 1e-9);
+      EXPECT_EQ(shared.accuracy, alone.accuracy);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST(SequenceValidator, UnitsGiveTheSameBitsForEveryNumberOfRanks) {
+  TrainConfig config = small_gssm_config();
+  config.training.reproducible = Reproducible::ranks;
+  const EvalRecord alone = validate(config, *make_single_communicator());
+  ThreadGroup group(4);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const EvalRecord shared = validate(config, *group.rank(rank));
+      EXPECT_EQ(shared.loss, alone.loss);
       EXPECT_EQ(shared.accuracy, alone.accuracy);
     });
   }

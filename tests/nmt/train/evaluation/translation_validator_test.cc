@@ -125,6 +125,30 @@ TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   EXPECT_TRUE(std::isnan(record.sacrebleu));
 }
 
+TEST_F(TranslationValidatorTest, UnitsGiveTheSameScoresForEveryNumberOfRanks) {
+  config_.training.reproducible = Reproducible::ranks;
+  const EvalRecord one = validate(*make_single_communicator(), true);
+  for (const int ranks : {2, 4}) {
+    ThreadGroup group(ranks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const EvalRecord record = validate(*group.rank(rank), true);
+        EXPECT_EQ(record.loss, one.loss) << ranks << " ranks";
+        EXPECT_EQ(record.nll, one.nll);
+        EXPECT_EQ(record.teacher_forced_bleu, one.teacher_forced_bleu);
+        EXPECT_EQ(record.sacrebleu, one.sacrebleu);
+        ASSERT_EQ(record.samples.size(), one.samples.size());
+        for (std::size_t i = 0; i < one.samples.size(); ++i) {
+          EXPECT_EQ(record.samples[i].source, one.samples[i].source);
+          EXPECT_EQ(record.samples[i].hypothesis, one.samples[i].hypothesis);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 /// Nothing that a validation or a checkpoint allocates stays behind.
 TEST_F(TranslationValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
   config_.training.stop_after = "31u";

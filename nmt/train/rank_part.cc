@@ -1,0 +1,15 @@
+#include "nmt/train/rank_part.h"
+
+#include "nmt/comm/ring_order.h"
+
+namespace babelring {
+
+RankPart rank_part(const TrainConfig& config, const Communicator& communicator, std::int64_t micro_batch_tokens) {
+  RankPart part{.rank = communicator.rank(), .world = communicator.size(), .micro_batch_tokens = micro_batch_tokens};
+  if (!config.training.by_units()) return part;
+  part.rank = ring_place(communicator.hosts(), communicator.rank()).position;
+  part.units = config.training.units;
+  return part;
+}
+
+}  // namespace babelring

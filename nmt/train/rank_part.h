@@ -1,0 +1,13 @@
+#pragma once
+
+#include "nmt/comm/communicator.h"
+#include "nmt/data/update_source.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// A rank's part of each update. With training.reproducible ranks it holds the units of the rank's position in the tree
+/// in which the communicator adds ranks (AddOrder::tree).
+RankPart rank_part(const TrainConfig& config, const Communicator& communicator, std::int64_t micro_batch_tokens);
+
+}  // namespace babelring

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+#include "base/digest.h"
+#include "nmt/comm/mpi_session.h"
+#include "nmt/data/text_source.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+
+/// Trains a tiny model with training.reproducible ranks, once for each precision, path of the gradients and number of
+/// threads, and prints a line for each with digests. Run with any number of ranks on any hosts: the digests of a
+/// precision are to be equal.
+///
+///   mpirun -np N units_training UPDATES ALL_REDUCE,… [FOLDER]
+///
+/// FOLDER keeps checkpoints, from which another call goes on; it is for one path and one thread.
+namespace babelring {
+namespace {
+
+struct Setting {
+  DType precision;
+  std::string all_reduce;
+  int threads;
+};
+
+TrainConfig config_of(const Setting& setting, const std::string& updates) {
+  TrainConfig config = small_config();
+  config.model.inner = 1100;  // a matmul of several pieces
+  config.model.attention_dropout = config.model.activation_dropout = 0.1;
+  config.data.micro_batch_tokens = 16;  // several in a unit
+  config.data.valid_set.clear();
+  config.training.precision = setting.precision;
+  config.training.reproducible = Reproducible::ranks;
+  config.training.stop_after = Interval((updates + "u").c_str());
+  config.communication.all_reduce = setting.all_reduce == "ring"            ? GradientPath::ring
+                                    : setting.all_reduce == "two_level"     ? GradientPath::two_level
+                                    : setting.all_reduce == "shared_memory" ? GradientPath::shared_memory
+                                                                            : GradientPath::automatic;
+  return config;
+}
+
+std::vector<StepRecord> train(const TrainConfig& config, int threads, const std::filesystem::path& folder) {
+  const Corpus corpus = make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces});
+  const auto communicator = make_mpi_communicator(config.comm_options());
+  const auto backend = make_cpu_backend(threads);
+  Collector records;
+  const StopRequest stop;
+  TextSource source(corpus, config.plan_options());
+  std::optional<Checkpointer> checkpoints;
+  if (!folder.empty()) checkpoints.emplace(config, folder, "", *backend, *communicator, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .source = source,
+                   .checkpoints = checkpoints ? &*checkpoints : nullptr,
+                   .records = records,
+                   .stop = stop,
+                   .threads = threads,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  return communicator->rank() == 0 ? records.steps : std::vector<StepRecord>();
+}
+
+void print_digests(const Setting& setting, const std::vector<StepRecord>& steps) {
+  Sha256 all;
+  for (const StepRecord& step : steps) {
+    for (const double number : {step.loss, step.nll, step.gradient_norm}) all.add(&number, sizeof number);
+    all.add(step.weights_digest.data(), step.weights_digest.size());
+  }
+  fmt::print("{} {} threads={} updates={} last={:.16} all={:.16}\n", name_of(setting.precision), setting.all_reduce,
+             setting.threads, steps.size(), steps.back().weights_digest, all.hex());
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+void run(const std::vector<std::string>& arguments) {
+  const std::filesystem::path folder = arguments.size() > 2 ? arguments[2] : "";
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    for (const std::string& all_reduce : split(arguments.at(1))) {
+      for (const int threads : folder.empty() ? std::vector{1, 2} : std::vector{1}) {
+        const Setting setting{precision, all_reduce, threads};
+        const auto steps = train(config_of(setting, arguments.at(0)), threads,
+                                 folder.empty() ? folder : folder / std::string(name_of(precision)));
+        if (!steps.empty()) print_digests(setting, steps);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace babelring
+
+int main(int argc, char** argv) {
+  try {
+    babelring::MpiSession mpi(argc, argv, std::chrono::seconds(120));
+    babelring::run({argv + 1, argv + argc});
+    mpi.finalize(std::chrono::seconds(120), 0);
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "units_training: {}\n", failure.what());
+    babelring::abort_mpi(1);
+  }
+}
