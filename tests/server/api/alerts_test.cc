@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "insight/verdict/config_scalar.h"
 #include "server/alerts/alert_watch.h"
 #include "server/verdict/verdict_input.h"
 #include "tests/server/client.h"
