@@ -12,7 +12,7 @@ namespace babelring::insight {
 
 /// Tests of published tables, which are not part of the repository. Skips them where the folder is absent.
 /// BABELRING_LAB names it.
-class LabTables : public testing::Test {
+class LabTables : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(folder())) GTEST_SKIP() << "no published tables in " << folder() << " (BABELRING_LAB)";

@@ -1,0 +1,322 @@
+#include "insight/what_if/what_if.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "insight/verdict/window.h"
+
+namespace babelring::insight {
+namespace {
+
+using verdict::median;
+using verdict::UpdateSplit;
+
+constexpr double assumed_latency_us = 50, assumed_inside_gbit = 100, assumed_link_gbit = 1, assumed_bucket_mb = 25;
+constexpr double data_bound_share = 0.02;  // above, making batches limits the step
+constexpr double min_error = 0.005;
+constexpr std::uint64_t seed = 1;
+
+template <class Value>
+double median_of(const std::vector<UpdateSplit>& window, Value value) {
+  std::vector<double> values;
+  values.reserve(window.size());
+  for (const UpdateSplit& update : window) values.push_back(value(update));
+  return median(std::move(values));
+}
+
+StepParts measured_parts(const std::vector<UpdateSplit>& window) {
+  StepParts parts;
+  const auto part = [&](double UpdateSplit::*member) {
+    return median_of(window, [member](const UpdateSplit& update) { return update.*member; });
+  };
+  parts.data = part(&UpdateSplit::data_ms);
+  parts.forward = part(&UpdateSplit::forward_ms);
+  parts.backward = part(&UpdateSplit::backward_ms);
+  parts.optimizer = part(&UpdateSplit::optimizer_ms);
+  parts.other = part(&UpdateSplit::other_ms);
+  parts.waiting_for_slowest = part(&UpdateSplit::straggler_ms);
+  parts.exposed_communication = part(&UpdateSplit::network_ms) + parts.waiting_for_slowest;
+  return parts;
+}
+
+double compute_ms(const verdict::Step& step) {
+  return step.forward_ms + step.backward_ms + step.optimizer_ms;
+}
+
+/// Each rank's compute time over the median of all ranks in the same update; with one rank, over its own median.
+std::vector<double> jitter_of(const verdict::Input& input, const std::vector<UpdateSplit>& window) {
+  std::map<std::int64_t, std::vector<double>> by_update;
+  for (const verdict::RankSteps& rank : input.ranks) {
+    for (const verdict::Step& step : rank.steps) {
+      if (step.update >= window.front().update) by_update[step.update].push_back(compute_ms(step));
+    }
+  }
+  std::vector<double> all, factors;
+  for (const auto& [update, times] : by_update) all.insert(all.end(), times.begin(), times.end());
+  const double typical = median(all);
+  for (const auto& [update, times] : by_update) {
+    const double middle = input.ranks.size() > 1 ? median(times) : typical;
+    for (const double time : times) {
+      if (middle > 0) factors.push_back(time / middle);
+    }
+  }
+  return factors;
+}
+
+/// Buckets of equal size; each is complete when the same share of backward is done.
+std::vector<Bucket> even_buckets(double megabytes, double bucket_mb) {
+  const std::vector<Bucket> whole = {{megabytes, 1}};
+  if (megabytes <= 0) return {};
+  std::vector<Bucket> buckets;
+  for (double done = 0; done < megabytes - 1e-9;) {
+    const double size = std::min(bucket_mb, megabytes - done);
+    done += size;
+    buckets.push_back({size, std::min(1.0, done / megabytes)});
+  }
+  return buckets;
+}
+
+/// The model of a run as it is.
+class RunModel {
+ public:
+  RunModel(const WhatIfRun& run, const std::vector<UpdateSplit>& window) : run_(run), window_(window) {
+    measured_ = measured_parts(window);
+    find_ranks();
+    make_record();
+    find_algorithm();
+    fit_link();
+  }
+
+  const StepParts& measured() const { return measured_; }
+  const RankRecord& record() const { return record_; }
+  const RunSetup& setup() const { return setup_; }
+  const std::vector<std::string>& assumed() const { return assumed_; }
+
+  /// The setup with a change. Adds what it assumes and warns of.
+  Result<RunSetup> changed(const WhatIfChange& change, std::vector<std::string>& assumed,
+                           std::vector<std::string>& warnings) const;
+  Prediction predict(RunSetup setup, double error) const;
+
+ private:
+  const verdict::Facts& facts() const { return run_.input.facts; }
+  void find_ranks();
+  void make_record();
+  void find_algorithm();
+  void fit_link();
+  double sums_ms(const Topology& topology) const;
+  double nominal_gbit() const;
+
+  const WhatIfRun& run_;
+  const std::vector<UpdateSplit>& window_;
+  StepParts measured_;
+  RankRecord record_;
+  RunSetup setup_;
+  double data_ms_ = 0;  // waiting for data that does not limit the step
+  std::vector<std::string> assumed_;
+};
+
+void RunModel::find_ranks() {
+  std::set<std::string> hosts;
+  for (const verdict::RankSteps& rank : run_.input.ranks) hosts.insert(rank.host);
+  const auto seen = static_cast<std::int64_t>(run_.input.ranks.size());
+  const auto h = std::max<std::int64_t>(1, static_cast<std::int64_t>(hosts.size()));
+  const std::int64_t ranks = std::max(seen, facts().world_size);
+  setup_.topology.hosts = static_cast<int>(h);
+  setup_.topology.ranks_per_host = static_cast<int>(std::max<std::int64_t>(1, ranks / h));
+  if (ranks % h != 0) {
+    assumed_.push_back(
+        fmt::format("{} ranks on each of {} hosts; the run has {} ranks", setup_.topology.ranks_per_host, h, ranks));
+  }
+}
+
+void RunModel::make_record() {
+  record_.unit = "target tokens";
+  record_.quality = "good";
+  record_.size = run_.rank_target_tokens > 0 ? run_.rank_target_tokens : 1;
+  record_.parameters = facts().parameters;
+  record_.times = {{"forward", record_.size, measured_.forward},
+                   {"backward", record_.size, measured_.backward},
+                   {"optimizer", record_.size, measured_.optimizer}};
+  record_.jitter = jitter_of(run_.input, window_);
+  double bucket_mb = facts().bucket_mb;
+  if (bucket_mb <= 0) {
+    bucket_mb = assumed_bucket_mb;
+    assumed_.push_back(fmt::format("buckets of {} MB: the configuration does not say", bucket_mb));
+  }
+  record_.buckets = even_buckets(4e-6 * static_cast<double>(facts().parameters), bucket_mb);
+  setup_.topology.wire = facts().gradient_wire == "bf16" ? Wire::bf16 : Wire::f32;
+  const double total = measured_.total();
+  if (measured_.data > data_bound_share * total) {
+    record_.make_batch_ms = {total};
+  } else {
+    data_ms_ = measured_.data;
+  }
+  record_.other_ms = {measured_.other + data_ms_};
+}
+
+/// The algorithm whose bytes are nearest to those that ranks report.
+void RunModel::find_algorithm() {
+  Topology& topology = setup_.topology;
+  if (topology.ranks() < 2) return;
+  std::vector<double> bytes;
+  for (const verdict::RankSteps& rank : run_.input.ranks) {
+    for (const verdict::Step& step : rank.steps) bytes.push_back(step.communication_bytes);
+  }
+  const double sent = median(std::move(bytes)) * 1e-6;
+  if (topology.hosts == 1) {
+    topology.algorithm = sent > 0 ? Algorithm::ring : Algorithm::one_copy;
+    // Each rank updated its shard only; the record is of the whole model.
+    if (sent <= 0) record_.times.back().ms *= topology.ranks();
+    return;
+  }
+  Topology ring = topology, levels = topology;
+  ring.algorithm = Algorithm::ring;
+  levels.algorithm = Algorithm::two_level;
+  const double all = record_.gradient_megabytes();
+  const double by_ring = rank_megabytes(ring, all), by_levels = host_megabytes(levels, all) / topology.ranks_per_host;
+  const bool nearer = sent > 0 && std::abs(std::log(sent / by_levels)) < std::abs(std::log(sent / by_ring));
+  topology.algorithm = nearer ? Algorithm::two_level : Algorithm::ring;
+}
+
+double RunModel::sums_ms(const Topology& topology) const {
+  if (topology.algorithm == Algorithm::one_copy) return sum_ms(topology, record_.gradient_megabytes());
+  double sum = 0;
+  for (const Bucket& bucket : record_.buckets) sum += sum_ms(topology, bucket.megabytes);
+  return sum;
+}
+
+/// Of the slowest link that a rank reports; 0: unknown.
+double RunModel::nominal_gbit() const {
+  double slowest = 0;
+  for (const verdict::RankSteps& rank : run_.input.ranks) {
+    if (rank.steps.empty()) continue;
+    const double rate = rank.steps.back().network_link_bytes_per_second * 8e-9;
+    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+  }
+  return slowest;
+}
+
+/// Finds the rate at which the sums take as long as measured.
+void RunModel::fit_link() {
+  Topology& topology = setup_.topology;
+  topology.inside = {.gbit_per_s = assumed_inside_gbit, .latency_us = 0};
+  topology.between = {.gbit_per_s = assumed_link_gbit, .latency_us = assumed_latency_us};
+  if (topology.ranks() < 2 || record_.buckets.empty()) return;
+  const double communication = median_of(window_, [](const UpdateSplit& update) { return update.communication_ms; });
+  const double waits = measured_.waiting_for_slowest;
+  const double target = std::max(communication - waits, measured_.exposed_communication - waits);
+  Link& link = topology.hosts > 1 ? topology.between : topology.inside;
+  if (topology.hosts > 1) {
+    assumed_.push_back(fmt::format("a message between hosts takes {} us beside its bytes", assumed_latency_us));
+    if (topology.ranks_per_host > 1) {
+      assumed_.push_back(fmt::format("ranks of a host exchange {} Gbit/s", assumed_inside_gbit));
+    }
+  }
+  if (target <= 0) {
+    link.gbit_per_s = INFINITY;
+    return;
+  }
+  link.gbit_per_s = 1e6;
+  if (sums_ms(topology) > target) link.latency_us = 0;
+  double low = 1e-4, high = 1e6;
+  for (int i = 0; i < 60; ++i) {
+    link.gbit_per_s = std::sqrt(low * high);
+    (sums_ms(topology) > target ? low : high) = link.gbit_per_s;
+  }
+  if (topology.hosts > 1) {
+    assumed_.push_back(fmt::format("the link between hosts carries {:.3g} Gbit/s, as the measured sums took {:.4g} ms",
+                                   link.gbit_per_s, target));
+  }
+}
+
+Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::string>& assumed,
+                                   std::vector<std::string>& warnings) const {
+  RunSetup setup = setup_;
+  Topology& topology = setup.topology;
+  topology.hosts = change.hosts.value_or(topology.hosts);
+  topology.ranks_per_host = change.ranks_per_host.value_or(topology.ranks_per_host);
+  const std::int64_t ranks = static_cast<std::int64_t>(topology.hosts) * topology.ranks_per_host;
+  if (ranks > WhatIfChange::max_ranks) {
+    return Error{
+        fmt::format("hosts, ranks_per_host: found {} ranks, expected at most {}", ranks, WhatIfChange::max_ranks)};
+  }
+  if (std::max<std::int64_t>(ranks, setup_.topology.ranks()) > 1 && record_.buckets.empty()) {
+    return Error{"the number of parameters is unknown, so the gradients of several ranks are, too"};
+  }
+  if (change.wire) topology.wire = *change.wire;
+  if (change.algorithm) topology.algorithm = *change.algorithm;
+  if (topology.algorithm == Algorithm::one_copy && topology.hosts > 1) {
+    if (change.algorithm) {
+      return Error{fmt::format("algorithm: found one-copy with {} hosts, expected 1 host", topology.hosts)};
+    }
+    topology.algorithm = topology.ranks_per_host > 1 ? Algorithm::two_level : Algorithm::ring;
+  }
+  if (change.link_gbit) {
+    const double nominal = setup_.topology.hosts > 1 ? nominal_gbit() : 0;
+    const double share = nominal > 0 ? std::min(1.0, setup_.topology.between.gbit_per_s / nominal) : 1;
+    topology.between.gbit_per_s = *change.link_gbit * share;
+    if (topology.hosts < 2) warnings.emplace_back("one host uses no link between hosts: link_gbit changes nothing");
+    assumed.push_back(share < 1 ? fmt::format("the new link carries {:.0f} % of its rate, as today's", 100 * share)
+                                : "the new link carries its full rate");
+  } else if (topology.hosts > 1 && setup_.topology.hosts == 1) {
+    assumed.push_back(fmt::format("hosts are connected by {} Gbit/s", assumed_link_gbit));
+  }
+  if (change.latency_us) topology.between.latency_us = *change.latency_us;
+  if (change.bucket_mb) setup.bucket_mb = *change.bucket_mb;
+  if (change.accumulate) setup.accumulate = *change.accumulate;
+  if (change.straggler) setup.straggler = *change.straggler;
+  return setup;
+}
+
+Prediction RunModel::predict(RunSetup setup, double error) const {
+  const double sums = static_cast<double>(record_.buckets.size()) + 8;
+  setup.updates = std::clamp(static_cast<std::int64_t>(400'000 / (sums * setup.topology.ranks())), std::int64_t{6},
+                             std::int64_t{200});
+  RankRecord record = record_;
+  record.compute_error = std::max(std::abs(error), min_error);
+  for (Link* link : {&setup.topology.inside, &setup.topology.between})
+    link->rate_error = std::min(0.5, record.compute_error);
+  Prediction prediction = insight::predict(record, setup, seed);
+  prediction.parts.data += data_ms_;
+  prediction.parts.other -= data_ms_;
+  return prediction;
+}
+
+}  // namespace
+
+Status enough_updates(const WhatIfRun& run) {
+  const std::size_t updates = verdict::split_window(run.input).size();
+  if (updates >= verdict::min_updates) return {};
+  return Error{fmt::format("all ranks have reported {} update{} after warm-up, expected at least {}", updates,
+                           updates == 1 ? "" : "s", verdict::min_updates)};
+}
+
+Result<WhatIf> what_if(const WhatIfRun& run, const WhatIfChange& change) {
+  if (const Status enough = enough_updates(run); !enough) return Error{enough.error()};
+  const std::vector<UpdateSplit> window = verdict::split_window(run.input);
+  const RunModel model(run, window);
+  WhatIf result;
+  result.measured = model.measured();
+  result.measured_ms = result.measured.total();
+  result.assumed = model.assumed();
+  const double ranks = model.setup().topology.ranks(), size = model.record().size;
+  result.measured_tokens_per_s = size * ranks / result.measured_ms * 1000;
+  const double tokens_left = run.updates_left * size * ranks;
+  const auto seconds_left = [&](double tokens_per_s) { return tokens_per_s > 0 ? tokens_left / tokens_per_s : 0; };
+  result.measured_seconds_left = seconds_left(result.measured_tokens_per_s);
+  const Result<RunSetup> setup = model.changed(change, result.assumed, result.warnings);
+  if (!setup) return Error{setup.error()};
+  result.baseline = {model.setup(), model.predict(model.setup(), 0)};
+  result.baseline_error = result.baseline.prediction.step_ms.mean / result.measured_ms - 1;
+  result.baseline.seconds_left = seconds_left(result.baseline.prediction.size_per_s);
+  result.predicted = {*setup, model.predict(*setup, result.baseline_error)};
+  result.predicted.seconds_left = seconds_left(result.predicted.prediction.size_per_s);
+  for (const std::string& warning : result.predicted.prediction.warnings) result.warnings.push_back(warning);
+  return result;
+}
+
+}  // namespace babelring::insight
