@@ -129,6 +129,9 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("update", lifecycle.update);
   field("end", lifecycle.end);
   field("may_end_sooner", lifecycle.may_end_sooner);
+  field("data", lifecycle.data);
+  field("peak_flops", lifecycle.peak_flops);
+  field("peak_bytes_per_second", lifecycle.peak_bytes_per_second);
 }
 
 }  // namespace babelring

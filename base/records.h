@@ -129,8 +129,8 @@ struct LogRecord {
 };
 
 /// A lifecycle event of a run or rank. Values of `event`:
-/// - started: from rank 0, with name, config, world_size and version
-/// - rank_up: from each rank, with pid and device
+/// - started: from rank 0, with name, config, world_size, version and data
+/// - rank_up: from each rank, with pid, device and its peaks
 /// - rewound: training continues after `update`, an earlier one
 /// - finished: detail is the reason, such as "max_updates"
 /// - stopped: on request
@@ -149,6 +149,11 @@ struct LifecycleRecord {
   std::int64_t update = 0;      // of `rewound`: training continues after this update
   std::string end;              // limits of the training: "20 epochs", "100,000 updates or 55 minutes"
   bool may_end_sooner = false;  // early stopping is enabled
+  // Of `started`: the training set. An object of bytes, pairs, source_tokens, target_tokens, vocabulary, digest, and
+  // `dropped`: pairs dropped when it was prepared, by reason. Null: unknown.
+  json::value data;
+  // Of `rank_up`: the most that a large matmul and a copy reached on the rank's device. 0: not measured.
+  double peak_flops = 0, peak_bytes_per_second = 0;
 };
 
 /// Prefix of the detail of `failed` if training diverged. A restart from the same checkpoint would diverge again.

@@ -76,6 +76,8 @@ constexpr Example examples[] = {
      "nmt emulate compare --record rank.json --between 1gbit,50us --measured runs/a runs/b --output calibrated.json"},
     {"nmt emulate stalls", "nmt emulate stalls --figure 5 --data tables --output figures"},
     {"nmt emulate stalls", "nmt emulate stalls --figure 9 --data tables --output figures --model alexnet"},
+    {"nmt report", "nmt report --run-dir runs/help --output help.html"},
+    {"nmt report", "nmt report help --format md"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml data.folder=/data/ids --watch"},
     {"nmt run submit", "nmt run submit --config configs/quickstart.yaml --world-size 4 --name big --dry-run"},
     {"nmt run list", "nmt run list --state running"},

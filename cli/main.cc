@@ -21,6 +21,7 @@
 #include "cli/gssm/gssm_commands.h"
 #include "cli/prepare.h"
 #include "cli/probe/probe_commands.h"
+#include "cli/report.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
 #include "cli/trace/trace.h"
@@ -59,6 +60,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_trace(app);
   babelring::add_probe(app);
   babelring::add_emulate(app);
+  babelring::add_report(app);
   babelring::add_doctor(app);
   babelring::add_completion(app, keys);
   babelring::add_man_page_option(app, keys);

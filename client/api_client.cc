@@ -62,6 +62,10 @@ json::object ApiClient::get(const std::string& target) {
   return object_of(http_, request, send_with_retries(request, true));
 }
 
+std::string ApiClient::get_text(const std::string& target) {
+  return send_with_retries({.target = base + target}, true).body;
+}
+
 std::vector<json::object> ApiClient::get_items(const std::string& target, std::size_t max) {
   std::vector<json::object> items;
   const char* joint = target.find('?') == std::string::npos ? "?" : "&";

@@ -17,6 +17,8 @@ class ApiClient {
 
   /// GET. `target` is the path and query after /api/v1: "/runs?state=running". Retries lost requests and a busy server.
   json::object get(const std::string& target);
+  /// The same for a response that is not JSON: returns its body.
+  std::string get_text(const std::string& target);
   /// Fetches the items of a paged list, page by page, up to `max` items.
   std::vector<json::object> get_items(const std::string& target, std::size_t max);
   /// POST, PUT, PATCH or DELETE. Returns the response body, or an empty object if there is none. A non-empty `key` is

@@ -34,7 +34,7 @@ ROOMS: dict[str, list[str]] = {
     "client": ["base"],
     "cli/runs": ["client"],
     "cli": ["nmt/lab", "cli/runs"],
-    "worker": ["nmt/lab", "client"],
+    "worker": ["nmt/lab", "insight", "client"],
     "server/http": ["base"],
     "server/store": ["base"],
     "server/launch": ["server/store"],

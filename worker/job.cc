@@ -31,8 +31,10 @@
 #include "worker/rank_threads.h"
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
+#include "worker/run_report.h"
 #include "worker/tensorboard.h"
 #include "worker/terminal.h"
+#include "worker/training_set_facts.h"
 
 namespace babelring {
 
@@ -203,11 +205,13 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .parameters = trainer.model().parameters().count(),
           .max_updates = end.unit() == Interval::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0,
           .end = progress.end(),
-          .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty()};
+          .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty(),
+          .data = config.on_the_fly() ? json::value()
+                                      : training_set_facts(load_manifest(config.data.folder), config.data.train_set)};
 }
 
-/// Trains, and records how the run ended.
-void train(Trainer& trainer, RecordSink& records, bool first_rank) {
+/// Trains, records how the run ended, and writes its report into `folder`.
+void train(Trainer& trainer, RecordSink& records, bool first_rank, const std::filesystem::path& folder) {
   const auto record_end = [&](const char* event, const std::string& detail) {
     if (first_rank || std::string_view(event) == "failed") {
       records.write(LifecycleRecord{.event = event, .detail = detail});
@@ -217,6 +221,7 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
     const TrainingEnd end = trainer.run();
     if (first_rank) spdlog::info("{}", end.text);
     record_end(end.reason == EndReason::stopped_on_request ? "stopped" : "finished", end.text);
+    if (first_rank) write_run_report(folder);
   } catch (const std::exception& failure) {
     record_end("failed", failure.what());
     throw;
@@ -345,7 +350,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
     records.write(started(config, communicator, trainer, progress));
   }
   records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});
-  train(trainer, records, first_rank);
+  train(trainer, records, first_rank, folder);
   reporter.close(std::chrono::seconds(30));
 }
 

@@ -16,6 +16,8 @@ constexpr double image_width = 760, image_height = 420, margin_left = 70, margin
                  margin_bottom = 90;
 constexpr double axes_width = image_width - margin_left - margin_right,
                  axes_height = image_height - margin_top - margin_bottom;
+/// More positions of lines have no marks and labels of their own.
+constexpr std::size_t max_marked_positions = 12;
 /// Colours that differ for all kinds of colour vision (Okabe and Ito 2008).
 constexpr std::array colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#000000"};
 
@@ -115,11 +117,25 @@ class Writer {
     add("<g transform=\"translate(16 {:.1f}) rotate(-90)\">", margin_top + axes_height / 2);
     text(0, 0, "middle", plot_.y_label);
     out_ += "</g>\n";
-    for (const double x : plot_.x) text(x_of(x), margin_top + axes_height + 18, "middle", fmt::format("{:.6g}", x));
+    for (const double x : x_ticks()) text(x_of(x), margin_top + axes_height + 18, "middle", fmt::format("{:.6g}", x));
     for (std::size_t i = 0; i < plot_.categories.size(); ++i) {
       text(margin_left + (static_cast<double>(i) + 0.5) * slot(), margin_top + axes_height + 18, "middle",
            plot_.categories[i], plot_.categories.size() > 9 ? R"( font-size="9")" : "");
     }
+  }
+  /// Each position if they are few. Otherwise round numbers, or on a logarithmic axis powers of 2 or 10.
+  std::vector<double> x_ticks() const {
+    if (plot_.x.size() <= max_marked_positions) return plot_.x;
+    const auto [first, last] = std::ranges::minmax(plot_.x);
+    std::vector<double> ticks;
+    if (plot_.log_x) {
+      const double factor = last / first > 1000 ? 10 : 2;
+      for (double tick = first; tick <= last; tick *= factor) ticks.push_back(tick);
+    } else {
+      ticks = axis_ticks(first, last, 8);
+      std::erase_if(ticks, [&](double tick) { return tick < first || tick > last; });
+    }
+    return ticks;
   }
   double slot() const { return axes_width / static_cast<double>(plot_.categories.size()); }
 
@@ -132,6 +148,8 @@ class Writer {
         const double value = series.values[i];
         if (std::isfinite(value)) {
           path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x_of(plot_.x[i]), y_of(value));
+        }
+        if (std::isfinite(value) && plot_.x.size() <= max_marked_positions) {
           add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x_of(plot_.x[i]), y_of(value), colour(s));
         }
         drawing = std::isfinite(value);

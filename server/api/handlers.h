@@ -66,6 +66,9 @@ Response show_eval(Service& service, const Request& request);
 // verdict.cc
 Response show_verdict(Service& service, const Request& request);
 
+// report.cc
+Response show_report(Service& service, const Request& request);
+
 // alerts.cc
 Response list_alert_rules(Service& service, const Request& request);
 Response replace_alert_rules(Service& service, const Request& request);

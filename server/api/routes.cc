@@ -55,6 +55,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"POST", "/api/v1/runs/{run}/evals", Scope::ingest, add_eval, {.max_body_kib = 4096}},
     {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval},
     {"GET", "/api/v1/runs/{run}/verdict", Scope::read, show_verdict, {.lane = Lane::query}},
+    {"GET", "/api/v1/runs/{run}/report", Scope::read, show_report, {.lane = Lane::query}},
 
     {"GET", "/api/v1/alert-rules", Scope::read, list_alert_rules},
     {"PUT", "/api/v1/alert-rules", Scope::operate, replace_alert_rules, {.max_body_kib = 64}},

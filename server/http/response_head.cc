@@ -9,9 +9,10 @@
 namespace babelring::http {
 namespace {
 
-constexpr std::string_view always =
+constexpr std::string_view default_policy =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n"
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n";
+constexpr std::string_view always =
     "X-Content-Type-Options: nosniff\r\n"
     "Referrer-Policy: no-referrer\r\n";
 
@@ -48,6 +49,7 @@ std::string response_head(const Response& response, const BodyFraming& framing, 
   if (framing.close) head += "Connection: close\r\n";
   if (framing.strict_transport) head += "Strict-Transport-Security: max-age=31536000\r\n";
   if (!request_id.empty()) add_field(head, "X-Request-Id", request_id);
+  if (response.header("Content-Security-Policy").empty()) head.append(default_policy);
   return head.append(always).append("\r\n");
 }
 

@@ -154,9 +154,11 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
   if (lifecycle.pid > 0 || !lifecycle.device.empty()) {
     database_
         .prepare(
-            "UPDATE ranks SET pid = max(pid, ?), device = coalesce(nullif(?, ''), device) "
+            "UPDATE ranks SET pid = max(pid, ?), device = coalesce(nullif(?, ''), device), "
+            "peak_flops = max(peak_flops, ?), peak_bytes_per_second = max(peak_bytes_per_second, ?) "
             "WHERE run = ? AND attempt = ? AND rank = ?")
-        .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
+        .bind(lifecycle.pid, lifecycle.device, lifecycle.peak_flops, lifecycle.peak_bytes_per_second, target.run,
+              header.attempt, header.rank)
         .run();
   }
   // Any rank may report a failure. Only rank 0 reports the end of the training.
@@ -186,9 +188,11 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   database_
       .prepare(
           "UPDATE runs SET name = ?, config = ?, version = ?, world_size = ?, parameters = ?, max_updates = ?, "
-          "end_text = ?, may_end_sooner = ?, started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE run = ?")
+          "end_text = ?, may_end_sooner = ?, data = ?, started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE "
+          "run = ?")
       .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
-            lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner, record.header.attempt,
+            lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner,
+            lifecycle.data.is_object() ? to_text(lifecycle.data) : std::string(), record.header.attempt,
             record.header.time_ms, target.run)
       .run();
   target.result.run_changed = true;

@@ -38,6 +38,7 @@ struct RankRow {
   std::int64_t rank = 0, attempt = 0, pid = 0, first_update = 0, last_update = 0, updated_ms = 0;
   std::int64_t records = 0, missing = 0;
   std::string host, device;
+  double peak_flops = 0, peak_bytes_per_second = 0;  // of the device; 0: not measured
   LastStep last;
 
   bool on_gpu() const { return device.find("cuda") != std::string::npos || device.find("NVIDIA") != std::string::npos; }

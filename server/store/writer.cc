@@ -52,7 +52,7 @@ std::size_t text_bytes(const LogRecord& log) {
   return log.text.size();
 }
 std::size_t text_bytes(const LifecycleRecord& lifecycle) {
-  return lifecycle.config.size() + lifecycle.detail.size();
+  return lifecycle.config.size() + lifecycle.detail.size() + to_text(lifecycle.data).size();
 }
 
 /// Approximate size of a batch in memory.

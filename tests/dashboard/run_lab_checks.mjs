@@ -1,6 +1,7 @@
 // The sections of a run's page that show what the tools of the lab wrote.
 import { strict as assert } from 'node:assert';
-import { goBelow, until } from './harness.mjs';
+import { readFileSync } from 'node:fs';
+import { axeFindings, goBelow, until } from './harness.mjs';
 import { open } from './run_page_files.mjs';
 
 /// A trace that is requested on the page arrives there; its data are fetched when the section is opened.
@@ -211,4 +212,42 @@ async function checkProbeComparison(page, section) {
   await compare(0, 3);
   await until('a refusal', async () => /rank-3\.jsonl:1: expected a JSON object/.test(await section.innerText()));
   await page.unroute('**/artifacts/*/file');
+}
+
+/// The report of the run: fetched when opened, twelve answers, and a file that passes axe by itself.
+export async function checkReport(page, address, run, options) {
+  await open(page, address, run);
+  await goBelow(page);
+  const section = page.locator('details', { has: page.getByRole('heading', { name: 'Report', exact: true }) });
+  await section.locator('summary').focus();
+  await page.keyboard.press('Enter');
+  const answers = section.locator('article');
+  await until('the report', async () => (await answers.count()) === 12);
+  assert.match(
+    await answers.first().innerText(),
+    /1\. How long did it train\?\s+\d.* from the first record to the last/,
+  );
+  assert.match(await answers.nth(9).innerText(), /There is no padding/);
+  const pictures = section.locator('article img');
+  assert.ok((await pictures.count()) >= 2);
+  assert.ok(await pictures.first().evaluate((image) => image.decode().then(() => image.naturalWidth === 760)));
+  if (options.screenshots) await section.screenshot({ path: `${options.screenshots}/report-section.png` });
+  const saved = page.waitForEvent('download');
+  await section.getByRole('button', { name: 'Save as a file' }).click();
+  const file = await (await saved).path();
+  const alone = await page.context().newPage();
+  for (const [colorScheme, width] of [
+    ['light', 1280],
+    ['dark', 360],
+  ]) {
+    await alone.emulateMedia({ colorScheme });
+    await alone.setViewportSize({ width, height: 900 });
+    await alone.setContent(readFileSync(file, 'utf8'));
+    assert.deepEqual(await axeFindings(alone, `report, ${colorScheme}`), []);
+    assert.ok(await alone.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
+    if (options.screenshots) {
+      await alone.screenshot({ path: `${options.screenshots}/report-${colorScheme}.png`, fullPage: true });
+    }
+  }
+  await alone.close();
 }

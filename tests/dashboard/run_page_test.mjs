@@ -16,7 +16,7 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
-import { checkMemory, checkParameters, checkProbes, checkTraces, showComparison } from './run_lab_checks.mjs';
+import { checkMemory, checkParameters, checkProbes, checkReport, checkTraces, showComparison } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
@@ -543,6 +543,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkMemory(page, address, run);
     await checkParameters(page, address, run);
     await checkProbes(page, address, run);
+    await checkReport(page, address, run, options);
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);

@@ -52,6 +52,7 @@ export class RunSections {
       }),
       new Fold('Parameters', async () => (await import('./run_parameters')).Parameters.load(data)),
       new Fold('Probes', async () => (await import('./run_probes')).Probes.load(data)),
+      new Fold('Report', async () => (await import('./run_report')).Report.load(data)),
     ];
     this.elements = [
       section('Ranks', this.ranks.element),

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// Adds `nmt report`.
+void add_report(CLI::App& app);
+
+}  // namespace babelring

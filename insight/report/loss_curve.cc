@@ -1,0 +1,43 @@
+#include "insight/report/loss_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "insight/verdict/config_scalar.h"
+
+namespace babelring::insight {
+
+std::size_t LossCurve::best() const {
+  return static_cast<std::size_t>(std::ranges::min_element(nll) - nll.begin());
+}
+
+double nll_of(const EvalRecord& eval) {
+  return eval.nll > 0 ? eval.nll : eval.loss;
+}
+
+std::string main_set(const RunHistory& history) {
+  const std::string configured = verdict::config_scalar(history.config, "data.valid_set");
+  std::string first;
+  for (const HistoryEval& each : history.evals) {
+    if (each.eval.set == configured) return configured;
+    if (first.empty() && each.eval.set != sample_set) first = each.eval.set;
+  }
+  return first;
+}
+
+LossCurve loss_curve(const RunHistory& history, const std::string& set) {
+  LossCurve curve;
+  for (const HistoryEval& each : history.evals) {
+    const double nll = nll_of(each.eval);
+    if (each.eval.set != set || !std::isfinite(nll) || nll <= 0 || each.eval.update < 1) continue;
+    curve.updates.push_back(static_cast<double>(each.eval.update));
+    curve.nll.push_back(nll);
+  }
+  return curve;
+}
+
+Plot curve_plot(const std::string& title, const std::string& y_label, const std::vector<double>& updates) {
+  return {.kind = Plot::Kind::lines, .title = title, .x_label = "update", .y_label = y_label, .x = updates};
+}
+
+}  // namespace babelring::insight

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "insight/plot/plot.h"
+#include "insight/report/run_history.h"
+
+namespace babelring::insight {
+
+/// The name of the set of the training sample's evaluations (validation.train_sample).
+inline constexpr const char* sample_set = "train";
+
+/// The nll of one set by update.
+struct LossCurve {
+  std::vector<double> updates, nll;
+
+  std::size_t size() const { return updates.size(); }
+  /// Index of the lowest nll. Requires at least one.
+  std::size_t best() const;
+};
+
+/// The validation set: the configured one, or the first that was evaluated.
+std::string main_set(const RunHistory& history);
+
+/// The finite losses on a set.
+LossCurve loss_curve(const RunHistory& history, const std::string& set);
+
+/// The nll of an evaluation; its loss if the record has no nll. May be NaN.
+double nll_of(const EvalRecord& eval);
+
+/// A plot of lines over updates, without series.
+Plot curve_plot(const std::string& title, const std::string& y_label, const std::vector<double>& updates);
+
+}  // namespace babelring::insight

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace babelring::insight {
+
+/// A value with the bounds of its 95 % interval.
+struct Estimate {
+  double value = 0, low = 0, high = 0;
+};
+
+/// The slope of y over x by least squares, with its interval by Student's t. Nothing with fewer than three points or
+/// equal x.
+std::optional<Estimate> slope_of(std::span<const double> x, std::span<const double> y);
+
+/// nll = a + b u^−c with b ≥ 0 and c from 0.05 to 3, by least squares: a grid over c, linear in a and b. Nothing with
+/// fewer than four points, or if y does not fall.
+struct PowerLaw {
+  double a = 0, b = 0, c = 0;
+  double at(double u) const;
+};
+std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y);
+
+/// Pearson's correlation with its interval by Fisher's transformation. Nothing with fewer than four points or where one
+/// side does not vary.
+std::optional<Estimate> pearson(std::span<const double> x, std::span<const double> y);
+/// Spearman's: Pearson's of the ranks; equal values share the mean of their ranks.
+std::optional<Estimate> spearman(std::span<const double> x, std::span<const double> y);
+
+/// Student's t for a two-sided 95 % interval. Requires at least one degree of freedom.
+double student_t95(std::size_t degrees_of_freedom);
+
+}  // namespace babelring::insight

@@ -1,0 +1,192 @@
+#include "insight/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/atomic_file.h"
+#include "insight/report/spooled_history.h"
+#include "tests/insight/report/constructed_run.h"
+
+namespace babelring::insight {
+namespace {
+
+using constructed::ConstructedRun;
+namespace fs = std::filesystem;
+
+Report report_of(const ConstructedRun& run) {
+  HistoryCollector collector;
+  run.each([&](const Record& record) { collector.add(record); });
+  return make_report(std::move(collector).finish());
+}
+
+const Answer& answer_of(const Report& report, int number) {
+  return report.answers[static_cast<std::size_t>(number) - 1];
+}
+
+double number_of(const Answer& answer, const std::string& name) {
+  for (const AnswerNumber& number : answer.numbers) {
+    if (number.name == name) return number.value;
+  }
+  ADD_FAILURE() << answer.key << " has no number " << name;
+  return NAN;
+}
+
+bool says(const Answer& answer, const std::string& words) {
+  return answer.text.find(words) != std::string::npos;
+}
+
+void expect_parts_add_up(const Answer& how_long) {
+  double parts = 0;
+  for (const char* part : {"training_s", "validation_s", "checkpoints_s", "waiting_s", "lost_to_restarts_s"}) {
+    const double seconds = number_of(how_long, part);
+    EXPECT_GE(seconds, -0.001) << part;
+    parts += seconds;
+  }
+  const double wall = number_of(how_long, "wall_s");
+  EXPECT_NEAR(parts, wall, 0.01 * wall);
+}
+
+TEST(Report, AnswersThePublishedRun) {
+  const Report report = report_of(constructed::published_run());
+  ASSERT_EQ(report.answers.size(), 12u);
+  EXPECT_TRUE(says(answer_of(report, 1), "24 h 0 min from the first record to the last")) << answer_of(report, 1).text;
+  EXPECT_NEAR(number_of(answer_of(report, 1), "step_mean_ms"), 1713, 0.5);
+  expect_parts_add_up(answer_of(report, 1));
+  EXPECT_NEAR(number_of(answer_of(report, 10), "tokens_per_s"), 36'438, 5);
+  EXPECT_FALSE(answer_of(report, 2).known) << "three evaluations have a loss";
+
+  const Answer& used = answer_of(report, 4);
+  EXPECT_TRUE(says(used, "No: ")) << used.text;
+  EXPECT_TRUE(says(used, "power 127 to 150 of 250 W")) << used.text;
+  EXPECT_TRUE(says(used, "utilisation says 73 to 94 %, which disagrees")) << used.text;
+
+  const Answer& network = answer_of(report, 5);
+  EXPECT_TRUE(says(network, "Yes: of the 1,713 ms of an update, ranks wait 1,600 ms (93 %)")) << network.text;
+  EXPECT_TRUE(says(network, "365.3 MB for an update by the algorithm")) << network.text;
+  EXPECT_TRUE(says(network, "network-bound")) << network.text;
+
+  EXPECT_TRUE(says(answer_of(report, 6), "0.0009882 · min(u / 8,000, sqrt(8,000 / u))")) << answer_of(report, 6).text;
+  EXPECT_FALSE(answer_of(report, 7).known);
+  EXPECT_EQ(number_of(answer_of(report, 8), "files"), 3);
+  EXPECT_TRUE(says(answer_of(report, 9), "812.85 MiB")) << answer_of(report, 9).text;
+  EXPECT_NEAR(number_of(answer_of(report, 9), "bytes_per_parameter"), 14, 1e-9);
+
+  const Answer& quality = answer_of(report, 12);
+  EXPECT_TRUE(says(quality, "Teacher-forced BLEU went from 28.90 after update 8,000 to 36.73 after update 50,000"))
+      << quality.text;
+  EXPECT_TRUE(says(quality, "not comparable with sacreBLEU")) << quality.text;
+}
+
+TEST(Report, PredictsOtherLinksForThePublishedRun) {
+  const Report report = report_of(constructed::published_run());
+  const Answer& network = answer_of(report, 11);
+  const double one = number_of(network, "predicted_ms_at_1_gbit"), ten = number_of(network, "predicted_ms_at_10_gbit");
+  EXPECT_NEAR(one, 2922 + 80, 60);
+  EXPECT_NEAR(ten, 292 + 113, 70);
+  EXPECT_LT(number_of(network, "predicted_ms_at_100_gbit"), number_of(network, "predicted_ms_at_25_gbit"));
+}
+
+TEST(Report, SaysThatARunOverfits) {
+  const Report report = report_of(constructed::overfit_run());
+  const Answer& answer = answer_of(report, 3);
+  EXPECT_TRUE(says(answer, "Yes, since update 40")) << answer.text;
+  EXPECT_EQ(number_of(answer, "rises_since_update"), 40);
+  EXPECT_GT(number_of(answer, "gap_per_doubling_low"), 0);
+  expect_parts_add_up(answer_of(report, 1));
+  EXPECT_TRUE(says(answer_of(report, 2), "Beyond its best")) << answer_of(report, 2).text;
+}
+
+TEST(Report, SuspectsOverfittingWithoutATrainingSample) {
+  ConstructedRun run = constructed::overfit_run();
+  std::erase_if(run.evals, [](const EvalRecord& eval) { return eval.set == "train"; });
+  EXPECT_TRUE(says(answer_of(report_of(run), 3), "Yes, most likely since update 40"));
+  run = constructed::stopped_run();
+  const Report report = report_of(run);
+  EXPECT_FALSE(answer_of(report, 3).known);
+  EXPECT_TRUE(says(answer_of(report, 3), "validation.train_sample")) << answer_of(report, 3).text;
+}
+
+TEST(Report, SaysThatARunWasStoppedEarly) {
+  const Report report = report_of(constructed::stopped_run());
+  const Answer& answer = answer_of(report, 2);
+  EXPECT_TRUE(says(answer, "No: the validation loss still falls")) << answer.text;
+  EXPECT_TRUE(says(answer, "stopped on request after 100 of 1,000 updates")) << answer.text;
+  EXPECT_NEAR(number_of(answer, "fit_c"), 0.5, 0.02);
+  EXPECT_NEAR(number_of(answer, "gain_by_twice_the_updates"), 0.6 - 0.6 / std::sqrt(2), 0.01);
+}
+
+TEST(Report, CannotTellFromTwoEvaluations) {
+  const Report report = report_of(constructed::two_evaluations_run());
+  for (const int number : {2, 3}) {
+    EXPECT_FALSE(answer_of(report, number).known);
+    EXPECT_TRUE(says(answer_of(report, number), "Cannot be told, because 2 evaluations of the validation set have"))
+        << answer_of(report, number).text;
+  }
+}
+
+TEST(Report, SaysWhatIsMissingInAnEmptyRun) {
+  const Report report = make_report({});
+  ASSERT_EQ(report.answers.size(), 12u);
+  for (const Answer& answer : report.answers) EXPECT_TRUE(says(answer, "Cannot be told, because")) << answer.text;
+  for (const ReportFormat format : {ReportFormat::html, ReportFormat::markdown, ReportFormat::json})
+    EXPECT_FALSE(render(report, format).empty());
+}
+
+TEST(Report, DescribesTheTrainingSet) {
+  ConstructedRun run = constructed::small_run();
+  run.data = {{"bytes", 2048},         {"pairs", 100},       {"source_tokens", 1500},
+              {"target_tokens", 1400}, {"vocabulary", 8000}, {"dropped", {{"duplicate", 3}, {"empty", 1}}},
+              {"digest", "0123456789"}};
+  const Answer answer = answer_of(report_of(run), 7);
+  EXPECT_TRUE(says(answer, "100 sentence pairs with 1,500 source and 1,400 target tokens")) << answer.text;
+  EXPECT_TRUE(says(answer, "4 pairs were dropped")) << answer.text;
+  EXPECT_EQ(answer.tables.at(0).rows.size(), 2u);
+}
+
+TEST(Report, EscapesTextOfTheRun) {
+  ConstructedRun run = constructed::small_run();
+  run.name = "<script>alert(1)</script>";
+  const Report report = report_of(run);
+  EXPECT_EQ(report_html(report).find("<script"), std::string::npos);
+  EXPECT_EQ(report_markdown(report).find("<script"), std::string::npos);
+}
+
+TEST(Report, EqualsItsGoldenJson) {
+  const fs::path golden = fs::path(BABELRING_SOURCE_DIR) / "tests/insight/report/stopped_run.json";
+  const std::string made = render(report_of(constructed::stopped_run()), ReportFormat::json);
+  if (std::getenv("BABELRING_WRITE_GOLDEN") != nullptr) write_file_atomically(golden, made);
+  EXPECT_EQ(made, read_file(golden)) << "BABELRING_WRITE_GOLDEN=1 writes it again";
+}
+
+TEST(Report, CountsRestartsAsLostTime) {
+  HistoryCollector collector;
+  ConstructedRun first = constructed::small_run();
+  first.updates = 60;
+  first.end_event = "failed", first.end_detail = "killed";
+  first.each([&](const Record& record) { collector.add(record); });
+  // The second attempt begins 30 s after the first and does updates 41 to 60 again.
+  ConstructedRun second = constructed::small_run();
+  second.begin_ms += 36'000;
+  std::int64_t last_ms = second.begin_ms;
+  second.each([&](Record record) {
+    record.header.attempt = 2;
+    if (auto* step = std::get_if<StepRecord>(&record.body)) {
+      if (step->update <= 40) return;
+      record.header.time_ms -= 4000;
+    }
+    last_ms = std::max(last_ms, record.header.time_ms);
+    collector.add(record);
+  });
+  const Report report = make_report(std::move(collector).finish());
+  const Answer& answer = answer_of(report, 1);
+  expect_parts_add_up(answer);
+  EXPECT_EQ(number_of(answer, "attempts"), 2);
+  EXPECT_EQ(number_of(answer, "updates"), 100);
+  EXPECT_NEAR(number_of(answer, "lost_to_restarts_s"), 32, 0.2) << "from the end of update 40 to the start of 41";
+  EXPECT_NEAR(number_of(answer, "training_s"), 10, 0.1);
+}
+
+}  // namespace
+}  // namespace babelring::insight
