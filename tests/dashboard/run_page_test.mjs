@@ -16,7 +16,14 @@ import {
   until,
   watchProblems,
 } from './harness.mjs';
-import { checkMemory, checkParameters, checkProbes, checkReport, checkTraces, showComparison } from './run_lab_checks.mjs';
+import {
+  checkMemory,
+  checkParameters,
+  checkProbes,
+  checkReport,
+  checkTraces,
+  showComparison,
+} from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
 
 const UPDATES = 1400;
