@@ -29,7 +29,7 @@ struct Plot {
   std::vector<PlotSeries> series = {};
 };
 
-/// The plot as an SVG document of fixed size, without scripts and fonts of other places. All texts are escaped. Throws
+/// The plot as an SVG document of fixed size, without scripts or external fonts. All texts are escaped. Throws
 /// Failure if a series does not have one value for each position.
 std::string svg_of(const Plot& plot);
 

@@ -14,10 +14,11 @@ struct GssmEntropy {
   double nats = 0;            // per token
   double standard_error = 0;  // of nats, from the spread between sequences; NaN for one sequence
   std::int64_t sequences = 0;
-  std::int64_t tokens = 0;  // that count: all but the first of each sequence
+  std::int64_t tokens = 0;  // scored tokens: all but the first of each sequence
 };
 
-/// The mean and its standard error of the sequences' means of -log p. Throws Failure unless there is a sequence.
+/// The mean of the sequences' values and its standard error. `nats_of_sequences`: the mean of -log p of each sequence.
+/// Throws Failure if there is no sequence.
 GssmEntropy summarise_entropy(std::span<const double> nats_of_sequences, std::int64_t tokens_per_sequence);
 
 /// Generates sequences [0, sequences) of the update of `place`, of `length` tokens each, and computes their likelihood
