@@ -17,7 +17,7 @@
 namespace babelring {
 namespace {
 
-using protobuf::bytes_field, protobuf::field, protobuf::little_endian, protobuf::varint, protobuf::Wire;
+using protobuf::bytes_field, protobuf::field, protobuf::little_endian, protobuf::varint, protobuf::WireType;
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   constexpr std::uint32_t reflected_polynomial = 0x82f63b78;
@@ -38,8 +38,8 @@ std::uint32_t masked(std::uint32_t crc) {
 
 std::string event(std::int64_t step, const std::string& payload) {
   const double seconds = static_cast<double>(wall_time_ms()) / 1000;
-  return field(1, Wire::fixed64, little_endian(seconds)) +
-         field(2, Wire::varint, varint(static_cast<std::uint64_t>(step))) + payload;
+  return field(1, WireType::fixed64, little_endian(seconds)) +
+         field(2, WireType::varint, varint(static_cast<std::uint64_t>(step))) + payload;
 }
 
 constexpr int event_file_version = 3, event_graph = 4, event_summary = 5, event_session_log = 7;
@@ -55,17 +55,17 @@ std::uint32_t crc32c(std::string_view bytes) {
 }
 
 void SummaryBytes::scalar(std::string_view tag, double value) {
-  bytes_ += bytes_field(summary_value, bytes_field(value_tag, tag) + field(value_simple, Wire::fixed32,
+  bytes_ += bytes_field(summary_value, bytes_field(value_tag, tag) + field(value_simple, WireType::fixed32,
                                                                            little_endian(static_cast<float>(value))));
 }
 
 void SummaryBytes::text(std::string_view tag, std::string_view markdown) {
   constexpr int string_type = 7;   // DataType DT_STRING
   constexpr int tensor_class = 2;  // DataClass DATA_CLASS_TENSOR
-  const std::string plugin = bytes_field(1, bytes_field(1, "text")) + field(4, Wire::varint, varint(tensor_class));
-  const std::string one = bytes_field(2, field(1, Wire::varint, varint(1)));  // shape [1]
+  const std::string plugin = bytes_field(1, bytes_field(1, "text")) + field(4, WireType::varint, varint(tensor_class));
+  const std::string one = bytes_field(2, field(1, WireType::varint, varint(1)));  // shape [1]
   const std::string tensor =
-      field(1, Wire::varint, varint(string_type)) + bytes_field(2, one) + bytes_field(8, markdown);
+      field(1, WireType::varint, varint(string_type)) + bytes_field(2, one) + bytes_field(8, markdown);
   bytes_ += bytes_field(summary_value, bytes_field(value_tag, tag) + bytes_field(value_tensor, tensor) +
                                            bytes_field(value_metadata, plugin));
 }
@@ -88,7 +88,7 @@ EventFile::~EventFile() {
 
 void EventFile::restart_at(std::int64_t step) {
   constexpr int started = 1;  // SessionLog.SessionStatus START
-  append(event(step, bytes_field(event_session_log, field(1, Wire::varint, varint(started)))));
+  append(event(step, bytes_field(event_session_log, field(1, WireType::varint, varint(started)))));
 }
 
 bool EventFile::write(std::int64_t step, const SummaryBytes& summary) {

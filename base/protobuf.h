@@ -18,7 +18,7 @@ std::string little_endian(Number number) {
   return bytes;
 }
 
-enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 inline std::string varint(std::uint64_t number) {
   std::string bytes;
@@ -26,17 +26,17 @@ inline std::string varint(std::uint64_t number) {
   return bytes += static_cast<char>(number);
 }
 
-inline std::string field(int number, Wire wire, const std::string& value) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(wire)) + value;
+inline std::string field(int number, WireType type, const std::string& value) {
+  return varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(type)) + value;
 }
 
 inline std::string varint_field(int number, std::uint64_t value) {
-  return field(number, Wire::varint, varint(value));
+  return field(number, WireType::varint, varint(value));
 }
 
 /// A text, a message or packed numbers.
 inline std::string bytes_field(int number, std::string_view bytes) {
-  return field(number, Wire::bytes, varint(bytes.size()).append(bytes));
+  return field(number, WireType::bytes, varint(bytes.size()).append(bytes));
 }
 
 }  // namespace babelring::protobuf

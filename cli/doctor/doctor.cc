@@ -36,7 +36,7 @@ Diagnosis mpi_finding() {
   const MpiReport report = probe_mpi(std::chrono::seconds(60));
   Diagnosis finding{.area = "mpi", .text = fmt::format("{}, thread-safe calls (MPI_THREAD_MULTIPLE)", report.library)};
   if (!report.thread_safe) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = fmt::format("{}: {}", report.library, report.thread_safe.error());
     finding.advice = "needed for more than one rank; scripts/setup.sh installs Open MPI";
   }
@@ -81,7 +81,7 @@ void run_doctor(const DoctorArguments& arguments) {
     fmt::print("{}", text_of(findings));
   }
   const auto failed = std::count_if(findings.begin(), findings.end(),
-                                    [](const Diagnosis& finding) { return finding.verdict == Verdict::fail; });
+                                    [](const Diagnosis& finding) { return finding.severity == Severity::fail; });
   if (failed > 0) fail("doctor: {} of {} checks failed", failed, findings.size());
 }
 

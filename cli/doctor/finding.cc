@@ -9,8 +9,8 @@
 namespace babelring {
 namespace {
 
-std::string_view word_for(Verdict verdict) {
-  return verdict == Verdict::ok ? "ok" : verdict == Verdict::warn ? "warn" : "fail";
+std::string_view word_for(Severity severity) {
+  return severity == Severity::ok ? "ok" : severity == Severity::warn ? "warn" : "fail";
 }
 
 }  // namespace
@@ -22,16 +22,16 @@ std::string first_line(const std::filesystem::path& file) {
   return line;
 }
 
-Verdict worst_of(const Diagnoses& findings) {
-  Verdict worst = Verdict::ok;
-  for (const Diagnosis& finding : findings) worst = std::max(worst, finding.verdict);
+Severity worst_of(const Diagnoses& findings) {
+  Severity worst = Severity::ok;
+  for (const Diagnosis& finding : findings) worst = std::max(worst, finding.severity);
   return worst;
 }
 
 std::string text_of(const Diagnoses& findings) {
   std::string text;
   for (const Diagnosis& finding : findings) {
-    text += fmt::format("{:<5}{:<10}{}\n", word_for(finding.verdict), finding.area, finding.text);
+    text += fmt::format("{:<5}{:<10}{}\n", word_for(finding.severity), finding.area, finding.text);
     if (!finding.advice.empty()) text += fmt::format("{:<15}-> {}\n", "", finding.advice);
   }
   return text;
@@ -41,7 +41,7 @@ json::object json_of(const Diagnoses& findings) {
   json::array list;
   for (const Diagnosis& finding : findings) {
     list.push_back(json::object{{"area", finding.area},
-                                {"verdict", word_for(finding.verdict)},
+                                {"verdict", word_for(finding.severity)},
                                 {"text", finding.text},
                                 {"advice", finding.advice}});
   }

@@ -9,12 +9,12 @@
 namespace babelring {
 
 /// ok: works; warn: works with restrictions; fail: does not work.
-enum class Verdict { ok, warn, fail };
+enum class Severity { ok, warn, fail };
 
 /// One line of `nmt doctor`.
 struct Diagnosis {
   std::string area;  // "network"
-  Verdict verdict = Verdict::ok;
+  Severity severity = Severity::ok;
   std::string text;    // what was found
   std::string advice;  // what to do; empty: nothing
 };
@@ -28,8 +28,8 @@ struct KernelFiles {
 /// The first line of a file, without newline; empty if it cannot be read.
 std::string first_line(const std::filesystem::path& file);
 
-/// The worst verdict.
-Verdict worst_of(const Diagnoses& findings);
+/// The worst severity.
+Severity worst_of(const Diagnoses& findings);
 /// Formats the findings as text: one line each, with the advice below.
 std::string text_of(const Diagnoses& findings);
 /// {"verdict": "ok", "findings": [{"area", "verdict", "text", "advice"}]}.

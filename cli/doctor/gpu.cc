@@ -41,7 +41,7 @@ Result<std::string> cudnn_version() {
 Diagnosis device_finding(const GpuReport& report) {
   Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.devices.error())};
   if (report.cards == 0) return finding;
-  finding.verdict = Verdict::fail;
+  finding.severity = Severity::fail;
   finding.text = fmt::format("{} NVIDIA GPUs in the machine, none usable: {}", report.cards, report.devices.error());
   finding.advice = report.driver.empty() ? "install the NVIDIA driver until nvidia-smi works"
                                          : "see docs/gpu.md; in a container, make the GPUs available to it";
@@ -53,7 +53,7 @@ Diagnosis library_finding(const char* name, const Result<std::string>& version, 
   if (version) return {.area = "gpu", .text = fmt::format("{} {}", name, *version)};
   Diagnosis finding{.area = "gpu", .text = fmt::format("no {}: {}", name, version.error())};
   if (!report.devices) return finding;
-  finding.verdict = Verdict::warn;
+  finding.severity = Severity::warn;
   finding.advice = fmt::format("{}; install it, or add its folder to LD_LIBRARY_PATH", cost);
   return finding;
 }

@@ -68,7 +68,7 @@ void compare(Diagnoses& findings, const std::string& host, const char* what, con
   if (own == theirs) return;
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("none") : value; };
   findings.push_back({.area = "hosts",
-                      .verdict = Verdict::fail,
+                      .severity = Severity::fail,
                       .text = fmt::format("{}: {} {}, here {}", host, what, shown(theirs), shown(own)),
                       .advice = advice});
 }
@@ -109,7 +109,7 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
   for (const auto& [host, theirs] : others) {
     if (!theirs.ok()) {
       findings.push_back({.area = "hosts",
-                          .verdict = Verdict::warn,
+                          .severity = Severity::warn,
                           .text = fmt::format("{} could not be compared: {}", host, theirs.error()),
                           .advice =
                               "mpirun starts ranks there in the same way (Slurm does not): install the programs under "
@@ -125,7 +125,7 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
         "ranks with different instruction sets are refused: limit them with BABELRING_CPU_ISA and DNNL_MAX_CPU_ISA");
     if (own.processor != theirs->processor) {
       findings.push_back({.area = "hosts",
-                          .verdict = Verdict::warn,
+                          .severity = Severity::warn,
                           .text = fmt::format("{}: processor {}, here {}", host, theirs->processor, own.processor),
                           .advice = "the slower host limits the speed of all"});
     }

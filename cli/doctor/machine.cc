@@ -38,13 +38,13 @@ Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels)
   Diagnosis finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
   if (has("amx_bf16") && has("amx_tile")) {
     if (kernels.find("amx kernels") != std::string::npos) return finding;
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice =
         "the processor has AMX, but it is not enabled: check BABELRING_CPU_ISA, or use Linux 5.16 or newer";
     return finding;
   }
   if (has("avx512_bf16")) return finding;
-  finding.verdict = Verdict::warn;
+  finding.severity = Severity::warn;
   finding.advice = "no AMX and no AVX-512 BF16: bf16 is slow or missing, use training.precision=f32";
   return finding;
 }
@@ -55,7 +55,7 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
       .area = "processor",
       .text = fmt::format("this process may use {} of {} processors", processors, std::max(info.count, processors))};
   if (quota > 0 && quota < processors) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.text += fmt::format(", limited to the time of {:.1f} (cgroup quota)", quota);
     finding.advice =
         fmt::format("by default all ranks on this host have {} thread{} in total; more would not be faster",
@@ -64,7 +64,7 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
   double load = 0;
   std::ifstream(files.proc / "loadavg") >> load;
   if (load > 0.5 * processors) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.text += fmt::format("; load {:.1f}", load);
     if (finding.advice.empty()) finding.advice = "other programs are using the processors, which slows down training";
   }
@@ -80,7 +80,7 @@ Diagnosis memory_finding(const KernelFiles& files) {
                     .text = fmt::format("{:.1f} GiB usable by this process, {:.1f} GiB available",
                                         static_cast<double>(room.total) / gib, available / gib)};
   if (available < 4 * gib) {
-    finding.verdict = available < gib ? Verdict::fail : Verdict::warn;
+    finding.severity = available < gib ? Severity::fail : Severity::warn;
     finding.advice =
         "a rank of transformer-base needs about 4 GiB: set data.micro_batch_tokens, or use a smaller preset";
   }

@@ -34,7 +34,7 @@ Diagnosis interface_finding(const NetworkInterface& one) {
   text += one.addresses.empty() ? ", no address" : fmt::format(", {}", fmt::join(one.addresses, " "));
   Diagnosis finding{.area = "network", .text = text};
   if (one.usable() && one.megabits > 0 && one.megabits < slow_megabits) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice = "slower than 1 Gbit/s: gradients of 240 MB take at least 4 s between two hosts";
   }
   return finding;
@@ -53,7 +53,7 @@ Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const st
   Diagnosis finding{.area = "network", .text = {}};
   const Result<HostRoute> route = find_route(host);
   if (!route) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = fmt::format("{}: {}", host, route.error());
     finding.advice = "add it to DNS or to /etc/hosts on every host, and check the network's routes";
     return finding;
@@ -62,10 +62,10 @@ Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const st
   const std::string way = by != nullptr ? by->name : "no interface with " + route->source;
   finding.text = fmt::format("{} is {}: by {}, from {}", host, route->address, way, route->source);
   if (by == nullptr) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice = "the kernel sends from an address of none of these interfaces: choose the interface by hand";
   } else if (by->kind == "loopback") {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice =
         "this is the local machine; if the other hosts should reach it by this name, remove the line with "
         "127.0.1.1 from /etc/hosts";
@@ -88,7 +88,7 @@ Diagnosis proposal_finding(const std::vector<NetworkInterface>& interfaces, cons
     if (one.usable()) usable.push_back(one.name);
   }
   if (used.size() > 1) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.text = fmt::format("the hosts are reached by different interfaces: {}", fmt::join(used, ", "));
     finding.advice = "a ring needs one network: use host names in that network, or choose the interface by hand";
   } else if (used.size() == 1) {
@@ -132,7 +132,7 @@ Diagnosis chosen_finding(const std::vector<NetworkInterface>& interfaces, const 
   Diagnosis finding{.area = "network",
                     .text = fmt::format("NCCL_SOCKET_IFNAME={} selects {}", chosen, fmt::join(taken, ", "))};
   if (taken.empty()) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = fmt::format("NCCL_SOCKET_IFNAME={} selects no interface that is up and has an address", chosen);
     finding.advice = "unset it, or set it to one of the interfaces above";
   }
@@ -183,7 +183,7 @@ Diagnoses infiniband_findings(const KernelFiles& files) {
                                             port.path().filename().string(), first_line(port.path() / "link_layer"),
                                             state, first_line(port.path() / "rate"))};
       if (state.find("ACTIVE") == std::string::npos) {
-        finding.verdict = Verdict::warn;
+        finding.severity = Severity::warn;
         finding.advice = "NCCL uses only active ports: check the cable, the switch and the subnet manager";
       }
       findings.push_back(finding);

@@ -15,11 +15,11 @@ namespace {
 Diagnosis answer_finding(const ServerAccess& access, const Result<HttpResponse>& ready, double ms) {
   Diagnosis finding{.area = "server", .text = {}};
   if (!ready) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = fmt::format("{}: {}", access.address, ready.error());
     finding.advice = "start it (server --listen …), and open its port in the firewall for every host of a run";
   } else if (!ready->success()) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = fmt::format("{} responds, but is not ready: {}", access.address, describe(read_problem(*ready)));
     finding.advice = "GET /readyz names the cause: disk space or its database";
   } else {
@@ -32,7 +32,7 @@ Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
   Diagnosis finding{.area = "server", .text = access.token.empty() ? "no token required" : "token accepted"};
   const Result<HttpResponse> runs = client.send({.target = "/api/v1/runs?limit=1"});
   if (runs && runs->success()) return finding;
-  finding.verdict = Verdict::fail;
+  finding.severity = Severity::fail;
   finding.text = !runs ? runs.error() : describe(read_problem(*runs));
   if (runs && (runs->status == 401 || runs->status == 403)) {
     finding.advice = access.token.empty() ? "provide a token: --token-file FILE, or BABELRING_TOKEN"
@@ -46,7 +46,7 @@ Diagnosis clock_finding(const HttpResponse& answer, std::int64_t now_ms, double 
   Diagnosis finding{.area = "server", .text = {}};
   const Result<double> ahead = clock_ahead_s(std::string(answer.header("date")), now_ms);
   if (!ahead) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.text = ahead.error();
     return finding;
   }
@@ -55,7 +55,7 @@ Diagnosis clock_finding(const HttpResponse& answer, std::int64_t now_ms, double 
                      ? "its clock agrees with the local clock to the second"
                      : fmt::format("its clock is {:.0f} s {} the local clock", off, *ahead > 0 ? "ahead of" : "behind");
   if (off > tolerated_s) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice = "times in records and logs will be inconsistent: run chrony or systemd-timesyncd on both";
   }
   return finding;

@@ -54,7 +54,7 @@ Diagnosis room_finding(const fs::path& folder) {
                     .text = fmt::format("{}: {:.1f} GB free{}", folder.string(), error ? 0 : available / gb,
                                         on_network(folder) ? ", on the network" : "")};
   if (error || available < 10 * gb) {
-    finding.verdict = error || available < gb ? Verdict::fail : Verdict::warn;
+    finding.severity = error || available < gb ? Severity::fail : Severity::warn;
     finding.advice =
         "a checkpoint of transformer-base needs 0.9 GB, and several are kept: free space, or choose "
         "another folder (--run-dir)";
@@ -83,7 +83,7 @@ Diagnosis lock_finding(const fs::path& folder, const fs::path& file) {
   Diagnosis finding{.area = "storage", .text = fmt::format("{}: file locks work", folder.string())};
   const Status locks = test_locks(file);
   if (locks) return finding;
-  finding.verdict = Verdict::fail;
+  finding.severity = Severity::fail;
   finding.text = fmt::format("{}: file locks do not work: {}", folder.string(), locks.error());
   finding.advice = "spools and the server's data need flock(2): use a local folder, or a mount with locks";
   return finding;
@@ -96,7 +96,7 @@ Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
   try {
     write_file_atomically(file, "nmt doctor\n");
   } catch (const Failure& failure) {
-    finding.verdict = Verdict::fail;
+    finding.severity = Severity::fail;
     finding.text = failure.what();
     finding.advice = "runs are written here: grant write permission, or choose another folder (--run-dir)";
     return finding;
@@ -104,7 +104,7 @@ Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
   const double ms = watch.elapsed_ms();
   finding.text = fmt::format("{}: a small fsynced write takes {:.0f} ms", folder.string(), ms);
   if (ms > slow_ms) {
-    finding.verdict = Verdict::warn;
+    finding.severity = Severity::warn;
     finding.advice = "slow disk: checkpoints and spools wait for it";
   }
   return finding;
@@ -116,7 +116,7 @@ Diagnoses storage_findings(const std::filesystem::path& wanted) {
   const fs::path folder = existing_folder(wanted);
   const fs::path file = folder / fmt::format(".nmt-doctor-{}", getpid());
   Diagnoses findings{room_finding(folder), write_finding(folder, file)};
-  if (findings.back().verdict != Verdict::fail) findings.push_back(lock_finding(folder, file));
+  if (findings.back().severity != Severity::fail) findings.push_back(lock_finding(folder, file));
   std::error_code ignored;
   fs::remove(file, ignored);
   return findings;

@@ -10,8 +10,8 @@
 namespace babelring::verdict {
 namespace {
 
-std::string at_update(const Standing& standing) {
-  return standing.update > 0 ? fmt::format(" at update {}", grouped(static_cast<double>(standing.update))) : "";
+std::string at_update(const RunCondition& condition) {
+  return condition.update > 0 ? fmt::format(" at update {}", grouped(static_cast<double>(condition.update))) : "";
 }
 
 /// ": WHY", or an empty string if unknown.
@@ -25,22 +25,22 @@ std::string without_prefix(std::string_view text, std::string_view prefix) {
 }
 
 /// The detail, followed by the log's last error if that adds something.
-std::string cause_of(const Standing& standing) {
-  const std::string& error = standing.last_error;
-  if (error.empty() || standing.detail.find(error) != std::string::npos) return standing.detail;
-  if (standing.detail.empty() || error.find(standing.detail) != std::string::npos) return error;
-  return fmt::format("{}; last error: {}", standing.detail, error);
+std::string cause_of(const RunCondition& condition) {
+  const std::string& error = condition.last_error;
+  if (error.empty() || condition.detail.find(error) != std::string::npos) return condition.detail;
+  if (condition.detail.empty() || error.find(condition.detail) != std::string::npos) return error;
+  return fmt::format("{}; last error: {}", condition.detail, error);
 }
 
-std::string how_to_resume(const Standing& standing) {
-  return standing.resumable ? "Resume" : "Run its command again; it resumes from the last checkpoint";
+std::string how_to_resume(const RunCondition& condition) {
+  return condition.resumable ? "Resume" : "Run its command again; it resumes from the last checkpoint";
 }
 
-HealthPart judge_running(const Standing& standing) {
-  if (standing.silent_since.empty()) return {.level = Level::good, .text = "Running"};
+HealthPart judge_running(const RunCondition& condition) {
+  if (condition.silent_since.empty()) return {.level = Level::good, .text = "Running"};
   return {.level = Level::bad,
-          .text = fmt::format("Silent since {}: the last record is from update {}", standing.silent_since,
-                              grouped(static_cast<double>(standing.update))),
+          .text = fmt::format("Silent since {}: the last record is from update {}", condition.silent_since,
+                              grouped(static_cast<double>(condition.update))),
           .action = "Check that its processes and hosts are running and can reach the server"};
 }
 
@@ -75,36 +75,36 @@ Health health_of(std::vector<HealthPart> parts) {
   return health;
 }
 
-HealthPart judge_state(const Standing& standing) {
-  const std::string& state = standing.state;
-  if (state == "running") return judge_running(standing);
+HealthPart judge_state(const RunCondition& condition) {
+  const std::string& state = condition.state;
+  if (state == "running") return judge_running(condition);
   if (state == "failed") {
     return {.level = Level::bad,
-            .text = "Failed" + at_update(standing) + because(cause_of(standing)),
-            .action = how_to_resume(standing)};
+            .text = "Failed" + at_update(condition) + because(cause_of(condition)),
+            .action = how_to_resume(condition)};
   }
   if (state == "lost") {
     return {.level = Level::bad,
-            .text = "Lost" + at_update(standing) + because(cause_of(standing)),
-            .action = how_to_resume(standing)};
+            .text = "Lost" + at_update(condition) + because(cause_of(condition)),
+            .action = how_to_resume(condition)};
   }
   if (state == "succeeded") {
     return {.level = Level::good,
-            .text = "Finished" + at_update(standing) + because(without_prefix(standing.detail, "finished: "))};
+            .text = "Finished" + at_update(condition) + because(without_prefix(condition.detail, "finished: "))};
   }
   if (state == "stopped") {
-    const std::string why = standing.detail == "stopped on request" ? " on request" : because(standing.detail);
-    return {.text = "Stopped" + at_update(standing) + why, .action = how_to_resume(standing)};
+    const std::string why = condition.detail == "stopped on request" ? " on request" : because(condition.detail);
+    return {.text = "Stopped" + at_update(condition) + why, .action = how_to_resume(condition)};
   }
   if (state == "restarting") {
     return {.level = Level::warning,
-            .text = "Restarting after a fault" + at_update(standing) + because(cause_of(standing))};
+            .text = "Restarting after a fault" + at_update(condition) + because(cause_of(condition))};
   }
   if (state == "suspended")
-    return {.level = Level::warning, .text = "Suspended by the scheduler" + because(standing.detail)};
+    return {.level = Level::warning, .text = "Suspended by the scheduler" + because(condition.detail)};
   if (state == "stopping") return {.text = "Stopping"};
   if (state == "launching") return {.text = "Starting: no rank has reported yet"};
-  if (state == "queued") return {.text = "Queued: waiting for a free slot" + because(standing.detail)};
+  if (state == "queued") return {.text = "Queued: waiting for a free slot" + because(condition.detail)};
   return {.text = state};
 }
 

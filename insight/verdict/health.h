@@ -35,7 +35,7 @@ struct Health {
 Health health_of(std::vector<HealthPart> parts);
 
 /// A run's state as stored.
-struct Standing {
+struct RunCondition {
   std::string state;         // queued, running, failed, …
   std::string detail;        // reason for the state, from the last lifecycle record
   std::string last_error;    // newest log line of level error; empty: none
@@ -45,6 +45,6 @@ struct Standing {
 };
 
 /// The part of the health about the run's state.
-HealthPart judge_state(const Standing& standing);
+HealthPart judge_state(const RunCondition& condition);
 
 }  // namespace babelring::verdict

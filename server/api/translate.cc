@@ -49,8 +49,8 @@ json::object read_request(const http::Request& request) {
   return line;
 }
 
-http::Problem problem_of(const translate::Outcome& outcome) {
-  using Status = translate::Outcome::Status;
+http::Problem problem_of(const translate::JobOutcome& outcome) {
+  using Status = translate::JobOutcome::Status;
   switch (outcome.status) {
     case Status::refused:
       return outcome.code == "too_long" ? http::Problem(422, "too_long", outcome.detail)
@@ -68,8 +68,8 @@ http::Problem problem_of(const translate::Outcome& outcome) {
   }
 }
 
-http::Response response_of(const http::Request& request, const std::string& checkpoint, translate::Outcome outcome) {
-  if (outcome.status != translate::Outcome::Status::done)
+http::Response response_of(const http::Request& request, const std::string& checkpoint, translate::JobOutcome outcome) {
+  if (outcome.status != translate::JobOutcome::Status::done)
     return http::problem_response(problem_of(outcome), request.id);
   json::object answer = {{"checkpoint", checkpoint}};
   for (auto& [name, value] : outcome.answer) answer.insert_or_assign(name, std::move(value));
@@ -86,9 +86,8 @@ void translate_text(Service& service, const std::shared_ptr<const http::Request>
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
   service.translators->translate(
       checkpoint.id, std::move(folder), std::move(line),
-      [request, id = checkpoint.id, reply, held = service.downloads.hold(checkpoint.id)](translate::Outcome outcome) {
-        reply(response_of(*request, id, std::move(outcome)));
-      },
+      [request, id = checkpoint.id, reply, held = service.downloads.hold(checkpoint.id)](
+          translate::JobOutcome outcome) { reply(response_of(*request, id, std::move(outcome))); },
       {request->owner(), [request] { return request->abandoned(); }});
 }
 

@@ -38,7 +38,7 @@ Pool::~Pool() {
     }
     changed_.notify_all();
   }
-  for (Job& job : waiting) job.done({.status = Outcome::Status::busy, .detail = "the server is shutting down"});
+  for (Job& job : waiting) job.done({.status = JobOutcome::Status::busy, .detail = "the server is shutting down"});
   for (const auto& slot : slots_) slot->thread.join();
 }
 
@@ -63,7 +63,7 @@ std::list<Pool::Job> Pool::take_abandoned() {
 void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
                      Client client) {
   if (options_.program.empty()) {
-    done({.status = Outcome::Status::unavailable,
+    done({.status = JobOutcome::Status::unavailable,
           .detail = "no `nmt` program found in the server program's folder; set --nmt"});
     return;
   }
@@ -78,8 +78,8 @@ void Pool::translate(std::string checkpoint, std::filesystem::path folder, json:
     changed_.notify_all();
     return {};
   }();
-  for (Job& job : left) job.done({.status = Outcome::Status::busy, .detail = abandoned_detail});
-  if (!queued) done({.status = Outcome::Status::busy, .detail = queued.error()});
+  for (Job& job : left) job.done({.status = JobOutcome::Status::busy, .detail = abandoned_detail});
+  if (!queued) done({.status = JobOutcome::Status::busy, .detail = queued.error()});
 }
 
 Pool::Load Pool::load() const {
@@ -144,7 +144,7 @@ void Pool::serve(Slot& slot) {
     }
     if (job->client.left()) {
       lock.unlock();
-      job->done({.status = Outcome::Status::busy, .detail = abandoned_detail});
+      job->done({.status = JobOutcome::Status::busy, .detail = abandoned_detail});
       lock.lock();
       continue;
     }
@@ -152,14 +152,15 @@ void Pool::serve(Slot& slot) {
     slot.checkpoint = job->checkpoint;
     slot.busy = true;
     lock.unlock();
-    Outcome outcome;
+    JobOutcome outcome;
     try {
       outcome = answer(slot, *job);
     } catch (const std::exception& failure) {
-      outcome = {.status = Outcome::Status::unavailable, .detail = failure.what()};  // the process could not be started
+      outcome = {.status = JobOutcome::Status::unavailable,
+                 .detail = failure.what()};  // the process could not be started
     }
-    const bool ours =
-        outcome.status != Outcome::Status::done && outcome.status != Outcome::Status::refused && !job->client.left();
+    const bool ours = outcome.status != JobOutcome::Status::done && outcome.status != JobOutcome::Status::refused &&
+                      !job->client.left();
     if (ours) {
       spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
     }
@@ -181,16 +182,16 @@ void Pool::drop_process(Slot& slot) {
   slot.process.reset();
 }
 
-Outcome Pool::answer(Slot& slot, const Job& job) {
+JobOutcome Pool::answer(Slot& slot, const Job& job) {
   if (SteadyClock::now() >= job.deadline) {
-    return {.status = Outcome::Status::busy, .detail = "the request exceeded its deadline in the queue"};
+    return {.status = JobOutcome::Status::busy, .detail = "the request exceeded its deadline in the queue"};
   }
   {
     const std::lock_guard lock(mutex_);
     if (slot.process && !slot.process->running()) drop_process(slot);
   }
   if (!slot.process) {
-    if (Outcome loading = load(slot, job); loading.status != Outcome::Status::done) return loading;
+    if (JobOutcome loading = load(slot, job); loading.status != JobOutcome::Status::done) return loading;
   }
   json::object request = job.request;
   request["id"] = ++slot.last_id;
@@ -206,13 +207,13 @@ Outcome Pool::answer(Slot& slot, const Job& job) {
   json::object object = std::move(answer->get_object());
   object.erase("id");
   const json::value* error = object.if_contains("error");
-  if (error == nullptr || !error->is_object()) return {.status = Outcome::Status::done, .answer = std::move(object)};
-  return {.status = Outcome::Status::refused,
+  if (error == nullptr || !error->is_object()) return {.status = JobOutcome::Status::done, .answer = std::move(object)};
+  return {.status = JobOutcome::Status::refused,
           .code = get_text(error->get_object(), "code"),
           .detail = get_text(error->get_object(), "detail")};
 }
 
-Outcome Pool::load(Slot& slot, const Job& job) {
+JobOutcome Pool::load(Slot& slot, const Job& job) {
   auto process = std::make_unique<TranslatorProcess>(
       options_.program,
       std::vector<std::string>{"translate", "--serve", "--end-with-parent", "--memory-mb",
@@ -240,13 +241,13 @@ TranslatorProcess::Line Pool::receive(Slot& slot, const Job& job) {
   }
 }
 
-Outcome Pool::confused(Slot& slot) {
+JobOutcome Pool::confused(Slot& slot) {
   const std::lock_guard lock(mutex_);
   drop_process(slot);
-  return {.status = Outcome::Status::crashed, .detail = "the translator sent an unexpected response and was killed"};
+  return {.status = JobOutcome::Status::crashed, .detail = "the translator sent an unexpected response and was killed"};
 }
 
-Outcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing) {
+JobOutcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing) {
   const bool loading = doing.starts_with("loading");
   {
     const std::lock_guard lock(mutex_);
@@ -264,19 +265,19 @@ Outcome Pool::failed(Slot& slot, TranslatorProcess::LineStatus status, const std
   {
     const std::lock_guard lock(mutex_);
     drop_process(slot);
-    if (ending_) return {.status = Outcome::Status::busy, .detail = "the server is shutting down"};
+    if (ending_) return {.status = JobOutcome::Status::busy, .detail = "the server is shutting down"};
   }
   if (status == TranslatorProcess::LineStatus::abandoned)
-    return {.status = Outcome::Status::busy, .detail = abandoned_detail};
+    return {.status = JobOutcome::Status::busy, .detail = abandoned_detail};
   if (status == TranslatorProcess::LineStatus::late) {
-    return {.status = Outcome::Status::late,
+    return {.status = JobOutcome::Status::late,
             .detail = fmt::format("the translator was still {} after {} s and was killed", doing,
                                   options_.deadline.count() / 1000.0)};
   }
-  if (loading && code == exit_failure) return {.status = Outcome::Status::damaged, .detail = words};
+  if (loading && code == exit_failure) return {.status = JobOutcome::Status::damaged, .detail = words};
   const std::string how = code > 128 ? fmt::format("signal {}", code - 128) : fmt::format("exit code {}", code);
   return {
-      .status = Outcome::Status::crashed,
+      .status = JobOutcome::Status::crashed,
       .detail = fmt::format("the translator ended ({}) while {}{}{}", how, doing, words.empty() ? "" : ": ", words)};
 }
 

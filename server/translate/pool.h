@@ -30,7 +30,7 @@ struct PoolOptions {
   int threads = 2;                            // per process; 0: all processors
 };
 
-struct Outcome {
+struct JobOutcome {
   enum class Status {
     done,
     refused,      // invalid request; code and detail come from the translator
@@ -67,7 +67,7 @@ class Pool {
   /// Translates with the checkpoint in `folder`. `request` has the members of a request line except `id`. `done` is
   /// called exactly once, from any thread, possibly before this returns. Clients are served in turn. Once the client
   /// has disconnected, the request ends as `busy`; a running request continues unless another request waits.
-  using Done = std::function<void(Outcome)>;
+  using Done = std::function<void(JobOutcome)>;
   void translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
                  Client client = {});
 
@@ -113,12 +113,12 @@ class Pool {
   std::optional<Job> take_job(Slot& slot);
   bool is_next_to_load(const Slot& slot) const;
   /// Processes one request. The slot's helper is dropped unless the request succeeds.
-  Outcome answer(Slot& slot, const Job& job);
-  Outcome load(Slot& slot, const Job& job);
+  JobOutcome answer(Slot& slot, const Job& job);
+  JobOutcome load(Slot& slot, const Job& job);
   /// The process's next line. LineStatus::abandoned: the client has disconnected and another request waits.
   TranslatorProcess::Line receive(Slot& slot, const Job& job);
-  Outcome confused(Slot& slot);
-  Outcome failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing);
+  JobOutcome confused(Slot& slot);
+  JobOutcome failed(Slot& slot, TranslatorProcess::LineStatus status, const std::string& doing);
   void drop_process(Slot& slot);
 
   const PoolOptions options_;

@@ -22,9 +22,9 @@ using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 
-/// A finding with that verdict and those words, and, unless it is well, something to do.
-auto says(Verdict verdict, const std::string& words) {
-  return AllOf(Field(&Diagnosis::verdict, verdict), Field(&Diagnosis::text, HasSubstr(words)));
+/// A finding with that severity and those words, and, unless it is well, something to do.
+auto says(Severity severity, const std::string& words) {
+  return AllOf(Field(&Diagnosis::severity, severity), Field(&Diagnosis::text, HasSubstr(words)));
 }
 
 /// Trees like the kernel's.
@@ -82,12 +82,12 @@ Result<HostRoute> fake_route(const std::string& host) {
 TEST_F(DoctorTest, ProcessorFeaturesDetermineTheAdvice) {
   write_machine("avx2 avx512_bf16 amx_tile amx_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu (amx kernels, oneDNN)", 8)[0],
-              says(Verdict::ok, "Test CPU: cpu (amx kernels, oneDNN)"));
+              says(Severity::ok, "Test CPU: cpu (amx kernels, oneDNN)"));
   const Diagnosis withheld = machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0];
-  EXPECT_THAT(withheld, says(Verdict::warn, "Test CPU"));
+  EXPECT_THAT(withheld, says(Severity::warn, "Test CPU"));
   EXPECT_THAT(withheld.advice, HasSubstr("BABELRING_CPU_ISA"));
   write_machine("avx2 avx512_bf16");
-  EXPECT_EQ(machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0].verdict, Verdict::ok);
+  EXPECT_EQ(machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0].severity, Severity::ok);
   write_machine("avx2");
   EXPECT_THAT(machine_findings(files(), "cpu (avx512_bf16 kernels, oneDNN)", 8)[0].advice,
               HasSubstr("training.precision=f32"));
@@ -96,8 +96,8 @@ TEST_F(DoctorTest, ProcessorFeaturesDetermineTheAdvice) {
 TEST_F(DoctorTest, ControlGroupLimitsAreRespected) {
   write_machine("avx512_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu", 8),
-              ElementsAre(testing::_, says(Verdict::ok, "may use 8 of 8 processors"),
-                          says(Verdict::ok, "16.0 GiB usable by this process, 12.0 GiB available")));
+              ElementsAre(testing::_, says(Severity::ok, "may use 8 of 8 processors"),
+                          says(Severity::ok, "16.0 GiB usable by this process, 12.0 GiB available")));
   write("proc/self/cgroup", "0::/job/task\n");
   write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
   write("sys/fs/cgroup/job/memory.max", "2147483648\n");
@@ -105,60 +105,61 @@ TEST_F(DoctorTest, ControlGroupLimitsAreRespected) {
   write("sys/fs/cgroup/job/task/cpu.max", "400000 100000\n");
   write("sys/fs/cgroup/job/task/memory.max", "max\n");
   const Diagnoses limited = machine_findings(files(), "cpu", 8);
-  EXPECT_THAT(limited[1], says(Verdict::warn, "limited to the time of 1.5"));
+  EXPECT_THAT(limited[1], says(Severity::warn, "limited to the time of 1.5"));
   EXPECT_THAT(limited[1].advice, HasSubstr("1 thread in total"));
-  EXPECT_THAT(limited[2], says(Verdict::warn, "2.0 GiB usable by this process, 2.0 GiB available"));
+  EXPECT_THAT(limited[2], says(Severity::warn, "2.0 GiB usable by this process, 2.0 GiB available"));
   for (const char* group : {"job", "job/task"}) write(fmt::format("sys/fs/cgroup/{}/cpu.max", group), "max 100000\n");
   write("proc/loadavg", "7.90 4 4 1/2 3\n");
-  EXPECT_THAT(machine_findings(files(), "cpu", 8)[1], says(Verdict::warn, "load 7.9"));
+  EXPECT_THAT(machine_findings(files(), "cpu", 8)[1], says(Severity::warn, "load 7.9"));
 }
 
 TEST_F(DoctorTest, MissingInformationIsNotAnError) {
   const Diagnoses findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
-  EXPECT_THAT(findings[1], says(Verdict::ok, "may use 2 of 2"));
-  EXPECT_THAT(findings[2], says(Verdict::ok, "the kernel does not report it"));
+  EXPECT_THAT(findings[1], says(Severity::ok, "may use 2 of 2"));
+  EXPECT_THAT(findings[2], says(Severity::ok, "the kernel does not report it"));
 }
 
 TEST_F(DoctorTest, InterfacesAreDescribed) {
   const Diagnoses findings = network_findings(interfaces(), {}, fake_route, {});
-  EXPECT_THAT(findings, ElementsAre(says(Verdict::ok, "docker0: bridge, up, mtu 1500, 172.17.0.1"),
-                                    says(Verdict::ok, "eth0: ethernet, up, 25000 Mbit/s, mtu 1500, 10.0.0.1"),
-                                    says(Verdict::warn, "eth1: ethernet, up, 100 Mbit/s"),
-                                    says(Verdict::ok, "eth2: ethernet, down, mtu 1500, no address"),
-                                    says(Verdict::ok, "lo: loopback, unknown, mtu 1500, 127.0.0.1 ::1"),
-                                    says(Verdict::ok, "several interfaces may lead to other hosts: eth0, eth1")));
+  EXPECT_THAT(findings, ElementsAre(says(Severity::ok, "docker0: bridge, up, mtu 1500, 172.17.0.1"),
+                                    says(Severity::ok, "eth0: ethernet, up, 25000 Mbit/s, mtu 1500, 10.0.0.1"),
+                                    says(Severity::warn, "eth1: ethernet, up, 100 Mbit/s"),
+                                    says(Severity::ok, "eth2: ethernet, down, mtu 1500, no address"),
+                                    says(Severity::ok, "lo: loopback, unknown, mtu 1500, 127.0.0.1 ::1"),
+                                    says(Severity::ok, "several interfaces may lead to other hosts: eth0, eth1")));
   EXPECT_THAT(findings.back().advice, HasSubstr("--hosts"));
 }
 
 TEST_F(DoctorTest, InterfaceToTheHostsIsRecommended) {
   const Diagnoses findings = network_findings(interfaces(), {"by-eth0", "ourselves"}, fake_route, {});
-  EXPECT_THAT(findings, Contains(says(Verdict::ok, "by-eth0 is 10.0.0.2: by eth0, from 10.0.0.1")));
-  EXPECT_THAT(findings.back(), says(Verdict::ok, "NCCL_SOCKET_IFNAME=eth0 and btl_tcp_if_include=eth0"));
+  EXPECT_THAT(findings, Contains(says(Severity::ok, "by-eth0 is 10.0.0.2: by eth0, from 10.0.0.1")));
+  EXPECT_THAT(findings.back(), says(Severity::ok, "NCCL_SOCKET_IFNAME=eth0 and btl_tcp_if_include=eth0"));
   EXPECT_EQ(findings.back().advice,
             "mpirun -x NCCL_SOCKET_IFNAME=eth0 --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 …");
-  EXPECT_THAT(network_findings(interfaces(), {"ourselves"}, fake_route, {}).back(), says(Verdict::ok, "no other host"));
+  EXPECT_THAT(network_findings(interfaces(), {"ourselves"}, fake_route, {}).back(),
+              says(Severity::ok, "no other host"));
 }
 
 TEST_F(DoctorTest, HostsThatCannotFormARingAreReported) {
   EXPECT_THAT(network_findings(interfaces(), {"by-eth0", "by-eth1"}, fake_route, {}).back(),
-              says(Verdict::warn, "reached by different interfaces: eth0, eth1"));
+              says(Severity::warn, "reached by different interfaces: eth0, eth1"));
   const Diagnoses findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
-  EXPECT_THAT(findings, Contains(AllOf(says(Verdict::warn, "debian is 127.0.1.1: by lo"),
+  EXPECT_THAT(findings, Contains(AllOf(says(Severity::warn, "debian is 127.0.1.1: by lo"),
                                        Field(&Diagnosis::advice, HasSubstr("/etc/hosts")))));
-  EXPECT_THAT(findings, Contains(says(Verdict::fail, "nobody: unknown host name")));
-  EXPECT_THAT(findings, Contains(says(Verdict::warn, "by no interface with 10.9.9.1")));
+  EXPECT_THAT(findings, Contains(says(Severity::fail, "nobody: unknown host name")));
+  EXPECT_THAT(findings, Contains(says(Severity::warn, "by no interface with 10.9.9.1")));
 }
 
 TEST_F(DoctorTest, ChosenInterfaceMustExist) {
   const auto chosen = [this](const std::string& value) {
     return network_findings(interfaces(), {}, fake_route, value).back();
   };
-  EXPECT_THAT(chosen("eth"), says(Verdict::ok, "selects eth0, eth1"));
-  EXPECT_THAT(chosen("=eth1"), says(Verdict::ok, "selects eth1"));
-  EXPECT_THAT(chosen("^lo,docker"), says(Verdict::ok, "selects eth0, eth1"));
-  EXPECT_THAT(chosen("ib0"), says(Verdict::fail, "NCCL_SOCKET_IFNAME=ib0 selects no interface"));
-  EXPECT_THAT(chosen("=eth"), says(Verdict::fail, "selects no interface"));
-  EXPECT_THAT(chosen("eth2"), says(Verdict::fail, "selects no interface")) << "it is down";
+  EXPECT_THAT(chosen("eth"), says(Severity::ok, "selects eth0, eth1"));
+  EXPECT_THAT(chosen("=eth1"), says(Severity::ok, "selects eth1"));
+  EXPECT_THAT(chosen("^lo,docker"), says(Severity::ok, "selects eth0, eth1"));
+  EXPECT_THAT(chosen("ib0"), says(Severity::fail, "NCCL_SOCKET_IFNAME=ib0 selects no interface"));
+  EXPECT_THAT(chosen("=eth"), says(Severity::fail, "selects no interface"));
+  EXPECT_THAT(chosen("eth2"), says(Severity::fail, "selects no interface")) << "it is down";
 }
 
 TEST_F(DoctorTest, InfinibandAdaptersAreDescribed) {
@@ -170,8 +171,8 @@ TEST_F(DoctorTest, InfinibandAdaptersAreDescribed) {
     write(port + "link_layer", "InfiniBand\n");
   }
   EXPECT_THAT(infiniband_findings(files()),
-              ElementsAre(says(Verdict::ok, "mlx5_0 port 1: InfiniBand, 4: ACTIVE, 400 Gb/sec (4X NDR)"),
-                          says(Verdict::warn, "mlx5_1 port 1: InfiniBand, 1: DOWN")));
+              ElementsAre(says(Severity::ok, "mlx5_0 port 1: InfiniBand, 4: ACTIVE, 400 Gb/sec (4X NDR)"),
+                          says(Severity::warn, "mlx5_1 port 1: InfiniBand, 1: DOWN")));
 }
 
 TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
@@ -185,18 +186,18 @@ TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
 
 TEST_F(DoctorTest, UnusableGpusAreAnError) {
   const GpuReport none{.devices = Error{"there is no NVIDIA driver"}, .nccl = Error{"no libnccl.so.2"}};
-  EXPECT_EQ(worst_of(gpu_findings(none)), Verdict::ok) << "a machine without GPUs is well";
-  EXPECT_THAT(gpu_findings(none)[0], says(Verdict::ok, "no GPU is used: there is no NVIDIA driver"));
+  EXPECT_EQ(worst_of(gpu_findings(none)), Severity::ok) << "a machine without GPUs is well";
+  EXPECT_THAT(gpu_findings(none)[0], says(Severity::ok, "no GPU is used: there is no NVIDIA driver"));
   GpuReport report = none;
   report.cards = 2;
-  EXPECT_THAT(gpu_findings(report)[0], says(Verdict::fail, "2 NVIDIA GPUs in the machine, none usable"));
+  EXPECT_THAT(gpu_findings(report)[0], says(Severity::fail, "2 NVIDIA GPUs in the machine, none usable"));
   EXPECT_THAT(gpu_findings(report)[0].advice, HasSubstr("nvidia-smi"));
   report.devices = std::vector<std::string>{"cuda (device 0: NVIDIA H200)"};
   report.driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module";
   report.cudnn = std::string("9.19.0");
   EXPECT_THAT(gpu_findings(report),
-              ElementsAre(says(Verdict::ok, "NVRM"), says(Verdict::ok, "NVIDIA H200"),
-                          says(Verdict::warn, "no NCCL: no libnccl.so.2"), says(Verdict::ok, "cuDNN 9.19.0")));
+              ElementsAre(says(Severity::ok, "NVRM"), says(Severity::ok, "NVIDIA H200"),
+                          says(Severity::warn, "no NCCL: no libnccl.so.2"), says(Severity::ok, "cuDNN 9.19.0")));
 }
 
 TEST_F(DoctorTest, CardsAreCountedOnTheBus) {
@@ -219,9 +220,9 @@ TEST_F(DoctorTest, FolderForRunsIsChecked) {
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_THAT(findings[0].text, AllOf(HasSubstr(folder_.path().string() + ": "), HasSubstr("GB free")));
   EXPECT_THAT(findings[1].text, HasSubstr("a small fsynced write takes"));
-  EXPECT_THAT(findings[2], says(Verdict::ok, "file locks work"));
+  EXPECT_THAT(findings[2], says(Severity::ok, "file locks work"));
   EXPECT_TRUE(fs::is_empty(folder_.path()));
-  EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Diagnosis::verdict, Verdict::fail)));
+  EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Diagnosis::severity, Severity::fail)));
 }
 
 TEST_F(DoctorTest, ClocksAreCompared) {
@@ -235,7 +236,7 @@ TEST_F(DoctorTest, ClocksAreCompared) {
 
 TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
   const Diagnoses findings{{.area = "memory", .text = "16 GiB"},
-                           {.area = "gpu", .verdict = Verdict::warn, .text = "no NCCL", .advice = "install it"}};
+                           {.area = "gpu", .severity = Severity::warn, .text = "no NCCL", .advice = "install it"}};
   EXPECT_EQ(text_of(findings), "ok   memory    16 GiB\nwarn gpu       no NCCL\n               -> install it\n");
   EXPECT_EQ(to_text(json_of(findings)),
             R"({"verdict":"warn","findings":[{"area":"memory","verdict":"ok","text":"16 GiB","advice":""},)"
@@ -246,16 +247,16 @@ TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
   const HostReport own{"1 build a", "1 build b", "oneDNN avx512_core", "Xeon"};
   HostReport other = own;
   EXPECT_THAT(host_findings(own, {{"hostB", other}}),
-              ElementsAre(says(Verdict::ok, "hostB: same programs, kernels and processor")));
+              ElementsAre(says(Severity::ok, "hostB: same programs, kernels and processor")));
   other.worker = "";
   other.kernels = "oneDNN avx2";
   other.processor = "EPYC";
   EXPECT_THAT(host_findings(own, {{"hostB", other}}),
-              ElementsAre(says(Verdict::fail, "hostB: worker none, here 1 build b"),
-                          says(Verdict::fail, "hostB: kernels oneDNN avx2, here oneDNN avx512_core"),
-                          says(Verdict::warn, "hostB: processor EPYC, here Xeon")));
+              ElementsAre(says(Severity::fail, "hostB: worker none, here 1 build b"),
+                          says(Severity::fail, "hostB: kernels oneDNN avx2, here oneDNN avx512_core"),
+                          says(Severity::warn, "hostB: processor EPYC, here Xeon")));
   EXPECT_THAT(host_findings(own, {{"hostB", Error{"Connection refused"}}}),
-              ElementsAre(says(Verdict::warn, "hostB could not be compared: Connection refused")));
+              ElementsAre(says(Severity::warn, "hostB could not be compared: Connection refused")));
   EXPECT_TRUE(host_findings(own, {}).empty());
 }
 

@@ -11,7 +11,7 @@ namespace babelring::verdict {
 namespace {
 
 struct StandingCase {
-  Standing standing;
+  RunCondition condition;
   Level level;
   std::string text, action;
 };
@@ -59,7 +59,7 @@ TEST(Health, DescribesTheStateOfARun) {
       {{.state = "queued"}, Level::unknown, "Queued: waiting for a free slot", ""},
   };
   for (const StandingCase& expected : cases) {
-    const HealthPart part = judge_state(expected.standing);
+    const HealthPart part = judge_state(expected.condition);
     EXPECT_EQ(part.topic, Topic::state);
     EXPECT_EQ(part.text, expected.text);
     EXPECT_EQ(part.action, expected.action) << part.text;

@@ -29,20 +29,20 @@ PoolOptions options() {
   return options;
 }
 
-std::future<Outcome> ask(Pool& pool, const std::string& checkpoint, const std::string& text) {
-  auto promise = std::make_shared<std::promise<Outcome>>();
+std::future<JobOutcome> ask(Pool& pool, const std::string& checkpoint, const std::string& text) {
+  auto promise = std::make_shared<std::promise<JobOutcome>>();
   auto outcome = promise->get_future();
   pool.translate(checkpoint, "/checkpoints/" + checkpoint, {{"text", json::array{json::value(text)}}},
-                 [promise](Outcome given) { promise->set_value(std::move(given)); });
+                 [promise](JobOutcome given) { promise->set_value(std::move(given)); });
   return outcome;
 }
 
-std::string hyp(const Outcome& outcome) {
-  if (outcome.status != Outcome::Status::done) return outcome.detail;
+std::string hyp(const JobOutcome& outcome) {
+  if (outcome.status != JobOutcome::Status::done) return outcome.detail;
   return std::string(outcome.answer.at("items").at(0).at("hyp").as_string());
 }
 
-std::int64_t pid(const Outcome& outcome) {
+std::int64_t pid(const JobOutcome& outcome) {
   return outcome.answer.at("items").at(0).at("source_pieces").as_int64();
 }
 
@@ -64,10 +64,10 @@ bool no_child_is_left() {
 
 TEST(TranslatorPool, OneProcessServesACheckpointsRequests) {
   Pool pool(options());
-  const Outcome first = ask(pool, "one", "abc").get();
+  const JobOutcome first = ask(pool, "one", "abc").get();
   EXPECT_EQ(hyp(first), "cba");
   EXPECT_FALSE(first.answer.contains("id"));
-  const Outcome second = ask(pool, "one", "xyz").get();
+  const JobOutcome second = ask(pool, "one", "xyz").get();
   EXPECT_EQ(pid(first), pid(second));
   ASSERT_EQ(pool.loaded().size(), 1u);
   EXPECT_EQ(pool.loaded()[0].checkpoint, "one");
@@ -75,11 +75,11 @@ TEST(TranslatorPool, OneProcessServesACheckpointsRequests) {
 
 TEST(TranslatorPool, ParallelRequestsAreAllAnswered) {
   Pool pool(options());
-  std::vector<std::future<Outcome>> answers;
+  std::vector<std::future<JobOutcome>> answers;
   for (int i = 0; i < 16; ++i) answers.push_back(ask(pool, i % 2 == 0 ? "one" : "two", "x" + std::to_string(i)));
   std::set<std::int64_t> pids;
   for (int i = 0; i < 16; ++i) {
-    const Outcome outcome = answers[static_cast<std::size_t>(i)].get();
+    const JobOutcome outcome = answers[static_cast<std::size_t>(i)].get();
     const std::string number = std::to_string(i);
     EXPECT_EQ(hyp(outcome), std::string(number.rbegin(), number.rend()) + "x");
     pids.insert(pid(outcome));
@@ -94,20 +94,20 @@ TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
   small.queue_an_owner = 2;
   Pool pool(small);
   std::atomic<bool> left = false;
-  std::vector<std::future<Outcome>> answers;
+  std::vector<std::future<JobOutcome>> answers;
   const auto send = [&](const std::string& owner, const std::string& text) {
-    auto promise = std::make_shared<std::promise<Outcome>>();
+    auto promise = std::make_shared<std::promise<JobOutcome>>();
     answers.push_back(promise->get_future());
     pool.translate("one", "/checkpoints/one", {{"text", json::array{json::value(text)}}},
-                   [promise](Outcome given) { promise->set_value(std::move(given)); },
+                   [promise](JobOutcome given) { promise->set_value(std::move(given)); },
                    {owner, [&] { return left.load(); }});
   };
   send("a", "hang");
   ASSERT_TRUE(soon([&] { return pool.load().running == 1; }));
   for (const char* owner : {"a", "a", "a", "b", "b"}) send(owner, "hang");
-  EXPECT_EQ(answers[3].get().status, Outcome::Status::busy) << "two of one client wait";
+  EXPECT_EQ(answers[3].get().status, JobOutcome::Status::busy) << "two of one client wait";
   EXPECT_EQ(pool.load().waiting, 4U);
-  EXPECT_EQ(ask(pool, "one", "abc").get().status, Outcome::Status::busy) << "four wait";
+  EXPECT_EQ(ask(pool, "one", "abc").get().status, JobOutcome::Status::busy) << "four wait";
   left = true;
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba") << "by a fresh process: the first hung for a client that left";
   for (auto& answer : answers) {
@@ -125,7 +125,7 @@ TEST(TranslatorPool, ClientsTakeTurns) {
   std::latch held(1), done(6);
   const auto send = [&](const std::string& owner, bool hold) {
     pool.translate("one", "/checkpoints/one", {{"text", json::array{json::value("abc")}}},
-                   [&, owner, hold](const Outcome&) {
+                   [&, owner, hold](const JobOutcome&) {
                      {
                        const std::lock_guard lock(mutex);
                        order += owner;
@@ -146,10 +146,10 @@ TEST(TranslatorPool, ClientsTakeTurns) {
 TEST(TranslatorPool, KilledInTheMiddleItFailsThatRequestAlone) {
   Pool pool(options());
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
-  const Outcome killed = ask(pool, "one", "die").get();
-  EXPECT_EQ(killed.status, Outcome::Status::crashed);
+  const JobOutcome killed = ask(pool, "one", "die").get();
+  EXPECT_EQ(killed.status, JobOutcome::Status::crashed);
   EXPECT_EQ(killed.detail, "the translator ended (signal 9) while translating");
-  const Outcome after = ask(pool, "one", "abc").get();
+  const JobOutcome after = ask(pool, "one", "abc").get();
   EXPECT_EQ(hyp(after), "cba");
   EXPECT_NE(pid(after), before);
 }
@@ -159,7 +159,7 @@ TEST(TranslatorPool, KilledWhileIdleNobodyNotices) {
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
   ASSERT_EQ(kill(static_cast<pid_t>(before), SIGKILL), 0);
   wait_for_death(static_cast<pid_t>(before));
-  const Outcome after = ask(pool, "one", "abc").get();
+  const JobOutcome after = ask(pool, "one", "abc").get();
   EXPECT_EQ(hyp(after), "cba");
   EXPECT_NE(pid(after), before);
 }
@@ -169,12 +169,12 @@ TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
   impatient.deadline = 500ms;
   Pool pool(impatient);
   for (const auto& [checkpoint, text] : {std::pair("one", "hang"), std::pair("hangs-loading", "abc")}) {
-    Outcome late;
+    JobOutcome late;
     EXPECT_TRUE(soon([&, checkpoint = checkpoint, text = text] {  // it may be late before its turn has come
       late = ask(pool, checkpoint, text).get();
-      return late.status != Outcome::Status::busy;
+      return late.status != JobOutcome::Status::busy;
     }));
-    EXPECT_EQ(late.status, Outcome::Status::late);
+    EXPECT_EQ(late.status, JobOutcome::Status::late);
     EXPECT_THAT(late.detail, HasSubstr("after 0.5 s and was killed"));
     EXPECT_TRUE(no_child_is_left());
   }
@@ -183,11 +183,11 @@ TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
 
 TEST(TranslatorPool, ADamagedCheckpointIsToldFromACrash) {
   Pool pool(options());
-  const Outcome damaged = ask(pool, "damaged", "abc").get();
-  EXPECT_EQ(damaged.status, Outcome::Status::damaged);
+  const JobOutcome damaged = ask(pool, "damaged", "abc").get();
+  EXPECT_EQ(damaged.status, JobOutcome::Status::damaged);
   EXPECT_EQ(damaged.detail, "nmt: weights.safetensors: SHA-256 is other");
-  const Outcome crashed = ask(pool, "dies-loading", "abc").get();
-  EXPECT_EQ(crashed.status, Outcome::Status::crashed);
+  const JobOutcome crashed = ask(pool, "dies-loading", "abc").get();
+  EXPECT_EQ(crashed.status, JobOutcome::Status::crashed);
   EXPECT_EQ(crashed.detail, "the translator ended (signal 9) while loading the checkpoint");
   EXPECT_THAT(ask(pool, "one", "nonsense").get().detail, HasSubstr("unexpected response"));
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba");
@@ -196,8 +196,8 @@ TEST(TranslatorPool, ADamagedCheckpointIsToldFromACrash) {
 TEST(TranslatorPool, WhatTheTranslatorRefusesIsNoFault) {
   Pool pool(options());
   const std::int64_t before = pid(ask(pool, "one", "abc").get());
-  const Outcome refused = ask(pool, "one", "long").get();
-  EXPECT_EQ(refused.status, Outcome::Status::refused);
+  const JobOutcome refused = ask(pool, "one", "long").get();
+  EXPECT_EQ(refused.status, JobOutcome::Status::refused);
   EXPECT_EQ(refused.code, "too_long");
   EXPECT_EQ(refused.detail, "text[0]: 700 tokens");
   EXPECT_EQ(pid(ask(pool, "one", "abc").get()), before);
@@ -213,8 +213,8 @@ TEST(TranslatorPool, AFullQueueIsBusyAtOnce) {
   auto running = ask(pool, "one", "stopped");
   ASSERT_TRUE(soon([&] { return pool.loaded().at(0).busy; }));
   auto second = ask(pool, "one", "b"), third = ask(pool, "two", "c");
-  const Outcome fourth = ask(pool, "one", "d").get();
-  EXPECT_EQ(fourth.status, Outcome::Status::busy);
+  const JobOutcome fourth = ask(pool, "one", "d").get();
+  EXPECT_EQ(fourth.status, JobOutcome::Status::busy);
   EXPECT_EQ(fourth.detail, "2 requests are waiting already");
   ASSERT_EQ(kill(process, SIGCONT), 0);
   EXPECT_EQ(hyp(running.get()), "deppots");
@@ -248,7 +248,7 @@ TEST(TranslatorPool, ATalkativeOneNeverWaitsForItsWords) {
 }
 
 TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
-  std::vector<std::future<Outcome>> answers;
+  std::vector<std::future<JobOutcome>> answers;
   pid_t process = 0;
   {
     PoolOptions one = options();
@@ -259,7 +259,7 @@ TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
     process = pool.loaded()[0].pid;
     answers.push_back(ask(pool, "two", "a"));
   }
-  for (auto& answer : answers) EXPECT_EQ(answer.get().status, Outcome::Status::busy);
+  for (auto& answer : answers) EXPECT_EQ(answer.get().status, JobOutcome::Status::busy);
   EXPECT_FALSE(exists(process));
 }
 
@@ -269,8 +269,8 @@ TEST(TranslatorPool, WithoutAProgramItSaysSo) {
   PoolOptions wrong;
   wrong.program = "/nowhere/nmt";
   Pool pool(wrong);
-  const Outcome outcome = ask(pool, "one", "a").get();
-  EXPECT_EQ(outcome.status, Outcome::Status::unavailable);
+  const JobOutcome outcome = ask(pool, "one", "a").get();
+  EXPECT_EQ(outcome.status, JobOutcome::Status::unavailable);
   EXPECT_EQ(outcome.detail, "/nowhere/nmt: No such file or directory");
 }
 
