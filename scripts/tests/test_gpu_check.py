@@ -118,7 +118,7 @@ class Check(unittest.TestCase):
             [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")],
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("26 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
+        self.assertIn("27 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("base | ours | 700,000", done.stdout)
@@ -188,6 +188,11 @@ class Check(unittest.TestCase):
             states, {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"}
         )
         self.assertIn("Breaks/cuda_bf16", done.stdout)
+
+    def test_backends_that_differ_from_themselves_fail(self) -> None:
+        done, whole = self.check("--only", "backends", fault="backends")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("differ from the same inputs: fill.y f32", whole["parts"][-1]["found"])
 
     def test_no_part_begins_when_its_time_would_not_do(self) -> None:
         done, whole = self.check("--only", "start", "determinism", "decode", "--minutes", "0.3")
