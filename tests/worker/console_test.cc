@@ -15,6 +15,7 @@ using testing::HasSubstr;
 StepRecord step(std::int64_t update, double loss, std::int64_t tokens) {
   StepRecord record;
   record.update = update;
+  record.epoch = static_cast<double>(update) / 100;
   record.loss = loss;
   record.nll = loss - 1;
   record.update_target_tokens = tokens;
@@ -30,9 +31,20 @@ TEST(Console, LogsTheMeanLossSinceThePreviousLine) {
   console.write(step(1, 8, 100));
   console.write(step(2, 5, 100));
   console.write(step(3, 2, 200));
-  EXPECT_THAT(log.text(), HasSubstr("update 3 (epoch 0.00): loss 4.2500, nll 3.2500, "));
+  EXPECT_THAT(log.text(), HasSubstr("update 3 (epoch 0.03): loss 4.2500, nll 3.2500, "));
   for (std::int64_t update = 4; update <= 6; ++update) console.write(step(update, static_cast<double>(update), 50));
-  EXPECT_THAT(log.text(), HasSubstr("update 6 (epoch 0.00): loss 5.0000, nll 4.0000, "));
+  EXPECT_THAT(log.text(), HasSubstr("update 6 (epoch 0.06): loss 5.0000, nll 4.0000, "));
+}
+
+TEST(Console, LeavesOutTheEpochOfGeneratedData) {
+  TrainConfig config;
+  config.training.log_every = "1u";
+  const LogCapture log;
+  Console console(config, false);
+  StepRecord without_epoch = step(7, 8, 100);
+  without_epoch.epoch = 0;
+  console.write(without_epoch);
+  EXPECT_THAT(log.text(), HasSubstr("update 7: loss 8.0000"));
 }
 
 /// What a log line or another program writes next begins at the front of the bar's line.

@@ -88,8 +88,8 @@ class WeightsAtLosses final : public ThreadCommunicator {
   WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
   void sum(std::vector<double>& values) override {
     ThreadCommunicator::sum(values);
-    constexpr std::size_t losses_and_votes = 9;
-    if (values.size() == losses_and_votes) seen.push_back(downloaded(backend_, model->parameters().masters()));
+    constexpr std::size_t sums_of_an_update = 10;  // losses, votes, time and entropy
+    if (values.size() == sums_of_an_update) seen.push_back(downloaded(backend_, model->parameters().masters()));
   }
   const Model* model = nullptr;
   std::vector<std::vector<float>> seen;
