@@ -1,0 +1,86 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nmt/data/text_source.h"
+#include "nmt/parallel/gradient_comm.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/comm/thread_communicator.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+
+inline Corpus small_corpus() {
+  return make_synthetic(
+      {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
+}
+
+/// Trains one rank. Writes no checkpoints if `folder` is empty.
+inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator,
+                       const std::filesystem::path& folder, Collector& records, const StopRequest& stop = {},
+                       const std::string& device = "cpu", int vocabulary = pieces) {
+  const auto backend = make_test_backend(device);
+  const GradientComm gradient_comm =
+      choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
+  Communicator& ranks = gradient_comm.nccl ? *gradient_comm.nccl : communicator;
+  std::optional<Checkpointer> keeper;
+  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
+  TextSource source(corpus, config.plan_options());
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = ranks,
+                   .source = source,
+                   .checkpoints = keeper ? &*keeper : nullptr,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = vocabulary});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+}
+
+/// Trains `ranks` ranks as threads and returns the records of each rank.
+inline std::vector<Collector> train_ranks(const TrainConfig& config, int ranks,
+                                          const std::filesystem::path& folder = {}, bool shares_memory = false,
+                                          const std::string& device = "cpu", int vocabulary = pieces, int hosts = 1) {
+  const Corpus corpus = small_corpus();
+  ThreadGroup group(ranks, shares_memory, hosts);
+  std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)], {}, device,
+                 vocabulary);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return collectors;
+}
+
+/// The step records of rank 0.
+inline std::vector<StepRecord> train_steps(const TrainConfig& config, int ranks,
+                                           const std::filesystem::path& folder = {}, bool shares_memory = false,
+                                           const std::string& device = "cpu") {
+  return train_ranks(config, ranks, folder, shares_memory, device)[0].steps;
+}
+
+/// The bits of an update, except for times.
+inline void expect_same_updates(const std::vector<StepRecord>& found, const std::vector<StepRecord>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << "update " << i + 1;
+    EXPECT_EQ(found[i].loss, expected[i].loss) << "update " << i + 1;
+    EXPECT_EQ(found[i].gradient_norm, expected[i].gradient_norm) << "update " << i + 1;
+  }
+}
+
+}  // namespace babelring
