@@ -48,9 +48,10 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
 }
 
 /// Trains `ranks` ranks as threads and returns the records of each rank.
-inline std::vector<Collector> train_ranks(const TrainConfig& config, int ranks,
-                                          const std::filesystem::path& folder = {}, bool shares_memory = false,
-                                          const std::string& device = "cpu", int vocabulary = pieces, int hosts = 1) {
+inline std::vector<Collector> train_all_ranks(const TrainConfig& config, int ranks,
+                                              const std::filesystem::path& folder = {}, bool shares_memory = false,
+                                              const std::string& device = "cpu", int vocabulary = pieces,
+                                              int hosts = 1) {
   const Corpus corpus = small_corpus();
   ThreadGroup group(ranks, shares_memory, hosts);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
@@ -70,7 +71,7 @@ inline std::vector<Collector> train_ranks(const TrainConfig& config, int ranks,
 inline std::vector<StepRecord> train_steps(const TrainConfig& config, int ranks,
                                            const std::filesystem::path& folder = {}, bool shares_memory = false,
                                            const std::string& device = "cpu") {
-  return train_ranks(config, ranks, folder, shares_memory, device)[0].steps;
+  return train_all_ranks(config, ranks, folder, shares_memory, device)[0].steps;
 }
 
 /// The bits of an update, except for times.

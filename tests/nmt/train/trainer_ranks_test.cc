@@ -102,12 +102,12 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
     config.data.tokens_per_update = tokens;  // 15: less than one sentence per rank
     config.data.micro_batch_tokens = micro_batch;
     config.communication.all_reduce = GradientPath::ring;
-    const std::vector<Collector> whole = train_ranks(config, ranks, {}, false, "closed", vocabulary);
+    const std::vector<Collector> whole = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
     config.communication.all_reduce = GradientPath::nccl;
     FakeNccl::reset();
-    const std::vector<Collector> apart = train_ranks(config, ranks, {}, false, "closed", vocabulary);
+    const std::vector<Collector> apart = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
     const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
-    const std::vector<Collector> again = train_ranks(config, ranks, {}, false, "closed", vocabulary);
+    const std::vector<Collector> again = train_all_ranks(config, ranks, {}, false, "closed", vocabulary);
     ASSERT_EQ(apart[0].steps.size(), 6U);
     for (std::size_t i = 0; i < apart[0].steps.size(); ++i) {
       const StepRecord& step = apart[0].steps[i];
@@ -133,7 +133,7 @@ TEST(Trainer, GpusReduceAWholeTableIfItsRowsSaveNothing) {
   const auto tables_reduced = [&](const std::string& freeze, int vocabulary) {
     FakeNccl::reset();
     config.training.freeze = freeze;
-    train_ranks(config, 2, {}, false, "closed", vocabulary);
+    train_all_ranks(config, 2, {}, false, "closed", vocabulary);
     const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
     EXPECT_EQ(calls.back().count, static_cast<std::size_t>(vocabulary) * 32);
     EXPECT_EQ((calls.size() - 1) % 2, 0U);
@@ -200,7 +200,7 @@ TEST(Trainer, HostsWithACopyEachGiveTheSameBitsAndResume) {
     const TemporaryFolder folder;
     for (const auto& [first, end, stop_after] : {std::tuple{0U, 7U, "7u"}, std::tuple{7U, 12U, "12u"}}) {
       config.training.stop_after = stop_after;
-      for (const Collector& rank : train_ranks(config, 4, folder.path(), true, "cpu", pieces, 2)) {
+      for (const Collector& rank : train_all_ranks(config, 4, folder.path(), true, "cpu", pieces, 2)) {
         ASSERT_EQ(rank.steps.size(), end - first);
         for (std::size_t i = first; i < end; ++i) {
           EXPECT_EQ(rank.steps[i - first].weights_digest, copies[i].weights_digest) << "update " << i + 1;
