@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/failure.h"
+#include "base/records.h"
 #include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
@@ -28,6 +29,17 @@ bool is_checkpoint_name(std::string_view name) {
   return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + max_digits &&
          name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
+}
+
+/// Removes what a write has left. A process whose run was taken over may still write there: once the folder has another
+/// name, it cannot add files. Throws filesystem_error.
+void remove_leftover(const fs::path& leftover) {
+  const fs::path doomed = leftover.parent_path() / fmt::format("{}{}", temporary_prefix, make_id('x'));
+  std::error_code error;
+  fs::rename(leftover, doomed, error);
+  if (error == std::errc::no_such_file_or_directory) return;  // its writer has removed it
+  if (error) throw fs::filesystem_error("", leftover, error);
+  fs::remove_all(doomed);
 }
 
 }  // namespace
@@ -57,7 +69,7 @@ CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last,
     }
     for (const fs::path& leftover : leftovers) {
       spdlog::info("checkpoints: removing {}, left by an interrupted write", leftover.string());
-      fs::remove_all(leftover);
+      remove_leftover(leftover);
     }
   } catch (const fs::filesystem_error& error) {
     fail("checkpoints {}: {}", folder_.string(), error.code().message());
@@ -69,8 +81,14 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   const std::string name = checkpoint_name(content.update);
   Saved saved;
   {
-    const ScratchFolder temporary(folder_ / (std::string(temporary_prefix) + name));
-    saved.saved = write_checkpoint_files(content, temporary.path());
+    // A process that takes the run over may write the same update before this one notices.
+    const ScratchFolder temporary(folder_ / fmt::format("{}{}.{}", temporary_prefix, name, make_id('x')));
+    try {
+      saved.saved = write_checkpoint_files(content, temporary.path());
+    } catch (...) {
+      if (guard) guard();  // if the run was taken over, that is the cause
+      throw;
+    }
     if (guard) guard();
     publish(temporary.path(), folder_ / name);
   }

@@ -15,8 +15,8 @@ namespace babelring {
 std::vector<std::filesystem::path> checkpoint_folders(const std::filesystem::path& folder);
 
 /// The checkpoints of one run, in one folder. A checkpoint is written under a temporary name, fsynced and renamed, and
-/// its parent folder is fsynced, so it is either complete or absent. Only one process may use the folder at a time; not
-/// thread-safe.
+/// its parent folder is fsynced, so it is either complete or absent. Only one process may publish checkpoints in the
+/// folder; one whose guard refuses harms no other. Not thread-safe.
 class CheckpointStore {
  public:
   /// Creates the folder and removes leftovers of interrupted writes. Retention keeps the newest `keep_last` (at least
@@ -30,8 +30,8 @@ class CheckpointStore {
   };
   /// Writes a checkpoint, replacing one of the same update. If writing fails (for example on a full disk), throws
   /// Failure and leaves older checkpoints unchanged. A failure to remove old ones is only logged. `guard`, if set, is
-  /// called after all files are written and before the checkpoint becomes visible; an exception from it cancels the
-  /// save.
+  /// called after all files are written, or after writing them has failed, and before the checkpoint becomes visible;
+  /// an exception from it cancels the save and replaces the Failure.
   Saved save(const CheckpointContent& content, const std::function<void()>& guard = {});
 
   /// Moves checkpoints of updates after `update` into the subfolder `aside`, where they are ignored, so that training

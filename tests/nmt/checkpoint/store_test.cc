@@ -161,6 +161,38 @@ TEST_F(StoreTest, LeftoversAreRemovedAtStart) {
   EXPECT_EQ(store.latest()->update, 1);
 }
 
+TEST_F(StoreTest, LeftoversAreRemovedWhileTheirWriterGoesOn) {
+  const fs::path leftover = folder_ / ".tmp-update-00000002";
+  fs::create_directories(leftover);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int file = 0; !done; ++file) {
+      std::error_code ignored;
+      fs::create_directory(leftover, ignored);
+      std::ofstream(leftover / std::to_string(file)) << "x";
+    }
+  });
+  for (int start = 0; start < 50; ++start) EXPECT_NO_THROW(CheckpointStore(folder_, 2));
+  done = true;
+  writer.join();
+}
+
+/// The run was taken over while a checkpoint was written; the new owner writes one of the same update.
+TEST_F(StoreTest, AWriterThatHasLostTheRunHarmsNoOther) {
+  CheckpointStore old(folder_, 2);
+  const auto lost = [&] {
+    CheckpointStore taker(folder_, 2);
+    taker.save(content(2));
+    throw Failure("lost");
+  };
+  EXPECT_THAT([&] { old.save(content(2), lost); }, ThrowsMessage<Failure>("lost"));
+  EXPECT_EQ(entries(folder_), 1U);
+  EXPECT_EQ(CheckpointStore(folder_, 2).latest()->update, 2);
+  CheckpointContent bad = content(3);
+  bad.copies = {{"spm.model", base_ / "absent"}};
+  EXPECT_THAT([&] { old.save(bad, lost); }, ThrowsMessage<Failure>("lost")) << "not that a file is absent";
+}
+
 TEST_F(StoreTest, DamagedCheckpointsAreSkippedAndNotCounted) {
   CheckpointStore store(folder_, 2);
   store.save(content(1));
