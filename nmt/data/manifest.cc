@@ -129,7 +129,8 @@ Manifest load_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::file_name;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    fail("{}: no {} there, expected a complete folder written by nmt prepare", folder.string(), Manifest::file_name);
+    fail("{}: no {} there, expected a complete folder of `nmt prepare` or `nmt gssm data`", folder.string(),
+         Manifest::file_name);
   }
   const Result<json::value> parsed = parse_json(read_file(path));
   if (!parsed) fail("{}: {}", path.string(), parsed.error());
