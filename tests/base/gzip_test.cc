@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstdint>
 #include <string>
 
 namespace babelring {
@@ -33,7 +34,7 @@ std::string unzip(std::string packed) {
 
 TEST(Gzip, IsReadBack) {
   std::string all_bytes;
-  for (int i = 0; i < 100'000; ++i) all_bytes += static_cast<char>(i * i % 251);
+  for (std::int64_t i = 0; i < 100'000; ++i) all_bytes += static_cast<char>(i * i % 251);
   for (const std::string& text : {std::string(), std::string("a"), std::string(100'000, 'x'), all_bytes}) {
     const std::string packed = gzip(text);
     EXPECT_EQ(packed.substr(0, 2), "\x1f\x8b");
