@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/failure.h"
+#include "base/xml_text.h"
 
 namespace babelring::insight {
 namespace {
@@ -16,36 +17,13 @@ constexpr double image_width = 760, image_height = 420, margin_left = 70, margin
                  margin_bottom = 90;
 constexpr double axes_width = image_width - margin_left - margin_right,
                  axes_height = image_height - margin_top - margin_bottom;
-/// More positions of lines have no marks and labels of their own.
+/// A line with more positions is drawn without a mark and a label at each.
 constexpr std::size_t max_marked_positions = 12;
 /// Colours that differ for all kinds of colour vision (Okabe and Ito 2008).
 constexpr std::array colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666", "#000000"};
 
 const char* colour(std::size_t series) {
   return colours[series % colours.size()];
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += letter;
-    }
-  }
-  return out;
 }
 
 /// The largest and smallest value on the y axis.
@@ -79,7 +57,8 @@ class Writer {
   std::string write() {
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" role="img")", image_width,
         image_height, image_width, image_height);
-    add(" aria-label=\"{0}\" font-family=\"sans-serif\" font-size=\"12\">\n<title>{0}</title>\n", escaped(plot_.title));
+    add(" aria-label=\"{0}\" font-family=\"sans-serif\" font-size=\"12\">\n<title>{0}</title>\n",
+        xml_text(plot_.title));
     add("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", image_width, image_height);
     text(image_width / 2, 20, "middle", plot_.title, R"( font-size="15")");
     write_axes();
@@ -97,7 +76,7 @@ class Writer {
   }
   void text(double x, double y, const char* anchor, const std::string& content, const char* more = "") {
     if (content.empty()) return;
-    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, escaped(content));
+    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, xml_text(content));
   }
   double scaled(double x) const { return plot_.log_x ? std::log10(x) : x; }
   double x_of(double x) const {
@@ -174,7 +153,7 @@ class Writer {
             "</rect>\n",
             x, std::min(from, to), bar, std::abs(from - to), colour(s),
             plot_.series[s].dashed ? R"( fill-opacity="0.45" stroke="#444444" stroke-dasharray="3 2")" : "",
-            escaped(plot_.series[s].name), value);
+            xml_text(plot_.series[s].name), value);
         if (stacked) base += value;
       }
     }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/xml_text.h"
 #include "insight/report/report.h"
 #include "insight/report/report_text.h"
 
@@ -21,39 +22,16 @@ svg { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
 @media print { article { break-inside: avoid; } body { font-size: 11pt; } }
 )css";
 
-std::string escaped_html(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += letter;
-    }
-  }
-  return out;
-}
-
 std::string table_html(const AnswerTable& table) {
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>"
       "<caption>{0}</caption>\n<tr>",
-      escaped_html(table.title));
-  for (const std::string& column : table.columns) out += "<th scope=\"col\">" + escaped_html(column) + "</th>";
+      xml_text(table.title));
+  for (const std::string& column : table.columns) out += "<th scope=\"col\">" + xml_text(column) + "</th>";
   out += "</tr>\n";
   for (const auto& row : table.rows) {
     out += "<tr>";
-    for (const std::string& cell : row) out += "<td>" + escaped_html(cell) + "</td>";
+    for (const std::string& cell : row) out += "<td>" + xml_text(cell) + "</td>";
     out += "</tr>\n";
   }
   return out + "</table>\n</div>\n";
@@ -61,12 +39,11 @@ std::string table_html(const AnswerTable& table) {
 
 std::string answer_html(const Answer& answer) {
   std::string out = fmt::format("<article id=\"{}\">\n<h2>{}. {}</h2>\n<p>{}</p>\n", answer.key, answer.question_number,
-                                escaped_html(answer.question), escaped_html(answer.text));
+                                xml_text(answer.question), xml_text(answer.text));
   for (const Plot& plot : answer.plots) out += "<figure>\n" + svg_of(plot) + "</figure>\n";
   for (const AnswerTable& table : answer.tables) out += table_html(table);
   if (!answer.rests_on.empty()) {
-    out +=
-        "<p class=\"quiet\">Rests on: " + escaped_html(fmt::format("{}", fmt::join(answer.rests_on, "; "))) + ".</p>\n";
+    out += "<p class=\"quiet\">Rests on: " + xml_text(fmt::format("{}", fmt::join(answer.rests_on, "; "))) + ".</p>\n";
   }
   return out + "</article>\n";
 }
@@ -113,7 +90,7 @@ std::string report_html(const Report& report) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n"
       "<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n<p class=\"quiet\">{2}</p>\n",
-      escaped_html(heading(report)), style, escaped_html(origin(report)));
+      xml_text(heading(report)), style, xml_text(origin(report)));
   for (const Answer& answer : report.answers) out += answer_html(answer);
   return out + "</main>\n</body>\n</html>\n";
 }

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/xml_text.h"
 #include "nmt/lab/graph/op_graph.h"
-#include "nmt/lab/xml_text.h"
 
 namespace babelring {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/grouped.h"
+#include "base/xml_text.h"
 #include "nmt/lab/memory/memory_report.h"
-#include "nmt/lab/xml_text.h"
 
 namespace babelring {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-/// `text` for the content and for attribute values of HTML, SVG and XML.
+/// The text with &, <, > and " escaped, for the content and the quoted attribute values of HTML, SVG and XML.
 inline std::string xml_text(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
