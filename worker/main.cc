@@ -21,7 +21,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/train/divergence.h"
+#include "nmt/train/update/divergence.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
 #include "worker/rank_agreement.h"

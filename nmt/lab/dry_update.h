@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "nmt/train/update_gradients.h"
+#include "nmt/train/update/update_gradients.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

@@ -10,8 +10,8 @@
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/memory_plan.h"
-#include "nmt/train/rank_digests.h"
 #include "nmt/train/rank_part.h"
+#include "nmt/train/update/rank_digests.h"
 
 namespace babelring {
 

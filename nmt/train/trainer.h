@@ -13,12 +13,12 @@
 #include "nmt/train/checkpointing/checkpoint_policy.h"
 #include "nmt/train/checkpointing/checkpointer.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/divergence.h"
 #include "nmt/train/evaluation/evaluation_policy.h"
 #include "nmt/train/evaluation/validator.h"
 #include "nmt/train/requests.h"
-#include "nmt/train/update_observer.h"
-#include "nmt/train/update_runner.h"
+#include "nmt/train/update/divergence.h"
+#include "nmt/train/update/update_observer.h"
+#include "nmt/train/update/update_runner.h"
 
 namespace babelring {
 

@@ -10,8 +10,8 @@
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/model_replica.h"
-#include "nmt/train/update_runner.h"
+#include "nmt/train/update/model_replica.h"
+#include "nmt/train/update/update_runner.h"
 #include "tests/bench/random_update.h"
 
 namespace babelring {

@@ -8,7 +8,7 @@
 #include "nmt/lab/lab_folder.h"
 #include "nmt/lab/memory/memory_trace.h"
 #include "nmt/train/lab_config.h"
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

@@ -6,7 +6,7 @@
 
 #include "nmt/lab/lab_folder.h"
 #include "nmt/lab/parameters/parameter_window.h"
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

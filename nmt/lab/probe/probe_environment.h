@@ -4,7 +4,7 @@
 
 #include "nmt/lab/probe/probe_file.h"
 #include "nmt/train/config.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

@@ -12,7 +12,7 @@
 #include "nmt/lab/probe/layer_filter.h"
 #include "nmt/lab/probe/probe_file.h"
 #include "nmt/lab/probe/writers.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

@@ -15,7 +15,7 @@
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/rank_part.h"
-#include "nmt/train/update_runner.h"
+#include "nmt/train/update/update_runner.h"
 
 namespace babelring {
 

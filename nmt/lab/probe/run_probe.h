@@ -5,7 +5,7 @@
 
 #include "nmt/lab/lab_folder.h"
 #include "nmt/lab/probe/probe_recorder.h"
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

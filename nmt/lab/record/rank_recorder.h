@@ -8,7 +8,7 @@
 
 #include "insight/predict/rank_record.h"
 #include "nmt/lab/op_place.h"
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

@@ -16,7 +16,7 @@
 #include "nmt/lab/timeline/trace_content.h"
 #include "nmt/train/lab_config.h"
 #include "nmt/train/requests.h"
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 namespace babelring {
 

@@ -11,7 +11,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

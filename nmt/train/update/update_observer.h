@@ -5,7 +5,7 @@
 
 #include "base/records.h"
 #include "nmt/ops/observer.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

@@ -1,4 +1,4 @@
-#include "nmt/train/divergence.h"
+#include "nmt/train/update/divergence.h"
 
 #include <fmt/format.h>
 

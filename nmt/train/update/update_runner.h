@@ -7,8 +7,8 @@
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/metering/step_clock.h"
 #include "nmt/optim/schedule.h"
-#include "nmt/train/model_replica.h"
-#include "nmt/train/update_gradients.h"
+#include "nmt/train/update/model_replica.h"
+#include "nmt/train/update/update_gradients.h"
 
 namespace babelring {
 

@@ -1,4 +1,4 @@
-#include "nmt/train/update_gradients.h"
+#include "nmt/train/update/update_gradients.h"
 
 #include <optional>
 #include <utility>

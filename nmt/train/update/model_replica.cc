@@ -1,4 +1,4 @@
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 #include <spdlog/spdlog.h>
 

@@ -7,7 +7,7 @@
 #include "nmt/data/update_source.h"
 #include "nmt/metering/step_clock.h"
 #include "nmt/parallel/unit_gradients.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

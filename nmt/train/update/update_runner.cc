@@ -1,4 +1,4 @@
-#include "nmt/train/update_runner.h"
+#include "nmt/train/update/update_runner.h"
 
 #include "nmt/parallel/sum_over_ranks.h"
 

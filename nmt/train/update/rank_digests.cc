@@ -1,4 +1,4 @@
-#include "nmt/train/rank_digests.h"
+#include "nmt/train/update/rank_digests.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

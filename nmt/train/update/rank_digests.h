@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/failure.h"
-#include "nmt/train/model_replica.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 

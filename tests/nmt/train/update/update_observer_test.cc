@@ -1,4 +1,4 @@
-#include "nmt/train/update_observer.h"
+#include "nmt/train/update/update_observer.h"
 
 #include <gtest/gtest.h>
 
