@@ -1,7 +1,6 @@
 #pragma once
 
-#include <type_traits>
-
+#include "base/const_or_not.h"
 #include "base/records.h"
 
 namespace babelring {
@@ -10,10 +9,7 @@ namespace babelring {
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
 // `field.if_known(name, number)` is optional and left out if the number is NaN.
 
-template <class T, class Struct>
-concept same_record = std::is_same_v<std::remove_const_t<T>, Struct>;
-
-template <same_record<StepRecord> Step, class Visitor>
+template <const_or_not<StepRecord> Step, class Visitor>
 void visit_fields(Step& step, Visitor&& field) {
   field.required("update", step.update);
   field("epoch", step.epoch);
@@ -50,14 +46,14 @@ void visit_fields(Step& step, Visitor&& field) {
   field("weights_digest", step.weights_digest);
 }
 
-template <same_record<EvalSample> Sample, class Visitor>
+template <const_or_not<EvalSample> Sample, class Visitor>
 void visit_fields(Sample& sample, Visitor&& field) {
   field.required("source", sample.source);
   field.required("reference", sample.reference);
   field.required("hypothesis", sample.hypothesis);
 }
 
-template <same_record<EvalRecord> Eval, class Visitor>
+template <const_or_not<EvalRecord> Eval, class Visitor>
 void visit_fields(Eval& eval, Visitor&& field) {
   field.required("update", eval.update);
   field.required("set", eval.set);
@@ -74,14 +70,14 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field("samples", eval.samples);
 }
 
-template <same_record<CheckpointFile> File, class Visitor>
+template <const_or_not<CheckpointFile> File, class Visitor>
 void visit_fields(File& file, Visitor&& field) {
   field.required("name", file.name);
   field.required("size", file.size);
   field.required("sha256", file.sha256);
 }
 
-template <same_record<CheckpointRecord> Checkpoint, class Visitor>
+template <const_or_not<CheckpointRecord> Checkpoint, class Visitor>
 void visit_fields(Checkpoint& checkpoint, Visitor&& field) {
   field.required("update", checkpoint.update);
   field.required("name", checkpoint.name);
@@ -96,7 +92,7 @@ void visit_fields(Checkpoint& checkpoint, Visitor&& field) {
   field("world_size", checkpoint.world_size);
 }
 
-template <same_record<ArtifactRecord> Artifact, class Visitor>
+template <const_or_not<ArtifactRecord> Artifact, class Visitor>
 void visit_fields(Artifact& artifact, Visitor&& field) {
   field("update", artifact.update);
   field.required("name", artifact.name);
@@ -108,13 +104,13 @@ void visit_fields(Artifact& artifact, Visitor&& field) {
   field("content", artifact.content);
 }
 
-template <same_record<LogRecord> Log, class Visitor>
+template <const_or_not<LogRecord> Log, class Visitor>
 void visit_fields(Log& log, Visitor&& field) {
   field.required("level", log.level);
   field.required("text", log.text);
 }
 
-template <same_record<LifecycleRecord> Lifecycle, class Visitor>
+template <const_or_not<LifecycleRecord> Lifecycle, class Visitor>
 void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field.required("event", lifecycle.event);
   field("detail", lifecycle.detail);

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
+#include "base/const_or_not.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "insight/predict/curve.h"
@@ -71,10 +71,7 @@ struct RankRecord {
   double gradient_megabytes() const;
 };
 
-template <class T, class Struct>
-concept same_struct = std::is_same_v<std::remove_const_t<T>, Struct>;
-
-template <same_struct<OpWork> Work, class Visitor>
+template <const_or_not<OpWork> Work, class Visitor>
 void visit_fields(Work& work, Visitor&& field) {
   field.required("size", work.size);
   field.required("calls", work.calls);
@@ -83,7 +80,7 @@ void visit_fields(Work& work, Visitor&& field) {
   field("ms", work.ms);
 }
 
-template <same_struct<OpRecord> Op, class Visitor>
+template <const_or_not<OpRecord> Op, class Visitor>
 void visit_fields(Op& op, Visitor&& field) {
   field.required("phase", op.phase);
   field.required("op", op.op);
@@ -93,20 +90,20 @@ void visit_fields(Op& op, Visitor&& field) {
   field.required("work", op.work);
 }
 
-template <same_struct<PhaseTime> Time, class Visitor>
+template <const_or_not<PhaseTime> Time, class Visitor>
 void visit_fields(Time& time, Visitor&& field) {
   field.required("phase", time.phase);
   field.required("size", time.size);
   field.required("ms", time.ms);
 }
 
-template <same_struct<Bucket> One, class Visitor>
+template <const_or_not<Bucket> One, class Visitor>
 void visit_fields(One& bucket, Visitor&& field) {
   field.required("megabytes", bucket.megabytes);
   field.required("ready", bucket.ready);
 }
 
-template <same_struct<RankRecord> Record, class Visitor>
+template <const_or_not<RankRecord> Record, class Visitor>
 void visit_fields(Record& record, Visitor&& field) {
   field("model", record.model);
   field("machine", record.machine);

@@ -6,7 +6,7 @@
 
 namespace babelring::store {
 
-template <same_row<TokenRow> Row, class Column>
+template <const_or_not<TokenRow> Row, class Column>
 void visit_columns(Row& token, Column&& column) {
   column.key("token", token.number);
   column("id", token.id);
@@ -21,7 +21,7 @@ void visit_columns(Row& token, Column&& column) {
   column("run_prefix", token.run_prefix);
 }
 
-template <same_row<AuditRow> Row, class Column>
+template <const_or_not<AuditRow> Row, class Column>
 void visit_columns(Row& entry, Column&& column) {
   column.key("entry", entry.number);
   column("time_ms", entry.time_ms);

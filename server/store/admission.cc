@@ -9,7 +9,7 @@
 
 namespace babelring::store {
 
-template <same_row<CommandRow> Row, class Column>
+template <const_or_not<CommandRow> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("r.run", run.number);
   column("r.attempt", run.attempt);

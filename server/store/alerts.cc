@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<AlertRuleRow> Row, class Column>
+template <const_or_not<AlertRuleRow> Row, class Column>
 void visit_columns(Row& rule, Column&& column) {
   column("name", rule.name);
   column("kind", rule.kind);
@@ -15,7 +15,7 @@ void visit_columns(Row& rule, Column&& column) {
   column("clear_s", rule.clear_s);
 }
 
-template <same_row<AlertRow> Row, class Column>
+template <const_or_not<AlertRow> Row, class Column>
 void visit_columns(Row& alert, Column&& column) {
   column.key("alert", alert.number);
   column("id", alert.id);

@@ -2,7 +2,7 @@
 
 namespace babelring::store {
 
-template <same_row<ArtifactRow> Row, class Column>
+template <const_or_not<ArtifactRow> Row, class Column>
 void visit_columns(Row& artifact, Column&& column) {
   column.key("artifact", artifact.number);
   column("a.id", artifact.id);

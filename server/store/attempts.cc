@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<LaunchRow> Row, class Column>
+template <const_or_not<LaunchRow> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("r.run", run.number);
   column("r.id", run.id);
@@ -32,7 +32,7 @@ void visit_columns(Row& run, Column&& column) {
          run.newest_checkpoint_step);
 }
 
-template <same_row<AttemptRow> Row, class Column>
+template <const_or_not<AttemptRow> Row, class Column>
 void visit_columns(Row& attempt, Column&& column) {
   column("attempt", attempt.attempt);
   column("launcher", attempt.launcher);

@@ -6,7 +6,7 @@
 
 namespace babelring::store {
 
-template <same_row<CheckpointRow> Row, class Column>
+template <const_or_not<CheckpointRow> Row, class Column>
 void visit_columns(Row& checkpoint, Column&& column) {
   column.key("checkpoint", checkpoint.number);
   column("c.id", checkpoint.id);

@@ -1,22 +1,20 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
+
+#include "base/const_or_not.h"
 
 namespace babelring::store {
 
 // A row type has one table of columns, a function template beside the SQL that uses it:
 //
-//   template <same_row<TokenRow> Row, class Column>
+//   template <const_or_not<TokenRow> Row, class Column>
 //   void visit_columns(Row& token, Column&& column) {
 //     column.key("token", token.number);  // set by the database: read but never inserted
 //     column("id", token.id);             // an SQL expression and the member that holds its value
 //   }
 //
 // It gives the column list of SELECT and INSERT, and reads and binds the members (server/store/sqlite.h).
-
-template <class T, class Struct>
-concept same_row = std::is_same_v<std::remove_const_t<T>, Struct>;
 
 struct AnyColumn {
   template <class Member>

@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<TransitionRow> Row, class Column>
+template <const_or_not<TransitionRow> Row, class Column>
 void visit_columns(Row& transition, Column&& column) {
   column("transition", transition.number);
   column("attempt", transition.attempt);
@@ -16,7 +16,7 @@ void visit_columns(Row& transition, Column&& column) {
   column("actor", transition.actor);
 }
 
-template <same_row<RunToPurge> Row, class Column>
+template <const_or_not<RunToPurge> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("run", run.number);
   column("id", run.id);

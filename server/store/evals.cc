@@ -9,7 +9,7 @@
 
 namespace babelring::store {
 
-template <same_row<EvalRow> Row, class Column>
+template <const_or_not<EvalRow> Row, class Column>
 void visit_columns(Row& eval, Column&& column) {
   column("evals.id", eval.id);
   column("runs.id", eval.run);

@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<RankRow> Row, class Column>
+template <const_or_not<RankRow> Row, class Column>
 void visit_columns(Row& rank, Column&& column) {
   column("rank", rank.rank);
   column("attempt", rank.attempt);

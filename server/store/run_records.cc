@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<LifecycleRow> Row, class Column>
+template <const_or_not<LifecycleRow> Row, class Column>
 void visit_columns(Row& event, Column&& column) {
   column("attempt", event.attempt);
   column("rank", event.rank);
@@ -13,7 +13,7 @@ void visit_columns(Row& event, Column&& column) {
   column("detail", event.detail);
 }
 
-template <same_row<ReportedEval> Row, class Column>
+template <const_or_not<ReportedEval> Row, class Column>
 void visit_columns(Row& eval, Column&& column) {
   column("attempt", eval.attempt);
   column("time_ms", eval.time_ms);

@@ -4,7 +4,7 @@
 
 namespace babelring::store {
 
-template <same_row<RunRow> Row, class Column>
+template <const_or_not<RunRow> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("run", run.number);
   column("id", run.id);
@@ -32,7 +32,7 @@ void visit_columns(Row& run, Column&& column) {
   column("may_end_sooner", run.may_end_sooner);
 }
 
-template <same_row<RunningRow> Row, class Column>
+template <const_or_not<RunningRow> Row, class Column>
 void visit_columns(Row& run, Column&& column) {
   column("id", run.run);
   column("attempt", run.attempt);

@@ -2,7 +2,7 @@
 
 namespace babelring::store {
 
-template <same_row<TraceRequestRow> Row, class Column>
+template <const_or_not<TraceRequestRow> Row, class Column>
 void visit_columns(Row& request, Column&& column) {
   column("t.number", request.number);
   column("t.updates", request.updates);
