@@ -73,13 +73,13 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   return hypotheses;
 }
 
-struct Evaluation {
+struct Scores {
   json::object figures;  // as printed with --json
   std::vector<std::string> hypotheses;
 };
 
-Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
-                    Backend& backend) {
+Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
+                Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = parse_tokenizer(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
@@ -169,14 +169,14 @@ void run_evaluate(const EvaluateArguments& arguments) {
     report.emplace(arguments.server.access(), arguments.report_to);
     report->compare(loaded.checkpoint.state);
   }
-  const Evaluation evaluation = evaluate(arguments, loaded, set, *backend);
+  const Scores scores = evaluate(arguments, loaded, set, *backend);
   if (arguments.as_json) {
-    fmt::print("{}\n", to_text(evaluation.figures));
+    fmt::print("{}\n", to_text(scores.figures));
   } else {
-    print_report(evaluation.figures);
+    print_report(scores.figures);
   }
   std::fflush(stdout);  // print the figures even if the server is unreachable
-  if (report) report->send(evaluation.figures, samples_of(set, evaluation.hypotheses, *loaded.vocabulary));
+  if (report) report->send(scores.figures, samples_of(set, scores.hypotheses, *loaded.vocabulary));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ std::string end_words(const RunHistory& history) {
                                   : fmt::format("after {}", count_of(updates, "update"));
   const bool short_of_end = history.max_updates > 0 && history.last_update() < history.max_updates;
   if (history.events.empty()) return "";
-  const RunEvent& last = history.events.back();
+  const LifecycleEvent& last = history.events.back();
   if (last.event == "stopped") return fmt::format(" It was stopped on request {}.", reached);
   if (last.event == "failed") return fmt::format(" It failed {}: {}.", reached, last.detail);
   if (last.event != "finished") return fmt::format(" It has not ended: its records stop {}.", reached);

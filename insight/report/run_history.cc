@@ -159,7 +159,7 @@ void complete_history(RunHistory& history) {
   for (RankHistory& rank : history.ranks) {
     std::erase_if(rank.steps, [&](const HistoryStep& s) { return !thinning.keeps(rank.rank, s.times.update); });
   }
-  const auto by_time = [](const RunEvent& a, const RunEvent& b) {
+  const auto by_time = [](const LifecycleEvent& a, const LifecycleEvent& b) {
     return std::tie(a.attempt, a.time_ms) < std::tie(b.attempt, b.time_ms);
   };
   std::ranges::stable_sort(history.events, by_time);

@@ -60,7 +60,7 @@ struct RankHistory {
 };
 
 /// A lifecycle event of rank 0, or the failure of any rank.
-struct RunEvent {
+struct LifecycleEvent {
   std::int64_t attempt = 1, time_ms = 0;
   std::string event, detail;
 };
@@ -82,7 +82,7 @@ struct RunHistory {
   std::int64_t attempt = 1, world_size = 0, parameters = 0, max_updates = 0;
   bool may_end_sooner = false;
   json::value data;                                                // LifecycleRecord::data
-  std::vector<RunEvent> events;                                    // by attempt and time
+  std::vector<LifecycleEvent> events;                              // by attempt and time
   std::vector<RankHistory> ranks;                                  // by rank
   std::vector<HistoryEval> evals;                                  // by update and set
   std::vector<HistoryCheckpoint> checkpoints;                      // by update, without removed ones

@@ -46,14 +46,14 @@ class TimeWalk {
 
   double last_ms() const {
     std::int64_t last = steps_.back().times.time_ms;
-    for (const RunEvent& event : history_.events) last = std::max(last, event.time_ms);
+    for (const LifecycleEvent& event : history_.events) last = std::max(last, event.time_ms);
     for (const HistoryEval& eval : history_.evals) last = std::max(last, eval.time_ms);
     for (const HistoryCheckpoint& each : history_.checkpoints) last = std::max(last, each.time_ms);
     return static_cast<double>(last);
   }
 
   bool went_back(double from, double to) const {
-    return std::ranges::any_of(history_.events, [&](const RunEvent& event) {
+    return std::ranges::any_of(history_.events, [&](const LifecycleEvent& event) {
       const auto at = static_cast<double>(event.time_ms);
       return event.event == "rewound" && at >= from && at <= to;
     });

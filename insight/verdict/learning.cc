@@ -76,14 +76,14 @@ std::optional<HealthPart> diverging(const Course& course) {
 }
 
 /// While BLEU still rises, it is the better measure: the loss can rise while translations improve.
-bool last_bleu_is_best(const std::vector<Evaluation>& evaluations) {
+bool last_bleu_is_best(const std::vector<ValidationResult>& evaluations) {
   const double last = evaluations.back().sacrebleu;
   return std::all_of(evaluations.begin(), evaluations.end() - 1,
-                     [&](const Evaluation& evaluation) { return !(evaluation.sacrebleu >= last); }) &&
+                     [&](const ValidationResult& evaluation) { return !(evaluation.sacrebleu >= last); }) &&
          std::isfinite(last);
 }
 
-std::optional<HealthPart> overfitting(const std::vector<Evaluation>& evaluations) {
+std::optional<HealthPart> overfitting(const std::vector<ValidationResult>& evaluations) {
   if (evaluations.size() <= rises || last_bleu_is_best(evaluations)) return std::nullopt;
   const std::size_t first = evaluations.size() - 1 - rises;
   for (std::size_t i = first; i + 1 < evaluations.size(); ++i) {
@@ -98,17 +98,17 @@ std::optional<HealthPart> overfitting(const std::vector<Evaluation>& evaluations
 }
 
 /// Found if none of the last `patience` evaluations is better than all before them.
-std::optional<HealthPart> plateau(const std::vector<Evaluation>& evaluations) {
+std::optional<HealthPart> plateau(const std::vector<ValidationResult>& evaluations) {
   if (evaluations.size() <= patience) return std::nullopt;
   const auto old_end = evaluations.end() - static_cast<std::ptrdiff_t>(patience);
-  const Evaluation* best = nullptr;
+  const ValidationResult* best = nullptr;
   double best_bleu = -1;
   for (auto each = evaluations.begin(); each != old_end; ++each) {
     if (std::isfinite(each->loss) && (best == nullptr || each->loss < best->loss)) best = &*each;
     if (each->sacrebleu > best_bleu) best_bleu = each->sacrebleu;
   }
   if (best == nullptr) return std::nullopt;
-  const bool improved = std::any_of(old_end, evaluations.end(), [&](const Evaluation& each) {
+  const bool improved = std::any_of(old_end, evaluations.end(), [&](const ValidationResult& each) {
     return each.loss < better * best->loss || each.sacrebleu > best_bleu;
   });
   if (improved) return std::nullopt;
@@ -130,7 +130,7 @@ HealthPart no_problem(const Course& course) {
   std::string text;
   if (count > 0) text = fmt::format("Training loss {:.3f}", mean_loss(losses, losses.size() - count, count));
   if (!course.evaluations.empty()) {
-    const Evaluation& last = course.evaluations.back();
+    const ValidationResult& last = course.evaluations.back();
     text += fmt::format("{} {:.3f} after update {}", text.empty() ? "Validation loss" : ", validation loss", last.loss,
                         counted(last.update));
   }

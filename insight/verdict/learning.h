@@ -20,7 +20,7 @@ struct TrainedUpdate {
 };
 
 /// A validation during training, on one validation set.
-struct Evaluation {
+struct ValidationResult {
   std::int64_t update = 0;
   double loss = 0;       // NaN if it was not finite
   double sacrebleu = 0;  // NaN if nothing was translated
@@ -29,7 +29,7 @@ struct Evaluation {
 /// The newest updates and evaluations, each by rising update.
 struct Course {
   std::vector<TrainedUpdate> updates;
-  std::vector<Evaluation> evaluations;
+  std::vector<ValidationResult> evaluations;
 };
 
 /// Whether the model improves. Finds non-finite losses, divergence, overfitting and plateaus, in this order.

@@ -56,7 +56,7 @@ std::optional<store::CommandRow> commands_for(Service& service, const std::strin
   return store::find_commands(reader->database, run, beat.attempt);
 }
 
-void check_report(const store::Reporter& reporter, const std::string& run, const store::ReportedRun& known,
+void check_report(const store::ReportSender& reporter, const std::string& run, const store::ReportedRun& known,
                   const launch::Beat& beat) {
   auto refusal = store::refuse_reporter(reporter, run, known);
   if (!refusal) refusal = store::refuse_place(run, known, beat.attempt, beat.rank);
@@ -88,7 +88,7 @@ json::object node_item(const launch::Node& node, const launch::Heartbeats& heart
 http::Response add_heartbeat(Service& service, const http::Request& request) {
   const std::string& run = request.parameter("run");
   const launch::Beat beat = read_beat(request);
-  const store::Reporter reporter = reporter_of(request);
+  const store::ReportSender reporter = reporter_of(request);
   auto order = commands_for(service, run, beat);
   if (order) check_report(reporter, run, *order, beat);
   if (order && beat.attempt > order->attempt) {

@@ -4,11 +4,11 @@
 
 namespace babelring::api {
 
-store::Reporter reporter_of(const http::Request& request) {
-  using Reach = store::Reporter::Reach;
+store::ReportSender reporter_of(const http::Request& request) {
+  using Reach = store::ReportSender::Reach;
   if (!request.caller) return {};
   const http::Caller& caller = *request.caller;
-  store::Reporter reporter{.reach = Reach::begun, .token = caller.token, .prefix = caller.run_prefix};
+  store::ReportSender reporter{.reach = Reach::begun, .token = caller.token, .prefix = caller.run_prefix};
   if (caller.scope == http::Scope::admin) {
     reporter.reach = Reach::every_run;
   } else if (!caller.run.empty()) {

@@ -9,7 +9,7 @@
 namespace babelring::api {
 
 /// The reporter of an authorized request.
-store::Reporter reporter_of(const http::Request& request);
+store::ReportSender reporter_of(const http::Request& request);
 
 /// The problem for a refused report: 403 run_forbidden, 429 too_many_runs, 409 attempt_refused, 422
 /// rank_refused or sequence_refused.

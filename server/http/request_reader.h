@@ -7,24 +7,24 @@
 #include <string>
 
 #include "server/http/body_memory.h"
+#include "server/http/client_socket.h"
 #include "server/http/limits.h"
 #include "server/http/problem.h"
 #include "server/http/request_head.h"
-#include "server/http/wire.h"
 
 namespace babelring::http {
 
 /// Reads the requests of a connection, heads and bodies, each within its deadline. A client that is too slow or sends
-/// no valid request leaves a fault: send it and close the connection. References must outlive it. Used on the wire's
+/// no valid request leaves a fault: send it and close the connection. References must outlive it. Used on the client's
 /// thread.
 class RequestReader {
  public:
   /// `reserve`: the connection has a reserved place, with shorter deadlines.
-  RequestReader(Wire& wire, const Limits& limits, const BodyMemory& bodies, bool reserve)
-      : wire_(wire), limits_(limits), bodies_(bodies), reserve_(reserve) {}
+  RequestReader(ClientSocket& client, const Limits& limits, const BodyMemory& bodies, bool reserve)
+      : client_(client), limits_(limits), bodies_(bodies), reserve_(reserve) {}
 
   /// Waits for the head of the next request. Returns false if the connection has ended, or with a fault.
-  Wire::Awaitable<bool> wait_for_head();
+  ClientSocket::Awaitable<bool> wait_for_head();
   /// Parses the head that has come. Returns nothing, with a fault, if it is malformed. Requires that wait_for_head()
   /// has returned true.
   std::optional<RequestHead> take_head();
@@ -36,9 +36,9 @@ class RequestReader {
   };
   /// Reads the request's body, of `request.content_length` bytes, with memory held by `request.room`.
   /// `expects_continue`: the client waits for 100 Continue.
-  Wire::Awaitable<Body> read_body(Request& request, bool expects_continue);
+  ClientSocket::Awaitable<Body> read_body(Request& request, bool expects_continue);
   /// Reads a body of `length` bytes and drops it. Returns false if the connection has ended, or with a fault.
-  Wire::Awaitable<bool> discard_body(std::int64_t length);
+  ClientSocket::Awaitable<bool> discard_body(std::int64_t length);
 
   /// Why the client is refused; nothing if the connection just ended.
   const std::optional<Problem>& fault() const { return fault_; }
@@ -48,9 +48,9 @@ class RequestReader {
  private:
   /// Sets the deadline of a body of which `have` bytes have come since `start`. Returns false with a fault if the body
   /// is too slow.
-  bool extend_deadline(Wire::Clock::time_point start, std::size_t have);
+  bool extend_deadline(ClientSocket::Clock::time_point start, std::size_t have);
 
-  Wire& wire_;
+  ClientSocket& client_;
   const Limits& limits_;
   const BodyMemory& bodies_;
   const bool reserve_;

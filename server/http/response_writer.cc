@@ -48,20 +48,21 @@ ResponseWriter::Outgoing ResponseWriter::begin(const Request& request, Response&
   const bool bodiless = request.method == "HEAD" || response.status == 304 || response.status == 204;
   if (bodiless) response.body = std::string();
   Outgoing out{response_head(response, framing, request.id), text_of(response), 0, false, !framing.close};
-  out.sent = wire_.send_now(out.head, out.text);
+  out.sent = client_.send_now(out.head, out.text);
   out.whole = has_text(response) && out.sent == out.head.size() + out.text.size();
   return out;
 }
 
-Wire::Awaitable<void> ResponseWriter::finish(const Request& request, const Response& response, const Outgoing& out) {
+ClientSocket::Awaitable<void> ResponseWriter::finish(const Request& request, const Response& response,
+                                                     const Outgoing& out) {
   const std::size_t in_head = std::min(out.sent, out.head.size());
-  co_await wire_.write(std::string_view(out.head).substr(in_head), out.text.substr(out.sent - in_head));
-  if (const auto* slice = std::get_if<FileSlice>(&response.body)) co_await wire_.write(*slice);
+  co_await client_.write(std::string_view(out.head).substr(in_head), out.text.substr(out.sent - in_head));
+  if (const auto* slice = std::get_if<FileSlice>(&response.body)) co_await client_.write(*slice);
   if (const auto* composite = std::get_if<CompositeBody>(&response.body)) {
     for (const auto& part : composite->parts) {
       const auto* text = std::get_if<std::string>(&part);
-      if (text != nullptr) co_await wire_.write(*text);
-      if (text == nullptr) co_await wire_.write(std::get<FileSlice>(part));
+      if (text != nullptr) co_await client_.write(*text);
+      if (text == nullptr) co_await client_.write(std::get<FileSlice>(part));
     }
   }
   if (const auto* stream = std::get_if<std::shared_ptr<BodyStream>>(&response.body)) {
@@ -69,20 +70,21 @@ Wire::Awaitable<void> ResponseWriter::finish(const Request& request, const Respo
   }
 }
 
-Wire::Awaitable<void> ResponseWriter::refuse(const Problem& problem) {
+ClientSocket::Awaitable<void> ResponseWriter::refuse(const Problem& problem) {
   const Response response = problem_response(problem, "");
   const std::string_view body = text_of(response);
   const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true, strict_transport_};
-  wire_.activity().enter(Standing::Phase::closing);
-  co_await wire_.write(response_head(response, framing, ""), body);
+  client_.activity().enter(Standing::Phase::closing);
+  co_await client_.write(response_head(response, framing, ""), body);
 }
 
-Wire::Awaitable<std::string> ResponseWriter::next_chunk(const Request& request, std::shared_ptr<BodyStream> stream) {
+ClientSocket::Awaitable<std::string> ResponseWriter::next_chunk(const Request& request,
+                                                                std::shared_ptr<BodyStream> stream) {
   struct Chunk {
     std::string text;
     std::exception_ptr failure;
   };
-  Arrival<Chunk> arrival(wire_.socket().get_executor());
+  Arrival<Chunk> arrival(client_.socket().get_executor());
   dispatcher_.run(request, [send = arrival.sender(), stream = std::move(stream)] {
     Chunk chunk;
     try {
@@ -92,32 +94,32 @@ Wire::Awaitable<std::string> ResponseWriter::next_chunk(const Request& request, 
     }
     send(std::move(chunk));
   });
-  const auto end = Wire::Clock::now() + max_chunk_time_;
+  const auto end = ClientSocket::Clock::now() + max_chunk_time_;
   while (!co_await arrival.wait(std::chrono::seconds(1))) {
-    const bool late = Wire::Clock::now() >= end;
+    const bool late = ClientSocket::Clock::now() >= end;
     // Ends the body early, so that the client sees that it is incomplete.
-    if (late || wire_.hung_up()) throw boost::system::system_error(boost::asio::error::timed_out);
+    if (late || client_.hung_up()) throw boost::system::system_error(boost::asio::error::timed_out);
   }
   Chunk chunk = arrival.take();
   if (chunk.failure) std::rethrow_exception(chunk.failure);
   co_return std::move(chunk.text);
 }
 
-Wire::Awaitable<void> ResponseWriter::write_stream(const Request& request, std::shared_ptr<BodyStream> stream) {
+ClientSocket::Awaitable<void> ResponseWriter::write_stream(const Request& request, std::shared_ptr<BodyStream> stream) {
   const bool chunked = request.keep_alive;
   for (;;) {
-    wire_.clear_deadline();
+    client_.clear_deadline();
     const std::string chunk = co_await next_chunk(request, stream);
     if (chunk.empty()) break;
     if (!chunked) {
-      co_await wire_.write(chunk);
+      co_await client_.write(chunk);
       continue;
     }
     const std::string size_line = fmt::format("{:x}\r\n", chunk.size());
-    co_await wire_.write(size_line, chunk);
-    co_await wire_.write("\r\n");
+    co_await client_.write(size_line, chunk);
+    co_await client_.write("\r\n");
   }
-  if (chunked) co_await wire_.write("0\r\n\r\n");
+  if (chunked) co_await client_.write("0\r\n\r\n");
 }
 
 }  // namespace babelring::http

@@ -5,20 +5,23 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/client_socket.h"
 #include "server/http/dispatcher.h"
 #include "server/http/problem.h"
-#include "server/http/wire.h"
 
 namespace babelring::http {
 
 /// Sends responses over a connection: head, then a body of any kind but an event stream. References must outlive it.
-/// Used on the wire's thread.
+/// Used on the socket's thread.
 class ResponseWriter {
  public:
   /// `strict_transport`: tells browsers to use https only (HSTS).
-  ResponseWriter(Wire& wire, const Dispatcher& dispatcher, std::chrono::milliseconds max_chunk_time,
+  ResponseWriter(ClientSocket& client, const Dispatcher& dispatcher, std::chrono::milliseconds max_chunk_time,
                  bool strict_transport)
-      : wire_(wire), dispatcher_(dispatcher), max_chunk_time_(max_chunk_time), strict_transport_(strict_transport) {}
+      : client_(client),
+        dispatcher_(dispatcher),
+        max_chunk_time_(max_chunk_time),
+        strict_transport_(strict_transport) {}
 
   /// A response being sent.
   struct Outgoing {
@@ -34,16 +37,16 @@ class ResponseWriter {
   Outgoing begin(const Request& request, Response& response);
   /// Sends the rest, except for the events of an event stream. Chunks of a BodyStream are made in the query lane.
   /// Throws system_error if the client is too slow or the connection is broken, and what BodyStream::next() throws.
-  Wire::Awaitable<void> finish(const Request& request, const Response& response, const Outgoing& out);
+  ClientSocket::Awaitable<void> finish(const Request& request, const Response& response, const Outgoing& out);
 
   /// Sends a problem in answer to bytes that are no valid request. The connection must be closed after it.
-  Wire::Awaitable<void> refuse(const Problem& problem);
+  ClientSocket::Awaitable<void> refuse(const Problem& problem);
 
  private:
-  Wire::Awaitable<void> write_stream(const Request& request, std::shared_ptr<BodyStream> stream);
-  Wire::Awaitable<std::string> next_chunk(const Request& request, std::shared_ptr<BodyStream> stream);
+  ClientSocket::Awaitable<void> write_stream(const Request& request, std::shared_ptr<BodyStream> stream);
+  ClientSocket::Awaitable<std::string> next_chunk(const Request& request, std::shared_ptr<BodyStream> stream);
 
-  Wire& wire_;
+  ClientSocket& client_;
   const Dispatcher& dispatcher_;
   const std::chrono::milliseconds max_chunk_time_;
   const bool strict_transport_;

@@ -35,30 +35,30 @@ constexpr int stream_send_buffer_bytes = 64 << 10;                     // of an 
 Session::Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address, Place place,
                  const Shared& shared)
     : Connection(std::move(address), place),
-      wire_(std::move(socket), tls, shared.limits, activity()),
+      client_(std::move(socket), tls, shared.limits, activity()),
       dispatcher_(shared.dispatcher),
       limits_(shared.limits),
       connections_(shared.connections),
-      reader_(wire_, shared.limits, shared.bodies, place == Place::reserve),
-      writer_(wire_, shared.dispatcher, shared.limits.answer, tls != nullptr && shared.limits.strict_transport) {}
+      reader_(client_, shared.limits, shared.bodies, place == Place::reserve),
+      writer_(client_, shared.dispatcher, shared.limits.answer, tls != nullptr && shared.limits.strict_transport) {}
 
 Session::~Session() {
   connections_.remove(this);
 }
 
 void Session::start() {
-  wire_.set_owner(weak_from_this());
+  client_.set_owner(weak_from_this());
   connections_.add(shared_from_this());
   asio::co_spawn(
-      wire_.socket().get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
+      client_.socket().get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
 void Session::finish() {
-  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] { self->wire_.finish(); });
+  asio::post(client_.socket().get_executor(), [self = shared_from_this()] { self->client_.finish(); });
 }
 
 void Session::abort() {
-  asio::post(wire_.socket().get_executor(), [self = shared_from_this()] { self->wire_.close(); });
+  asio::post(client_.socket().get_executor(), [self = shared_from_this()] { self->client_.close(); });
 }
 
 asio::awaitable<void> Session::run() {
@@ -81,49 +81,49 @@ asio::awaitable<void> Session::run() {
   // Not left to the destructor: the subscriber's place is free at once.
   events_.reset();
   if (gone_) *gone_ = true;  // a handler or producer may still work for the last request
-  wire_.shut_down();
+  client_.shut_down();
 }
 
 asio::awaitable<bool> Session::secure() {
-  if (!wire_.encrypted()) co_return true;
-  wire_.set_deadline(place() == Place::reserve ? limits_.reserve_head : limits_.header);
-  wire_.set_interruptible(true);
+  if (!client_.encrypted()) co_return true;
+  client_.set_deadline(place() == Place::reserve ? limits_.reserve_head : limits_.header);
+  client_.set_interruptible(true);
   error_code code;
-  co_await wire_.transport().async_handshake(asio::redirect_error(use_awaitable, code));
-  wire_.set_interruptible(false);
+  co_await client_.transport().async_handshake(asio::redirect_error(use_awaitable, code));
+  client_.set_interruptible(false);
   if (!code) co_return true;
   if (spoke_plain_http(code)) {
     const Response response = problem_response(Problem(400, "tls_wanted", "this address speaks https"), "");
     const auto& body = std::get<std::string>(response.body);
     const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
     const std::string answer = response_head(response, framing, "") + body;
-    wire_.set_deadline(closing_step);
-    co_await asio::async_write(wire_.socket(), asio::buffer(answer), use_awaitable);
+    client_.set_deadline(closing_step);
+    co_await asio::async_write(client_.socket(), asio::buffer(answer), use_awaitable);
   }
   co_return false;
 }
 
 asio::awaitable<void> Session::linger_and_close() {
   activity().enter(Standing::Phase::closing);
-  asio::ip::tcp::socket& socket = wire_.socket();
+  asio::ip::tcp::socket& socket = client_.socket();
   error_code code;
-  wire_.set_deadline(closing_step);
+  client_.set_deadline(closing_step);
   // Without a close_notify, the client would take the end of a body without a length for a broken connection.
-  const bool all_said = wire_.encrypted() && socket.is_open() && served_ > 0;
-  if (all_said) co_await wire_.transport().async_shutdown(asio::redirect_error(use_awaitable, code));
+  const bool all_said = client_.encrypted() && socket.is_open() && served_ > 0;
+  if (all_said) co_await client_.transport().async_shutdown(asio::redirect_error(use_awaitable, code));
   // Closing while unread bytes arrive would reset the connection, and the last response with it.
   if (socket.is_open()) socket.shutdown(asio::ip::tcp::socket::shutdown_send, code);
-  wire_.set_deadline(closing_step);
+  client_.set_deadline(closing_step);
   std::int64_t drained = 0;
-  const auto over = [&] { return code || wire_.timed_out() || wire_.finishing() || !socket.is_open(); };
+  const auto over = [&] { return code || client_.timed_out() || client_.finishing() || !socket.is_open(); };
   for (code = {}; !over() && drained < max_drained_bytes;) {
     drained += static_cast<std::int64_t>(
         co_await socket.async_read_some(scrap_buffer(), asio::redirect_error(use_awaitable, code)));
   }
   if (over()) co_return;
   // It goes on sending. Its bytes are no longer read, but it may use the rest of the time to read the response.
-  wire_.set_interruptible(true);
-  co_await wire_.sleep(wire_.due() - Wire::Clock::now());
+  client_.set_interruptible(true);
+  co_await client_.sleep(client_.due() - ClientSocket::Clock::now());
 }
 
 asio::awaitable<void> Session::refuse_fault() {
@@ -161,14 +161,14 @@ asio::awaitable<bool> Session::serve_one() {
       co_return false;
     }
   }
-  const AccessLine line(dispatcher_.access_log(), *request, route, *response, watch.elapsed_ms(), wire_.sent_bytes());
+  const AccessLine line(dispatcher_.access_log(), *request, route, *response, watch.elapsed_ms(), client_.sent_bytes());
   const ResponseWriter::Outgoing out = writer_.begin(*request, *response);
   if (!out.whole) co_await writer_.finish(*request, *response, out);
   if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response->body)) {
     events_ = std::move(*events);
     listener_ = request->caller;
   }
-  co_return out.reusable && !wire_.finishing();
+  co_return out.reusable && !client_.finishing();
 }
 
 asio::awaitable<bool> Session::take_body(Request& request, bool expects_continue, std::optional<Response>& refusal) {
@@ -199,8 +199,8 @@ std::optional<Response> Session::check_reserve(const Request& request, const Adm
 
 asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const Request> request,
                                                          Admission::Decision admission, bool takes_interim) {
-  wire_.clear_deadline();
-  Arrival<Response> arrival(wire_.socket().get_executor());
+  client_.clear_deadline();
+  Arrival<Response> arrival(client_.socket().get_executor());
   dispatcher_.dispatch(request, admission, Reply(arrival.sender()));
   const auto end = std::chrono::steady_clock::now() + limits_.answer;
   bool probed = false;
@@ -219,20 +219,20 @@ asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const R
 }
 
 asio::awaitable<bool> Session::client_left(bool takes_interim, bool& probed) {
-  if (wire_.hung_up()) co_return true;
+  if (client_.hung_up()) co_return true;
   // Reading would not tell: requests sent ahead may precede the end of the connection, and belong to the next turn.
-  if (!wire_.half_closed()) co_return false;
+  if (!client_.half_closed()) co_return false;
   // Either the client has closed the connection, or it sends nothing more and waits for the response. A closed one
   // resets the connection when something comes, which the next check sees. HTTP/1.0 has nothing that could be sent
   // before the response.
   if (!takes_interim) co_return true;
-  if (!std::exchange(probed, true)) co_await wire_.write("HTTP/1.1 102 Processing\r\n\r\n");
-  wire_.clear_deadline();
+  if (!std::exchange(probed, true)) co_await client_.write("HTTP/1.1 102 Processing\r\n\r\n");
+  client_.clear_deadline();
   co_return false;
 }
 
 asio::awaitable<void> Session::send_events() {
-  asio::ip::tcp::socket& socket = wire_.socket();
+  asio::ip::tcp::socket& socket = client_.socket();
   // There may be thousands of streams: free the request's memory, and let no stream whose client reads nothing hold
   // megabytes of the kernel's memory, which would also have to be filled at once.
   reader_.free_buffer();
@@ -241,9 +241,9 @@ asio::awaitable<void> Session::send_events() {
   events_->on_ready([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
-    asio::post(self->wire_.socket().get_executor(), [self] {
+    asio::post(self->client_.socket().get_executor(), [self] {
       self->woken_ = true;
-      self->wire_.wake();
+      self->client_.wake();
     });
   });
   // A subscriber sends nothing more: what arrives now is the end of the connection, and makes room for another one.
@@ -251,31 +251,31 @@ asio::awaitable<void> Session::send_events() {
     const auto self = weak.lock();
     if (!self) return;
     self->reader_left_ = true;
-    self->wire_.wake();
+    self->client_.wake();
   });
-  auto checked = Wire::Clock::now();
-  while (socket.is_open() && !wire_.finishing() && !reader_left_) {
+  auto checked = ClientSocket::Clock::now();
+  while (socket.is_open() && !client_.finishing() && !reader_left_) {
     // The revocation of a token ends its streams within a heartbeat.
-    if (const auto now = Wire::Clock::now(); now - checked >= limits_.heartbeat) {
+    if (const auto now = ClientSocket::Clock::now(); now - checked >= limits_.heartbeat) {
       if (!dispatcher_.still_holds(listener_.get())) co_return;
       checked = now;
     }
     woken_ = false;
     if (const EventSource::Frames frames = events_->take(); frames.size() > 0) {
-      const std::size_t sent = wire_.send_now(frames.text, frames.tail());
+      const std::size_t sent = client_.send_now(frames.text, frames.tail());
       const std::size_t in_text = std::min(sent, frames.text.size());
       if (sent < frames.size()) {
-        co_await wire_.write(std::string_view(frames.text).substr(in_text), frames.tail().substr(sent - in_text));
+        co_await client_.write(std::string_view(frames.text).substr(in_text), frames.tail().substr(sent - in_text));
       }
       // Other connections have their turn before the next frames.
       if (frames.more) co_await asio::post(socket.get_executor(), use_awaitable);
       continue;
     }
-    wire_.clear_deadline();
-    wire_.set_interruptible(true);
-    const bool quiet = !woken_ && co_await wire_.sleep(limits_.heartbeat);
-    wire_.set_interruptible(false);
-    if (quiet && !woken_) co_await wire_.write(":\n\n");
+    client_.clear_deadline();
+    client_.set_interruptible(true);
+    const bool quiet = !woken_ && co_await client_.sleep(limits_.heartbeat);
+    client_.set_interruptible(false);
+    if (quiet && !woken_) co_await client_.write(":\n\n");
   }
 }
 

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "server/http/body_memory.h"
+#include "server/http/client_socket.h"
 #include "server/http/connections.h"
 #include "server/http/dispatcher.h"
 #include "server/http/limits.h"
 #include "server/http/request_reader.h"
 #include "server/http/response_writer.h"
-#include "server/http/wire.h"
 
 namespace babelring::http {
 
@@ -42,7 +42,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session> 
 
  private:
   template <class T>
-  using Awaitable = Wire::Awaitable<T>;
+  using Awaitable = ClientSocket::Awaitable<T>;
 
   Awaitable<void> run();
   /// Performs the TLS handshake, if there is TLS. Returns false if the connection is over.
@@ -70,7 +70,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session> 
   /// Sends events until the client leaves, its token is revoked or the server stops.
   Awaitable<void> send_events();
 
-  Wire wire_;
+  ClientSocket client_;
   const Dispatcher& dispatcher_;
   const Limits& limits_;
   Connections& connections_;

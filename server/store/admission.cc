@@ -53,7 +53,7 @@ const std::string* started_name(const Batch& batch) {
 bool claims(const Batch& batch, const ReportedRun& run, std::int64_t now_ms) {
   const bool nameless = run.name.empty() && !run.managed && now_ms - run.created_ms > nameless_ms;
   const std::string* name = started_name(batch);
-  return nameless && batch.reporter.reach == Reporter::Reach::prefix && name != nullptr &&
+  return nameless && batch.reporter.reach == ReportSender::Reach::prefix && name != nullptr &&
          !refuse_name(batch.reporter, *name);
 }
 
@@ -66,8 +66,8 @@ std::int64_t newest_sequence(Database& database, std::int64_t run, std::int64_t 
 
 }  // namespace
 
-std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::string& id, const ReportedRun& run) {
-  using Reach = Reporter::Reach;
+std::optional<Refusal> refuse_reporter(const ReportSender& reporter, const std::string& id, const ReportedRun& run) {
+  using Reach = ReportSender::Reach;
   if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
   if (run.managed) {
     return Refusal{Kind::not_its_run,
@@ -87,8 +87,8 @@ std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::stri
                              id, id)};
 }
 
-std::optional<Refusal> refuse_name(const Reporter& reporter, const std::string& name) {
-  if (reporter.reach != Reporter::Reach::prefix || name.starts_with(reporter.prefix)) return std::nullopt;
+std::optional<Refusal> refuse_name(const ReportSender& reporter, const std::string& name) {
+  if (reporter.reach != ReportSender::Reach::prefix || name.starts_with(reporter.prefix)) return std::nullopt;
   return Refusal{
       Kind::not_its_run,
       fmt::format("this token is only for runs with names that begin with '{}', found '{}'", reporter.prefix, name)};
@@ -116,8 +116,8 @@ std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& ru
   return std::nullopt;
 }
 
-std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms) {
-  using Reach = Reporter::Reach;
+std::optional<Refusal> refuse_new_run(Database& database, const ReportSender& reporter, std::int64_t now_ms) {
+  using Reach = ReportSender::Reach;
   if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
   if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_per_minute) {
     return Refusal{Kind::too_many_runs,
@@ -172,7 +172,7 @@ Admitted admit(Database& database, const Batch& batch, const std::optional<Comma
     record_newer_attempt(database, batch.run, batch.attempt, batch.host, now_ms);
     return {.run = made, .current = true, .run_changed = true};
   }
-  const bool unclaimed = known->begun_by.empty() && batch.reporter.reach == Reporter::Reach::begun;
+  const bool unclaimed = known->begun_by.empty() && batch.reporter.reach == ReportSender::Reach::begun;
   if (unclaimed || claims(batch, *known, now_ms)) {
     database.prepare("UPDATE runs SET begun_by = ? WHERE run = ?").bind(batch.reporter.token, known->number).run();
   }

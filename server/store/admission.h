@@ -15,7 +15,7 @@
 namespace babelring::store {
 
 /// The sender of a report and the runs that its token covers.
-struct Reporter {
+struct ReportSender {
   enum class Reach {
     every_run,  // an administrator token, or tokens are disabled
     one_run,    // a token bound to this run; the caller has already compared the ids
@@ -70,7 +70,7 @@ struct Batch {
   std::vector<Record> records;
   std::function<void(Database&)> in_transaction = nullptr;  // called in the same transaction, after the records
   std::int64_t unknown_members = 0;                         // JSON members ignored because the worker is newer
-  Reporter reporter = {};
+  ReportSender reporter = {};
 };
 
 inline constexpr std::int64_t max_external_ranks = 4096;          // of a run not started by the server
@@ -80,14 +80,14 @@ inline constexpr std::int64_t max_new_runs_per_minute = 60,
                               max_begun_runs = 10'000;  // per token not bound to a run
 
 /// Reason why the reporter may not report for a run, or nothing.
-std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::string& id, const ReportedRun& run);
+std::optional<Refusal> refuse_reporter(const ReportSender& reporter, const std::string& id, const ReportedRun& run);
 /// Reason why the reporter may not give a run this name, or nothing.
-std::optional<Refusal> refuse_name(const Reporter& reporter, const std::string& name);
+std::optional<Refusal> refuse_name(const ReportSender& reporter, const std::string& name);
 /// Reason to refuse a report of this attempt and rank from any sender, or nothing. `run` describes that attempt.
 std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& run, std::int64_t attempt,
                                     std::int64_t rank);
 /// Reason why the reporter may not start another run now, or nothing.
-std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms);
+std::optional<Refusal> refuse_new_run(Database& database, const ReportSender& reporter, std::int64_t now_ms);
 /// Reason why the batch is refused, or nothing. `known`: its run, if it exists.
 std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, const std::optional<CommandRow>& known,
                                     std::int64_t now_ms);

@@ -48,7 +48,7 @@ Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, st
   RankState& state = ranks_[key];
   const auto [run, attempt, rank] = key;
   state.stored = read_arrivals(database_, run, attempt, rank);
-  state.arrived = SequenceSet(state.stored);
+  state.arrived = SequenceNumbers(state.stored);
   Statement find =
       database_.prepare("SELECT first_update, last_update FROM ranks WHERE run = ? AND attempt = ? AND rank = ?");
   if (!find.bind(run, attempt, rank).next(state.first_update, state.last_update)) {
@@ -86,7 +86,7 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     throw Rejected(
         fmt::format("rank {} of run {}: more than {} gaps in the sequence numbers", batch.rank, batch.run, max_ranges));
   }
-  const RankSteps steps{run, batch.rank, batch.attempt};
+  const RankAttempt steps{run, batch.rank, batch.attempt};
   std::set<std::int64_t> summarised;
   for (const std::int64_t bucket : rank.touched) {
     if (bucket >= bucket_of(rank.last_update)) continue;

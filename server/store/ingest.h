@@ -52,8 +52,8 @@ class Ingest {
 
  private:
   struct RankState {
-    SequenceSet arrived;
-    SequenceSet::Ranges stored;  // as stored in the table
+    SequenceNumbers arrived;
+    SequenceNumbers::Ranges stored;  // as stored in the table
     std::int64_t first_update = 0, last_update = 0;
     std::set<std::int64_t> touched;  // buckets to summarise again
   };

@@ -18,7 +18,7 @@ void visit_columns(Row& rank, Column&& column) {
   column("updated_ms", rank.updated_ms);
 }
 
-bool SequenceSet::insert(std::int64_t sequence) {
+bool SequenceNumbers::insert(std::int64_t sequence) {
   auto next = ranges_.upper_bound(sequence);
   if (next != ranges_.begin()) {
     auto previous = std::prev(next);
@@ -41,20 +41,20 @@ bool SequenceSet::insert(std::int64_t sequence) {
   return true;
 }
 
-std::int64_t SequenceSet::size() const {
+std::int64_t SequenceNumbers::size() const {
   std::int64_t count = 0;
   for (const auto& [first, last] : ranges_) count += last - first + 1;
   return count;
 }
 
-std::int64_t SequenceSet::missing() const {
+std::int64_t SequenceNumbers::missing() const {
   return ranges_.empty() ? 0 : ranges_.rbegin()->second - size();
 }
 
-SequenceSet::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank) {
+SequenceNumbers::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank) {
   Statement rows = database.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
   rows.bind(run, attempt, rank);
-  SequenceSet::Ranges ranges;
+  SequenceNumbers::Ranges ranges;
   std::int64_t first = 0, last = 0;
   while (rows.next(first, last)) ranges.emplace(first, last);
   return ranges;
@@ -66,7 +66,7 @@ std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t a
       select<RankRow>("FROM ranks WHERE run = ? AND attempt = ? AND rank >= ? ORDER BY rank LIMIT ?");
   auto ranks = reader.database.prepare(sql).bind(run, attempt, first, limit).all<RankRow>();
   for (RankRow& rank : ranks) {
-    const SequenceSet arrived(read_arrivals(reader.database, run, attempt, rank.rank));
+    const SequenceNumbers arrived(read_arrivals(reader.database, run, attempt, rank.rank));
     rank.records = arrived.size();
     rank.missing = arrived.missing();
     rank.last = last_step(reader, run, rank.rank);

@@ -13,12 +13,12 @@
 namespace babelring::store {
 
 /// A set of sequence numbers, stored as disjoint ranges first → last. It is a single range if none is missing.
-class SequenceSet {
+class SequenceNumbers {
  public:
   using Ranges = std::map<std::int64_t, std::int64_t>;
 
-  SequenceSet() = default;
-  explicit SequenceSet(Ranges ranges) : ranges_(std::move(ranges)) {}
+  SequenceNumbers() = default;
+  explicit SequenceNumbers(Ranges ranges) : ranges_(std::move(ranges)) {}
 
   /// Returns false if the number was already in the set.
   bool insert(std::int64_t sequence);
@@ -32,7 +32,7 @@ class SequenceSet {
 };
 
 /// The stored sequence numbers of the records of a rank.
-SequenceSet::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank);
+SequenceNumbers::Ranges read_arrivals(Database& database, std::int64_t run, std::int64_t attempt, std::int64_t rank);
 
 struct RankRow {
   std::int64_t rank = 0, attempt = 0, pid = 0, first_update = 0, last_update = 0, updated_ms = 0;

@@ -56,7 +56,7 @@ struct Sum {
   }
 };
 
-Sum sum_of_parts(Database& database, const RankSteps& of, int level, std::int64_t bucket) {
+Sum sum_of_parts(Database& database, const RankAttempt& of, int level, std::int64_t bucket) {
   Statement rows = database.prepare(
       level == 1 ? "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND "
                    "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket"
@@ -76,7 +76,7 @@ Sum sum_of_parts(Database& database, const RankSteps& of, int level, std::int64_
   return sum;
 }
 
-void rebuild(Database& database, const RankSteps& of, int level, std::int64_t bucket) {
+void rebuild(Database& database, const RankAttempt& of, int level, std::int64_t bucket) {
   const Sum sum = sum_of_parts(database, of, level, bucket);
   if (sum.mixed || sum.parts < fan_out) {
     database.prepare("DELETE FROM pyramid WHERE run = ? AND rank = ? AND attempt = ? AND level = ? AND bucket = ?")
@@ -119,7 +119,7 @@ void add_to_bucket(BucketEntry& entry, double value, std::int64_t offset) {
   ++entry.finite;
 }
 
-void summarise_steps(Database& database, const RankSteps& of, std::int64_t bucket) {
+void summarise_steps(Database& database, const RankAttempt& of, std::int64_t bucket) {
   const std::int64_t base = bucket * bucket_steps;
   std::vector<BucketEntry> entries;
   std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0, step_layout = 0;
@@ -157,7 +157,8 @@ void summarise_steps(Database& database, const RankSteps& of, std::int64_t bucke
       .run();
 }
 
-void update_summaries(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step) {
+void update_summaries(Database& database, const RankAttempt& of, std::set<std::int64_t> changed,
+                      std::int64_t last_step) {
   for (int level = 1; level <= top_level && !changed.empty(); ++level) {
     std::set<std::int64_t> raised;
     for (const std::int64_t part : changed) {

@@ -22,8 +22,8 @@ std::vector<TrainedUpdate> updates(std::int64_t count, double first, double last
   return made;
 }
 
-std::vector<Evaluation> evaluations(std::initializer_list<double> losses, std::vector<double> bleu = {}) {
-  std::vector<Evaluation> made;
+std::vector<ValidationResult> evaluations(std::initializer_list<double> losses, std::vector<double> bleu = {}) {
+  std::vector<ValidationResult> made;
   for (const double loss : losses) {
     const auto i = made.size();
     made.push_back({static_cast<std::int64_t>(300 * (i + 1)), loss, i < bleu.size() ? bleu[i] : nan});

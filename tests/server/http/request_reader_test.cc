@@ -1,16 +1,16 @@
 #include "server/http/request_reader.h"
 
-#include "tests/server/http/wire_fixture.h"
+#include "tests/server/http/socket_fixture.h"
 
 namespace babelring::http {
 namespace {
 
-class RequestReaderTest : public WireFixture {
+class RequestReaderTest : public SocketFixture {
  protected:
   /// Reads the next head, and returns its target or the code of the fault; empty: the connection has ended.
   std::string next() {
     std::string read;
-    run([&]() -> Wire::Awaitable<void> {
+    run([&]() -> ClientSocket::Awaitable<void> {
       const bool came = co_await reader_.wait_for_head();
       if (const auto head = came ? reader_.take_head() : std::nullopt) read = head->message.target;
       if (reader_.fault()) read = reader_.fault()->code();
@@ -19,14 +19,14 @@ class RequestReaderTest : public WireFixture {
   }
 
   BodyMemory bodies_{1 << 20};
-  RequestReader reader_{*wire_, limits_, bodies_, false};
+  RequestReader reader_{*socket_, limits_, bodies_, false};
 };
 
 TEST_F(RequestReaderTest, ReadsRequestsThatWereSentAhead) {
   send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbodyGET /b HTTP/1.1\r\nHost: h\r\n\r\n");
   std::string body;
   std::string target;
-  run([&]() -> Wire::Awaitable<void> {
+  run([&]() -> ClientSocket::Awaitable<void> {
     co_await reader_.wait_for_head();
     auto head = reader_.take_head();
     Request request(std::move(head->message));
@@ -45,7 +45,7 @@ TEST_F(RequestReaderTest, ReadsRequestsThatWereSentAhead) {
 
 TEST_F(RequestReaderTest, DropsABodyThatNobodyWants) {
   send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbodyGET /b HTTP/1.1\r\nHost: h\r\n\r\n");
-  run([&]() -> Wire::Awaitable<void> {
+  run([&]() -> ClientSocket::Awaitable<void> {
     co_await reader_.wait_for_head();
     EXPECT_TRUE(reader_.take_head());
     const bool dropped = co_await reader_.discard_body(4);
@@ -58,7 +58,7 @@ TEST_F(RequestReaderTest, DropsABodyThatNobodyWants) {
 
 TEST_F(RequestReaderTest, ABodyWithoutRoomIsNotRead) {
   send("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n");
-  run([&]() -> Wire::Awaitable<void> {
+  run([&]() -> ClientSocket::Awaitable<void> {
     co_await reader_.wait_for_head();
     auto head = reader_.take_head();
     Request request(std::move(head->message));

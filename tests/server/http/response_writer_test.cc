@@ -8,7 +8,7 @@
 
 #include "server/http/lanes.h"
 #include "server/http/static_files.h"
-#include "tests/server/http/wire_fixture.h"
+#include "tests/server/http/socket_fixture.h"
 
 namespace babelring::http {
 namespace {
@@ -43,12 +43,12 @@ FileSlice slice_of(const std::string& content, std::int64_t offset, std::int64_t
   return slice;
 }
 
-class ResponseWriterTest : public WireFixture {
+class ResponseWriterTest : public SocketFixture {
  protected:
   /// What the client receives of the response to request_.
   std::string sent(Response response) {
     auto text = received();
-    run([&]() -> Wire::Awaitable<void> {
+    run([&]() -> ClientSocket::Awaitable<void> {
       const auto out = writer_.begin(request_, response);
       reusable_ = out.reusable;
       if (!out.whole) co_await writer_.finish(request_, response, out);
@@ -63,7 +63,7 @@ class ResponseWriterTest : public WireFixture {
   }
 
   Dispatcher dispatcher_{Router(), StaticFiles({}, {}), {}, std::make_shared<Lanes>()};
-  ResponseWriter writer_{*wire_, dispatcher_, std::chrono::minutes(1), false};
+  ResponseWriter writer_{*socket_, dispatcher_, std::chrono::minutes(1), false};
   Request request_;
   bool reusable_ = false;
 };
@@ -98,7 +98,7 @@ TEST_F(ResponseWriterTest, APartOfAFileAndTextsKeepTheirOrder) {
 TEST_F(ResponseWriterTest, AFileThatBecameShorterEndsTheConnectionEarly) {
   auto text = received();
   Response response = with_body(slice_of("0123", 0, 9));
-  EXPECT_THROW(run([&]() -> Wire::Awaitable<void> {
+  EXPECT_THROW(run([&]() -> ClientSocket::Awaitable<void> {
                  const auto out = writer_.begin(request_, response);
                  co_await writer_.finish(request_, response, out);
                }),
@@ -123,7 +123,7 @@ TEST_F(ResponseWriterTest, AStreamEndsWithAConnectionThatIsNotKept) {
 TEST_F(ResponseWriterTest, AStreamThatFailsHasNoLastChunk) {
   auto text = received();
   Response response = with_body(std::make_shared<Chunks>(std::vector<std::string>{"one", "!"}));
-  EXPECT_THROW(run([&]() -> Wire::Awaitable<void> {
+  EXPECT_THROW(run([&]() -> ClientSocket::Awaitable<void> {
                  const auto out = writer_.begin(request_, response);
                  co_await writer_.finish(request_, response, out);
                }),
@@ -134,13 +134,14 @@ TEST_F(ResponseWriterTest, AStreamThatFailsHasNoLastChunk) {
 TEST_F(ResponseWriterTest, AClientThatReadsNothingIsGivenUp) {
   limits_.write_stall = std::chrono::milliseconds(20);
   const std::string large(std::size_t{32} << 20, 'x');
-  EXPECT_THROW(run([&]() -> Wire::Awaitable<void> { co_await wire_->write(large); }), boost::system::system_error);
-  EXPECT_LT(wire_->sent_bytes(), std::ssize(large));
+  EXPECT_THROW(run([&]() -> ClientSocket::Awaitable<void> { co_await socket_->write(large); }),
+               boost::system::system_error);
+  EXPECT_LT(socket_->sent_bytes(), std::ssize(large));
 }
 
 TEST_F(ResponseWriterTest, ARefusalClosesTheConnection) {
   auto text = received();
-  run([&]() -> Wire::Awaitable<void> { co_await writer_.refuse(Problem(400, "malformed", "no request")); });
+  run([&]() -> ClientSocket::Awaitable<void> { co_await writer_.refuse(Problem(400, "malformed", "no request")); });
   EXPECT_THAT(text.get(), AllOf(StartsWith("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("Connection: close\r\n"),
                                 HasSubstr("\"malformed\"")));
   EXPECT_EQ(activity_.phase(), Standing::Phase::closing);

@@ -5,14 +5,14 @@
 namespace babelring::store {
 namespace {
 
-TEST(SequenceSet, FindsRepeatsAndGapsInAnyOrder) {
-  SequenceSet set;
+TEST(SequenceNumbers, FindsRepeatsAndGapsInAnyOrder) {
+  SequenceNumbers set;
   for (const std::int64_t n : {5, 1, 3, 2, 9}) EXPECT_TRUE(set.insert(n));
   for (const std::int64_t n : {1, 2, 3, 5, 9}) EXPECT_FALSE(set.insert(n));
-  EXPECT_EQ(set.ranges(), (SequenceSet::Ranges{{1, 3}, {5, 5}, {9, 9}}));
+  EXPECT_EQ(set.ranges(), (SequenceNumbers::Ranges{{1, 3}, {5, 5}, {9, 9}}));
   EXPECT_EQ(set.missing(), 4);
   for (const std::int64_t n : {4, 8, 6, 7}) EXPECT_TRUE(set.insert(n));
-  EXPECT_EQ(set.ranges(), (SequenceSet::Ranges{{1, 9}}));
+  EXPECT_EQ(set.ranges(), (SequenceNumbers::Ranges{{1, 9}}));
   EXPECT_EQ(set.missing(), 0);
 }
 

@@ -19,14 +19,14 @@ namespace babelring::http {
 
 /// The socket of a connection with its deadline: what is read and written fails once the deadline has passed. All
 /// functions run on the one thread of the socket's context.
-class Wire {
+class ClientSocket {
  public:
   using Clock = std::chrono::steady_clock;
   template <class T>
   using Awaitable = boost::asio::awaitable<T>;
 
   /// `tls`: null for a connection without TLS. `activity` shows other threads when the client takes no bytes.
-  Wire(Transport::Socket socket, boost::asio::ssl::context* tls, const Limits& limits, Activity& activity);
+  ClientSocket(Transport::Socket socket, boost::asio::ssl::context* tls, const Limits& limits, Activity& activity);
   /// The object that contains this one. Timers do nothing once it is gone. Call it before any other function.
   void set_owner(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
 

@@ -13,31 +13,31 @@
 #include <string>
 #include <utility>
 
-#include "server/http/wire.h"
+#include "server/http/client_socket.h"
 
 namespace babelring::http {
 
-/// A wire on one end of a TCP connection. The test is the client on the other end.
-class WireFixture : public ::testing::Test {
+/// A ClientSocket on one end of a TCP connection. The test is the client on the other end.
+class SocketFixture : public ::testing::Test {
  protected:
   using Tcp = boost::asio::ip::tcp;
 
-  WireFixture() {
+  SocketFixture() {
     Tcp::acceptor acceptor(context_, Tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
     client_.connect(acceptor.local_endpoint());
-    wire_ = std::make_shared<Wire>(acceptor.accept(), nullptr, limits_, activity_);
-    wire_->set_owner(wire_);
+    socket_ = std::make_shared<ClientSocket>(acceptor.accept(), nullptr, limits_, activity_);
+    socket_->set_owner(socket_);
   }
 
   void send(const std::string& text) { boost::asio::write(client_, boost::asio::buffer(text)); }
 
-  /// Runs the coroutine to its end on the wire's thread. Throws what it throws.
-  void run(std::function<Wire::Awaitable<void>()> coroutine) {
+  /// Runs the coroutine to its end on the socket's thread. Throws what it throws.
+  void run(std::function<ClientSocket::Awaitable<void>()> coroutine) {
     std::exception_ptr failure;
     boost::asio::co_spawn(context_, std::move(coroutine), [&](std::exception_ptr thrown) {
       failure = std::move(thrown);
-      wire_->clear_deadline();
-      wire_->shut_down();
+      socket_->clear_deadline();
+      socket_->shut_down();
     });
     context_.restart();
     context_.run();
@@ -58,7 +58,7 @@ class WireFixture : public ::testing::Test {
   Limits limits_;
   Activity activity_;
   Tcp::socket client_{client_context_};
-  std::shared_ptr<Wire> wire_;
+  std::shared_ptr<ClientSocket> socket_;
 };
 
 }  // namespace babelring::http

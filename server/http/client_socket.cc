@@ -1,4 +1,4 @@
-#include "server/http/wire.h"
+#include "server/http/client_socket.h"
 
 #include <poll.h>
 #include <sys/sendfile.h>
@@ -30,7 +30,7 @@ asio::mutable_buffer scrap_buffer() {
   return asio::buffer(bytes);
 }
 
-Wire::Wire(Transport::Socket socket, asio::ssl::context* tls, const Limits& limits, Activity& activity)
+ClientSocket::ClientSocket(Transport::Socket socket, asio::ssl::context* tls, const Limits& limits, Activity& activity)
     : transport_(std::move(socket), tls),
       socket_(transport_.socket()),
       limits_(limits),
@@ -38,19 +38,19 @@ Wire::Wire(Transport::Socket socket, asio::ssl::context* tls, const Limits& limi
       deadline_(socket_.get_executor()),
       sleep_(socket_.get_executor()) {}
 
-void Wire::set_deadline(std::chrono::milliseconds limit) {
+void ClientSocket::set_deadline(std::chrono::milliseconds limit) {
   due_ = Clock::now() + limit;
   timed_out_ = false;
   overdue_ = false;
   if (due_ < wakes_) wait_until(due_);  // a timer that fires too early is set again
 }
 
-void Wire::clear_deadline() {
+void ClientSocket::clear_deadline() {
   due_ = Clock::time_point::max();
   overdue_ = false;
 }
 
-void Wire::wait_until(Clock::time_point time) {
+void ClientSocket::wait_until(Clock::time_point time) {
   wakes_ = time;
   deadline_.expires_at(time);
   deadline_.async_wait([this, weak = owner_](error_code code) {
@@ -62,7 +62,7 @@ void Wire::wait_until(Clock::time_point time) {
   });
 }
 
-void Wire::on_deadline() {
+void ClientSocket::on_deadline() {
   if (overdue_) {
     clear_deadline();
     close();
@@ -75,43 +75,43 @@ void Wire::on_deadline() {
   sleep_.cancel();
 }
 
-void Wire::finish() {
+void ClientSocket::finish() {
   finishing_ = true;
   if (interruptible_) close();
 }
 
-void Wire::close() {
+void ClientSocket::close() {
   error_code ignored;
   socket_.close(ignored);
   sleep_.cancel();
 }
 
-void Wire::shut_down() {
+void ClientSocket::shut_down() {
   deadline_.cancel();
   close();
 }
 
-asio::awaitable<bool> Wire::sleep(Clock::duration limit) {
+asio::awaitable<bool> ClientSocket::sleep(Clock::duration limit) {
   sleep_.expires_after(limit);
   error_code code;
   co_await sleep_.async_wait(asio::redirect_error(use_awaitable, code));
   co_return !code;
 }
 
-short Wire::poll_events(short wanted) {
+short ClientSocket::poll_events(short wanted) {
   pollfd state{socket_.native_handle(), wanted, 0};
   return poll(&state, 1, 0) > 0 ? state.revents : short{0};
 }
 
-bool Wire::hung_up() {
+bool ClientSocket::hung_up() {
   return !socket_.is_open() || (poll_events(0) & (POLLERR | POLLHUP)) != 0;
 }
 
-bool Wire::half_closed() {
+bool ClientSocket::half_closed() {
   return (poll_events(POLLRDHUP) & POLLRDHUP) != 0;
 }
 
-std::size_t Wire::send_now(std::string_view first, std::string_view second) {
+std::size_t ClientSocket::send_now(std::string_view first, std::string_view second) {
   if (transport_.encrypted()) return 0;
   error_code code;
   if (!socket_.non_blocking()) socket_.non_blocking(true);
@@ -122,19 +122,19 @@ std::size_t Wire::send_now(std::string_view first, std::string_view second) {
   return sent;
 }
 
-void Wire::begin_sending() {
+void ClientSocket::begin_sending() {
   taken_ = 0;
   set_deadline(activity_.phase() == Standing::Phase::closing ? limits_.closing_write : limits_.write_stall);
 }
 
-void Wire::count_sent(std::size_t bytes) {
+void ClientSocket::count_sent(std::size_t bytes) {
   taken_ += bytes;
   sent_bytes_ += static_cast<std::int64_t>(bytes);
   const auto due = static_cast<std::size_t>(limits_.write_stall.count()) * limits_.write_bytes_a_second / 1000;
   if (taken_ >= due) begin_sending();
 }
 
-asio::awaitable<void> Wire::write(std::string_view first, std::string_view second) {
+asio::awaitable<void> ClientSocket::write(std::string_view first, std::string_view second) {
   std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
   const Standing::Phase before = activity_.phase();
   begin_sending();
@@ -152,7 +152,7 @@ asio::awaitable<void> Wire::write(std::string_view first, std::string_view secon
   activity_.return_to(before);
 }
 
-asio::awaitable<void> Wire::write_encrypted(const FileSlice& slice) {
+asio::awaitable<void> ClientSocket::write_encrypted(const FileSlice& slice) {
   std::string chunk(std::size_t{64} << 10, '\0');
   for (std::int64_t at = 0; at < slice.length;) {
     const auto want = static_cast<std::size_t>(std::min<std::int64_t>(slice.length - at, std::ssize(chunk)));
@@ -165,7 +165,7 @@ asio::awaitable<void> Wire::write_encrypted(const FileSlice& slice) {
   }
 }
 
-asio::awaitable<void> Wire::write(const FileSlice& slice) {
+asio::awaitable<void> ClientSocket::write(const FileSlice& slice) {
   if (transport_.encrypted()) {
     co_await write_encrypted(slice);
     co_return;
