@@ -38,18 +38,18 @@ class EventHub::Subscription : public http::EventSource, public Listener {
 /// Writes the frames of one take().
 class EventHub::FrameWriter {
  public:
-  FrameWriter(const std::string& epoch, std::size_t most) : epoch_(epoch), most_(most) {}
+  FrameWriter(const std::string& epoch, std::size_t max_bytes) : epoch_(epoch), max_bytes_(max_bytes) {}
 
   void greet() { frames_.text = "retry: 2000\n\n"; }
   void count_lost(std::uint64_t sequence) { lost_until_ = sequence, ++lost_; }
   void control(std::uint64_t sequence, std::string_view name, std::string_view data) {
     frames_.text.append(event_head(epoch_, sequence, name)).append(data).append("\n\n");
   }
-  bool full() const { return frames_.last || frames_.text.size() >= most_; }
+  bool full() const { return frames_.last || frames_.text.size() >= max_bytes_; }
   void add(const EventRings::Pointer& event) {
     tell_lost();
     frames_.text += event->head;
-    if (event->data.size() <= most_) {
+    if (event->data.size() <= max_bytes_) {
       frames_.text += event->data;
     } else {
       frames_.last = std::shared_ptr<const std::string>(event, &event->data);
@@ -67,7 +67,7 @@ class EventHub::FrameWriter {
     lost_ = 0;
   }
   const std::string& epoch_;
-  const std::size_t most_;
+  const std::size_t max_bytes_;
   http::EventSource::Frames frames_;
   std::uint64_t lost_ = 0, lost_until_ = 0;
 };

@@ -38,24 +38,24 @@ class BitFlip final : public UpdateObserver {
   ModelReplica* replica_ = nullptr;
 };
 
-constexpr int none = -1;
+constexpr int no_rank = -1;
 
-struct Outcome {
-  std::string failure;  // empty: none
+struct DigestedRun {
+  std::string failure;  // empty: no_rank
   Collector records;
 };
 
 /// Trains two ranks on each host. The weights of rank `flipping`, if there is one, are damaged after update 3.
-std::vector<Outcome> train_ranks(const TrainConfig& config, int flipping, bool shares_memory, int hosts = 1) {
+std::vector<DigestedRun> train_ranks(const TrainConfig& config, int flipping, bool shares_memory, int hosts = 1) {
   const Corpus corpus =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 200, .vocabulary_size = pieces, .max_length = 12});
   const int ranks = 2 * hosts;
   ThreadGroup group(ranks, shares_memory, hosts);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<DigestedRun> outcomes(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+      DigestedRun& outcome = outcomes[static_cast<std::size_t>(rank)];
       const auto communicator = group.rank(rank);
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
@@ -89,8 +89,8 @@ constexpr const char* expected_line =
 TEST(RankDigests, AFlippedBitEndsTheRunNamingUpdateParameterAndRank) {
   TrainConfig config = small_config();
   config.training.stop_after = "6u";
-  const std::vector<Outcome> outcomes = train_ranks(config, 1, false);
-  for (const Outcome& outcome : outcomes) {
+  const std::vector<DigestedRun> outcomes = train_ranks(config, 1, false);
+  for (const DigestedRun& outcome : outcomes) {
     EXPECT_EQ(outcome.failure, expected_line);
     EXPECT_EQ(outcome.records.steps.size(), 3U);
   }
@@ -100,15 +100,15 @@ TEST(RankDigests, AFlippedBitEndsTheRunNamingUpdateParameterAndRank) {
 TEST(RankDigests, HostsThatShareACopyAreComparedByTheirFirstRanks) {
   TrainConfig config = small_config();
   config.training.stop_after = "4u";
-  const std::vector<Outcome> equal = train_ranks(config, none, true, 2);
-  for (const Outcome& outcome : equal) {
+  const std::vector<DigestedRun> equal = train_ranks(config, no_rank, true, 2);
+  for (const DigestedRun& outcome : equal) {
     EXPECT_EQ(outcome.failure, "");
     EXPECT_EQ(outcome.records.steps.back().weights_digest, equal[0].records.steps.back().weights_digest);
   }
-  const std::vector<Outcome> damaged = train_ranks(config, 2, true, 2);
+  const std::vector<DigestedRun> damaged = train_ranks(config, 2, true, 2);
   std::string line = expected_line;
   line.replace(line.find("rank 1"), 6, "rank 2");
-  for (const Outcome& outcome : damaged) EXPECT_EQ(outcome.failure, line);
+  for (const DigestedRun& outcome : damaged) EXPECT_EQ(outcome.failure, line);
   const auto digest = [&](std::size_t rank) { return damaged[rank].records.steps[2].weights_digest; };
   EXPECT_EQ(digest(0), digest(1));
   EXPECT_EQ(digest(2), digest(3));
@@ -120,7 +120,7 @@ TEST(RankDigests, WarnLetsTheRunGoOn) {
   config.training.stop_after = "4u";
   config.training.on_difference = OnDifference::warn;
   const LogCapture log;
-  for (const Outcome& outcome : train_ranks(config, 1, false)) {
+  for (const DigestedRun& outcome : train_ranks(config, 1, false)) {
     EXPECT_EQ(outcome.failure, "");
     EXPECT_EQ(outcome.records.steps.size(), 4U);
   }
@@ -132,7 +132,7 @@ TEST(RankDigests, EqualRanksHaveEqualDigests) {
   config.training.stop_after = "3u";
   std::vector<std::string> digests;
   for (const bool shares_memory : {false, true}) {
-    for (const Outcome& outcome : train_ranks(config, none, shares_memory)) {
+    for (const DigestedRun& outcome : train_ranks(config, no_rank, shares_memory)) {
       EXPECT_EQ(outcome.failure, "");
       digests.push_back(outcome.records.steps.back().weights_digest);
     }
