@@ -37,41 +37,42 @@ std::string name_of(const RankSteps& rank) {
   return rank.host.empty() ? fmt::format("rank {}", rank.rank) : fmt::format("rank {} on {}", rank.rank, rank.host);
 }
 
-/// A change that would shorten the wait for all-reduce, and its saving.
+/// A change that would shorten the wait for all-reduce.
 struct Remedy {
   std::string change, advice;
-  double saving_ms = 0;
+  insight::WhatIfChange predicted;  // that its saving is predicted from
 };
 
 Remedy network_remedy(const Input& input, const Findings& findings) {
   const Traffic& traffic = findings.traffic;
   const Facts& facts = input.facts;
+  const insight::WhatIfChange double_update{.accumulate = 2};
   if (traffic.latency_share >= 0.5 && facts.bucket_mb < host_bucket_mb) {
     return {"larger buckets",
             fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces per update are limited by latency, not "
                         "bandwidth",
                         host_bucket_mb, traffic.collectives),
-            larger_bucket_saving_ms(traffic, facts.bucket_mb, host_bucket_mb)};
+            {.bucket_mb = host_bucket_mb}};
   }
   if (traffic.waits_for_latency()) {
     return {"doubling data.tokens_per_update",
             "raise data.tokens_per_update so that each all-reduce covers more tokens, or use fewer ranks with more "
             "training.threads each; every rank adds latency, and sending fewer bytes would not help",
-            double_update_saving_ms(traffic)};
+            double_update};
   }
   if (traffic.hosts > 1 && facts.gradient_wire != "bf16") {
     return {
         "bf16 gradients",
         "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update so that each "
         "all-reduce covers more tokens",
-        bf16_wire_saving_ms(traffic)};
+        {.wire = insight::Wire::bf16}};
   }
   return {"doubling data.tokens_per_update",
           traffic.hosts > 1
               ? "raise data.tokens_per_update so that each all-reduce covers more tokens, or use a faster link"
               : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks on one "
                 "host exchange gradients through its memory",
-          double_update_saving_ms(traffic)};
+          double_update};
 }
 
 std::string network_sentence(const Input& input, const Findings& findings) {
@@ -81,9 +82,10 @@ std::string network_sentence(const Input& input, const Findings& findings) {
           ? fmt::format(" at {} of {}: latency, not bandwidth, is the limit", percent(findings.traffic.link_share),
                         findings.traffic.link_known ? "the link's rate" : "1 Gbit/s (no host reports its link's rate)")
           : "";
-  return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would save {}",
+  const std::optional<double> saving = saving_ms(input, remedy.predicted);
+  return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would {}",
                      percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms), latency,
-                     remedy.change, about(remedy.saving_ms));
+                     remedy.change, saving ? "save " + about(*saving) : "shorten that");
 }
 
 std::string straggler_sentence(const Input& input, const Findings& findings) {

@@ -72,16 +72,12 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   return traffic;
 }
 
-double bf16_wire_saving_ms(const Traffic& traffic) {
-  return traffic.exposed_ms * (1 - traffic.latency_share) / 2;
-}
-
-double double_update_saving_ms(const Traffic& traffic) {
-  return traffic.exposed_ms / 2;
-}
-
-double larger_bucket_saving_ms(const Traffic& traffic, double bucket_mb, double new_mb) {
-  return traffic.exposed_ms * traffic.latency_share * std::max(0.0, 1 - bucket_mb / new_mb);
+std::optional<double> saving_ms(const Input& input, const insight::WhatIfChange& change) {
+  const auto result = insight::what_if({.input = input}, change);
+  if (!result || !result->fits()) return std::nullopt;
+  const double now = result->baseline.prediction.step_ms.mean;
+  const double then = result->predicted.prediction.step_ms.mean / change.accumulate.value_or(1);
+  return then < now ? std::optional(now - then) : std::nullopt;
 }
 
 }  // namespace babelring::verdict

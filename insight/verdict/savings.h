@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "insight/verdict/input.h"
+#include "insight/what_if/what_if.h"
 
 namespace babelring::verdict {
 
@@ -25,19 +28,8 @@ struct Traffic {
 /// Estimates the network use of a step with these two times.
 Traffic traffic_of(const Input& input, double exposed_ms, double communication_ms);
 
-// Savings of a change, in ms per step. Each is a lower estimate from measured times, by the formula given.
-
-/// Sends bf16 instead of f32 gradients: exposed (1 - latency_share) / 2. Half the bytes take half the time. The wait
-/// at the end of backward is a backlog of bytes, so at least half of the exposed time that bytes cause goes away.
-/// Measured at 1 Gbit/s, bf16 takes 0.49 times as long as f32 for 4 to 100 MB (docs/performance.md).
-double bf16_wire_saving_ms(const Traffic& traffic);
-
-/// Doubles the tokens per update: exposed / 2. Each all-reduce covers twice the tokens, so the same number of tokens
-/// waits half as long.
-double double_update_saving_ms(const Traffic& traffic);
-
-/// Uses buckets of `new_mb` instead of `bucket_mb`: exposed latency_share (1 - bucket_mb / new_mb). The number of
-/// messages falls to bucket_mb / new_mb of today's.
-double larger_bucket_saving_ms(const Traffic& traffic, double bucket_mb, double new_mb);
+/// The time that a change saves, in ms for the target tokens of today's update, as what_if() predicts it. Nothing if
+/// the model does not describe the run, the change is impossible, or it saves nothing.
+std::optional<double> saving_ms(const Input& input, const insight::WhatIfChange& change);
 
 }  // namespace babelring::verdict

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -187,8 +188,8 @@ TEST(VerdictRoute, KnowsTheSizeOfAutomaticBuckets) {
   const std::string small = "0.1";  // 2,436 all-reduces an update explain a third of the wait
   EXPECT_EQ(sentence_of("auto", "cpu"), sentence_of("4", "cpu"));
   EXPECT_NE(sentence_of("auto", "cpu"), sentence_of(small, "cpu"));
-  // Without the number of all-reduces, none of the 1,070 ms is attributed to their latency.
-  EXPECT_NE(sentence_of("auto", "cuda (device 0: NVIDIA H200)").find("would save about 540 ms"), std::string::npos);
+  // Their size on GPUs is assumed: half of the 1,400 ms, of which backward hides 400.
+  EXPECT_THAT(sentence_of("auto", "cuda (device 0: NVIDIA H200)"), ::testing::HasSubstr("would save about 700 ms"));
 }
 
 TEST(ConfigScalar, ReadsWhatDumpYamlWrites) {
