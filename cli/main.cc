@@ -26,6 +26,7 @@
 #include "cli/score.h"
 #include "cli/trace/trace.h"
 #include "cli/translate.h"
+#include "cli/what_if.h"
 #include "nmt/train/config.h"
 
 namespace {
@@ -57,6 +58,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_average(app);
   babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
+  babelring::add_what_if(*app.get_subcommand("run"));
   babelring::add_trace(app);
   babelring::add_probe(app);
   babelring::add_emulate(app);

@@ -230,17 +230,9 @@ AnswerTable correlation_table(const std::map<std::string, HostSteps>& hosts) {
   return table;
 }
 
-WhatIfRun what_if_run(const RunHistory& history) {
-  std::vector<double> tokens;
-  for (const RankHistory& rank : history.ranks) {
-    for (const HistoryStep& step : rank.steps) tokens.push_back(step.target_tokens);
-  }
-  return {.input = verdict_input(history), .rank_target_tokens = quantiles_of(std::move(tokens)).median};
-}
-
 /// Predicted updates at other rates of the link between hosts.
 void add_predictions(const RunHistory& history, Answer& answer) {
-  const WhatIfRun run = what_if_run(history);
+  const WhatIfRun run{.input = verdict_input(history)};
   Plot plot{.kind = Plot::Kind::bars, .title = "Predicted update by the link between hosts", .y_label = "ms"};
   std::vector<double> steps;
   std::vector<std::string> words;

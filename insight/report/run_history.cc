@@ -105,7 +105,6 @@ HistoryStep history_step(std::int64_t attempt, std::int64_t time_ms, const StepR
       .power_limit_w = record.power_limit_w,
       .utilization_percent = utilization == record.gpu.end() ? 0 : static_cast<double>(utilization->second),
       .source_tokens = static_cast<double>(record.source_tokens),
-      .target_tokens = static_cast<double>(record.target_tokens),
       .update_target_tokens = static_cast<double>(record.update_target_tokens),
       .nll = record.nll,
       .learning_rate = record.learning_rate,
@@ -124,7 +123,8 @@ HistoryStep history_step(std::int64_t attempt, std::int64_t time_ms, const StepR
                 .network_tx_bytes = static_cast<double>(record.network_tx_bytes),
                 .network_link_bytes_per_second = static_cast<double>(record.network_link_bytes_per_second),
                 .busy_fraction = record.busy_fraction,
-                .skipped = record.skipped};
+                .skipped = record.skipped,
+                .target_tokens = static_cast<double>(record.target_tokens)};
   return step;
 }
 

@@ -16,7 +16,7 @@ struct HistoryStep {
   verdict::Step times = {};
   double network_rx_bytes = 0, flops = 0, power_w = 0, power_limit_w = 0;
   double utilization_percent = 0;  // 0: unknown
-  double source_tokens = 0, target_tokens = 0, update_target_tokens = 0;
+  double source_tokens = 0, update_target_tokens = 0;
   double nll = 0, learning_rate = 0, epoch = 0;
 };
 
@@ -41,7 +41,7 @@ void visit_values(Step& step, Visitor&& value) {
   value("power_limit_w", step.power_limit_w);
   value("gpu.utilization_percent", step.utilization_percent);
   value("source_tokens", step.source_tokens);
-  value("target_tokens", step.target_tokens);
+  value("target_tokens", step.times.target_tokens);
   value("update_target_tokens", step.update_target_tokens);
   value("nll", step.nll);
   value("learning_rate", step.learning_rate);

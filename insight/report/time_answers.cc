@@ -55,7 +55,7 @@ TokenRates token_rates(const RunHistory& history) {
     for (const HistoryStep& step : rank.steps) {
       seconds += step.times.step_ms / 1000;
       source += step.source_tokens;
-      target += step.target_tokens;
+      target += step.times.target_tokens;
     }
     if (seconds <= 0) continue;
     rates.source += source / seconds;

@@ -19,6 +19,7 @@ struct Step {
   double network_link_bytes_per_second = 0;  // one-way rate of the busiest interface; 0: unknown
   double busy_fraction = unknown_value;
   bool skipped = false;
+  double target_tokens = 0;  // of this rank in the update
 };
 
 /// The steps of one rank.

@@ -28,6 +28,18 @@ double median_of(const std::vector<UpdateSplit>& window, Value value) {
   return median(std::move(values));
 }
 
+/// The median of a member of the window's steps over all ranks.
+double median_of_steps(const verdict::Input& input, const std::vector<UpdateSplit>& window,
+                       double verdict::Step::*member) {
+  std::vector<double> values;
+  for (const verdict::RankSteps& rank : input.ranks) {
+    for (const verdict::Step& step : rank.steps) {
+      if (step.update >= window.front().update && std::isfinite(step.*member)) values.push_back(step.*member);
+    }
+  }
+  return median(std::move(values));
+}
+
 StepParts measured_parts(const std::vector<UpdateSplit>& window) {
   StepParts parts;
   const auto part = [&](double UpdateSplit::*member) {
@@ -136,7 +148,8 @@ void RunModel::find_ranks() {
 void RunModel::make_record() {
   record_.unit = "target tokens";
   record_.quality = "good";
-  record_.size = run_.rank_target_tokens > 0 ? run_.rank_target_tokens : 1;
+  const double tokens = median_of_steps(run_.input, window_, &verdict::Step::target_tokens);
+  record_.size = tokens > 0 ? tokens : 1;
   record_.parameters = facts().parameters;
   record_.times = {{"forward", record_.size, measured_.forward},
                    {"backward", record_.size, measured_.backward},
@@ -147,6 +160,7 @@ void RunModel::make_record() {
     bucket_mb = assumed_bucket_mb;
     assumed_.push_back(fmt::format("buckets of {} MB: the configuration does not say", bucket_mb));
   }
+  setup_.bucket_mb = bucket_mb;
   record_.buckets = even_buckets(4e-6 * static_cast<double>(facts().parameters), bucket_mb);
   setup_.topology.wire = facts().gradient_wire == "bf16" ? Wire::bf16 : Wire::f32;
   const double total = measured_.total();
@@ -162,11 +176,7 @@ void RunModel::make_record() {
 void RunModel::find_algorithm() {
   Topology& topology = setup_.topology;
   if (topology.ranks() < 2) return;
-  std::vector<double> bytes;
-  for (const verdict::RankSteps& rank : run_.input.ranks) {
-    for (const verdict::Step& step : rank.steps) bytes.push_back(step.communication_bytes);
-  }
-  const double sent = median(std::move(bytes)) * 1e-6;
+  const double sent = median_of_steps(run_.input, window_, &verdict::Step::communication_bytes) * 1e-6;
   if (topology.hosts == 1) {
     topology.algorithm = sent > 0 ? Algorithm::ring : Algorithm::one_copy;
     // Each rank updated its shard only; the record is of the whole model.
@@ -314,6 +324,11 @@ Result<WhatIf> what_if(const WhatIfRun& run, const WhatIfChange& change) {
   result.baseline_error = result.baseline.prediction.step_ms.mean / result.measured_ms - 1;
   result.baseline.seconds_left = seconds_left(result.baseline.prediction.size_per_s);
   result.predicted = {*setup, model.predict(*setup, result.baseline_error)};
+  // What the model leaves out of the run as it is, it may leave out of the changed one.
+  Prediction& changed = result.predicted.prediction;
+  const double error = std::abs(result.baseline_error);
+  changed.low_ms = std::min(changed.low_ms, (1 - error) * changed.step_ms.median);
+  changed.high_ms = std::max(changed.high_ms, (1 + error) * changed.step_ms.median);
   result.predicted.seconds_left = seconds_left(result.predicted.prediction.size_per_s);
   for (const std::string& warning : result.predicted.prediction.warnings) result.warnings.push_back(warning);
   return result;

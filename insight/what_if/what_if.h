@@ -14,9 +14,8 @@ namespace babelring::insight {
 
 /// The run to change.
 struct WhatIfRun {
-  verdict::Input input;           // its newest steps
-  double rank_target_tokens = 0;  // median of a rank in an update
-  double updates_left = 0;        // 0: unknown
+  verdict::Input input;     // its newest steps
+  double updates_left = 0;  // 0: unknown
 };
 
 /// Settings to change. An absent one stays as the run has it.

@@ -69,6 +69,9 @@ Response show_verdict(Service& service, const Request& request);
 // report.cc
 Response show_report(Service& service, const Request& request);
 
+// what_if.cc
+Response show_what_if(Service& service, const Request& request);
+
 // alerts.cc
 Response list_alert_rules(Service& service, const Request& request);
 Response replace_alert_rules(Service& service, const Request& request);

@@ -56,6 +56,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval},
     {"GET", "/api/v1/runs/{run}/verdict", Scope::read, show_verdict, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/report", Scope::read, show_report, {.lane = Lane::query}},
+    {"GET", "/api/v1/runs/{run}/what-if", Scope::read, show_what_if, {.lane = Lane::query}},
 
     {"GET", "/api/v1/alert-rules", Scope::read, list_alert_rules},
     {"PUT", "/api/v1/alert-rules", Scope::operate, replace_alert_rules, {.max_body_kib = 64}},

@@ -16,7 +16,7 @@ constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t min_updates_read = 32;
 constexpr std::int64_t max_pauses = 9;  // per kind: eight periods
 
-constexpr std::array<std::string_view, 13> keys = {"step_ms",
+constexpr std::array<std::string_view, 14> keys = {"step_ms",
                                                    "data_ms",
                                                    "forward_ms",
                                                    "backward_ms",
@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, 13> keys = {"step_ms",
                                                    "network_tx_bytes",
                                                    "busy_fraction",
                                                    "skipped",
-                                                   "network_link_bytes_per_second"};
+                                                   "network_link_bytes_per_second",
+                                                   "target_tokens"};
 
 Step step_of(const store::StepValues& row) {
   const auto& v = row.values;
@@ -46,7 +47,8 @@ Step step_of(const store::StepValues& row) {
           .network_tx_bytes = v[9],
           .network_link_bytes_per_second = v[12] > 0 ? v[12] : 0,
           .busy_fraction = v[10],
-          .skipped = v[11] > 0};
+          .skipped = v[11] > 0,
+          .target_tokens = v[13]};
 }
 
 Facts facts_of(const store::RunRow& run) {

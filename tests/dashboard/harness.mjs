@@ -136,10 +136,13 @@ export async function shoot(options, page, name, fullPage = true) {
 
 const axeSource = () => readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-/// Serious findings of axe-core on the page, one line each.
-export async function axeFindings(page, where) {
+/// Serious findings of axe-core on the page, or within the elements that a selector finds, one line each.
+export async function axeFindings(page, where, selector = 'html') {
   await page.evaluate(axeSource());
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const { violations } = await page.evaluate(
+    (context) => window.axe.run(context, { resultTypes: ['violations'] }),
+    selector,
+  );
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) =>

@@ -15,6 +15,7 @@ import {
   type Probe,
   type ProbeRecord,
 } from '../../server/dashboard/src/lib/probe_compare';
+import { parseSettings, settingsText, SLIDERS, stopsOf } from '../../server/dashboard/src/lib/what_if';
 import { readTraceContent, shareOf } from '../../server/dashboard/src/lib/trace_shares';
 
 describe('The content of a trace', () => {
@@ -274,5 +275,44 @@ describe('Calls one at a time', () => {
     await new Promise((done) => setTimeout(done));
     call();
     expect(calls).toBe(3);
+  });
+});
+
+describe('The settings of a prediction', () => {
+  const own = {
+    hosts: 2,
+    ranks_per_host: 2,
+    link_gbit: 1.8,
+    latency_us: 50,
+    wire: 'f32',
+    bucket_mb: 25,
+    accumulate: 1,
+    algorithm: 'ring',
+    offered: true,
+    straggler: 0,
+  } as const;
+  const slider = (name: string) => SLIDERS.find((each) => each.name === name)!;
+
+  it('stand in the address in a fixed order, without what is unknown', () => {
+    const settings = parseSettings('link_gbit:25,colour:red,hosts:4,wire:');
+    expect([...settings]).toEqual([
+      ['link_gbit', '25'],
+      ['hosts', '4'],
+    ]);
+    expect(settingsText(settings)).toBe('hosts:4,link_gbit:25');
+    expect(settingsText(parseSettings(''))).toBe('');
+  });
+
+  it('have the run as it is among their values', () => {
+    const hosts = stopsOf(slider('hosts'), own);
+    expect(hosts.slice(0, 3)).toEqual([
+      { value: '1', text: '1' },
+      { value: '', text: 'as it is: 2' },
+      { value: '3', text: '3' },
+    ]);
+    const link = stopsOf(slider('link_gbit'), own);
+    expect(link.slice(0, 3).map(({ text }) => text)).toEqual(['1 Gbit/s', 'as it is: 1.8 Gbit/s', '2 Gbit/s']);
+    const free = stopsOf(slider('link_gbit'), { ...own, link_gbit: null });
+    expect(free.at(-1)).toEqual({ value: '', text: 'as it is' });
   });
 });

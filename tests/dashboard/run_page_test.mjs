@@ -25,6 +25,7 @@ import {
   showComparison,
 } from './run_lab_checks.mjs';
 import { chart, checkDownloads, checkPrint, open } from './run_page_files.mjs';
+import { checkWhatIf, HiddenSums } from './run_what_if_checks.mjs';
 
 const UPDATES = 1400;
 const SPIKE = 777;
@@ -484,8 +485,8 @@ async function checkLooks(page, address, run, options) {
 
 /// The runs that the checks look at, with their records sent.
 async function makeRuns(address, token) {
-  const make = (more) =>
-    new DetailedRun(address, {
+  const make = (more, Kind = DetailedRun) =>
+    new Kind(address, {
       startMs: Date.now() - UPDATES * 310,
       maxUpdates: 4 * UPDATES,
       spikeAt: SPIKE,
@@ -497,11 +498,13 @@ async function makeRuns(address, token) {
   const other = make({ name: 'wmt16-faster-rate', rate: 0.001 });
   const wide = make({ name: 'many-keys', purposes: MANY_KEYS });
   const first = make({ name: 'one-update', startMs: Date.now() - 310 });
+  const odd = make({ name: 'hidden-sums' }, HiddenSums);
   for (const [each, count] of [
     [run, UPDATES],
     [other, 20],
     [wide, 20],
     [first, 1],
+    [odd, 60],
   ]) {
     each.start();
     each.steps(count);
@@ -526,12 +529,13 @@ async function makeRuns(address, token) {
   }
   failed.finish('failed', 'rank 2 on birch: CUDA out of memory');
   await Promise.all([failed.flush(), scored.flush()]);
-  return { run, other, wide, first, ended, failed, scored };
+  return { run, other, wide, first, odd, ended, failed, scored };
 }
 
 /// All of it. `token`: what the server wants, or null; the page must be logged in already.
 export async function testRunPage({ page, address, token = null, options }) {
-  const { run, other, wide, first, ended, failed, scored } = await makeRuns(address, token);
+  const runs = await makeRuns(address, token);
+  const { run, other, wide, first, ended, failed, scored } = runs;
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const stop = { now: false };
   const living = run.live(3600, stop);
@@ -551,6 +555,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkParameters(page, address, run);
     await checkProbes(page, address, run);
     await checkReport(page, address, run, options);
+    await checkWhatIf(page, address, runs, options);
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);
@@ -578,7 +583,7 @@ async function main() {
   try {
     browser = await openBrowser(work);
     const page = await browser.newPage();
-    const problems = watchProblems(page, /\/translate$/); // there are no files to translate with
+    const problems = watchProblems(page, /\/translate$|\/what-if\?/); // no files to translate with; too few updates
     if (server.token) {
       await page.goto(`${server.address}/#token=${server.token}`);
       await page.waitForSelector('h1');

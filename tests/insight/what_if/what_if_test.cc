@@ -19,7 +19,7 @@ struct EvenRun {
   double link_bytes_per_s = 225e6, sent_bytes = 365'285'376, bucket_mb = 25;
 
   WhatIfRun run() const {
-    WhatIfRun made{.input = {}, .rank_target_tokens = 8000, .updates_left = 1000};
+    WhatIfRun made{.input = {}, .updates_left = 1000};
     made.input.facts = {.world_size = hosts * ranks_per_host,
                         .parameters = parameters,
                         .first_update = 1,
@@ -36,6 +36,7 @@ struct EvenRun {
         step.step_ms = data_ms + forward_ms + backward_ms + optimizer_ms + exposed_ms;
         step.communication_ms = communication_ms, step.communication_bytes = sent_bytes;
         step.network_tx_bytes = sent_bytes, step.network_link_bytes_per_second = link_bytes_per_s;
+        step.target_tokens = 8000;
         steps.steps.push_back(step);
       }
     }

@@ -16,6 +16,7 @@ export interface ViewState {
   logLevel: string;
   logRank: string;
   logText: string;
+  whatIf: string; // settings of the prediction, as in 'hosts:4,link_gbit:25'; '' for none
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
@@ -38,6 +39,7 @@ export function defaultView(): ViewState {
     logLevel: '',
     logRank: '',
     logText: '',
+    whatIf: '',
   };
 }
 
@@ -50,6 +52,7 @@ const TEXTS = [
   ['logLevel', 'level'],
   ['logRank', 'rank'],
   ['logText', 'text'],
+  ['whatIf', 'whatif'],
 ] as const;
 
 export function parseRunView(query: URLSearchParams): ViewState {

@@ -19,10 +19,11 @@ export class Fold {
   constructor(
     title: string,
     private readonly fetch: () => Promise<FoldContent>,
+    open = false, // from the start
   ) {
     this.element = h(
       'details',
-      { class: 'card section', ontoggle: () => this.element.open && this.refresh() },
+      { class: 'card section', open, ontoggle: () => this.element.open && this.refresh() },
       h('summary', {}, h('h2', {}, title)),
       this.problem,
     );

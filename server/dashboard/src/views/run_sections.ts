@@ -52,6 +52,11 @@ export class RunSections {
       }),
       new Fold('Parameters', async () => (await import('./run_parameters')).Parameters.load(data)),
       new Fold('Probes', async () => (await import('./run_probes')).Probes.load(data)),
+      new Fold(
+        'What if',
+        async () => (await import('./run_what_if')).WhatIf.load(data, view, onView),
+        view.whatIf !== '',
+      ),
       new Fold('Report', async () => (await import('./run_report')).Report.load(data)),
     ];
     this.elements = [
