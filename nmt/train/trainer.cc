@@ -30,9 +30,13 @@ Trainer::Trainer(const TrainerParts& parts)
       updates_(parts.config, replica_, parts.spans),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
       evaluations_(parts.config.validation),
-      checkpoints_(parts.config.checkpoint,
-                   parts.checkpoints != nullptr ? [this] { return write_checkpoint(); } : CheckpointPolicy::Write(),
-                   parts.checkpoint_request),
+      checkpoints_(
+          parts.config.checkpoint,
+          parts.checkpoints == nullptr
+              ? CheckpointWriting()
+              : CheckpointWriting{.start = [this] { start_checkpoint(); },
+                                  .finish = [this](bool wait) { return parts_.checkpoints->finish_save(wait); }},
+          parts.checkpoint_request),
       divergence_(parts.config) {
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
@@ -76,7 +80,7 @@ void Trainer::adopt_state(const TrainingState& own) {
   state_.position = parts_.source.resume(state_.data_order, state_.position, state_.progress.epoch);
 }
 
-TrainingEnd Trainer::run() {
+TrainingEnd Trainer::run() try {
   updates_.start_time(state_.elapsed_minutes);
   const std::int64_t micro_batch_tokens = prepare_memory();
   UpdateResult last{.elapsed_minutes = state_.elapsed_minutes};
@@ -86,8 +90,15 @@ TrainingEnd Trainer::run() {
     end = train(micro_batch_tokens, last);
   }
   if (parts_.lab != nullptr) parts_.lab->finish();
-  if (!last.votes.without_checkpoint) checkpoints_.save_last(state_.progress.update);
+  if (last.votes.without_checkpoint) {
+    checkpoints_.finish();
+  } else {
+    checkpoints_.save_last(state_.progress.update);
+  }
   return end;
+} catch (const std::exception& failure) {
+  checkpoints_.finish_after(failure.what());
+  throw;
 }
 
 /// Trains and evaluates to the end, or until training has diverged; then the result has no meaning.
@@ -109,7 +120,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
     end = end_after(last);
     // The last checkpoint is written after the last evaluation, so that it contains its scores. While updates are
     // skipped, none is written: the weights may be useless, and have not changed.
-    if (!end && checkpoints_.due() && divergence_.skipped() == 0) checkpoints_.save_meanwhile(state_.progress.update);
+    if (!end && checkpoints_.due() && divergence_.skipped() == 0) checkpoints_.save(state_.progress.update);
   }
   parts_.backend.synchronize();  // errors of the last update's asynchronous work must fail this run
   if (!last.votes.stop && state_.progress.update > 0) evaluate(evaluations_.at_end());
@@ -118,6 +129,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
 
 /// Goes back to a good checkpoint with half the learning rate. Throws Diverged if that is not configured or impossible.
 void Trainer::rewind() {
+  checkpoints_.finish();
   const std::string cause = divergence_.description();
   const TrainingState diverged = state_;
   const std::int64_t max_rewinds = parts_.config.training.divergence.rewind;
@@ -219,10 +231,10 @@ void Trainer::evaluate(Evaluation evaluation) {
   divergence_.note(record);
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
-  if (best && parts_.config.checkpoint.keep_best) checkpoints_.save_meanwhile(update);
+  if (best && parts_.config.checkpoint.keep_best) checkpoints_.save(update);
 }
 
-Status Trainer::write_checkpoint() {
+void Trainer::start_checkpoint() {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   CheckpointScores scores{.sacrebleu = none, .loss = none};
   if (const EvalRecord* newest = evaluations_.newest(state_.progress.update)) {
@@ -230,7 +242,7 @@ Status Trainer::write_checkpoint() {
   }
   const WorkRange range(parts_.backend, "checkpoint");
   const SpanScope saving(parts_.spans, "main", "checkpoint");
-  return parts_.checkpoints->save(replica_, state_, scores);
+  parts_.checkpoints->start_save(replica_, state_, scores);
 }
 
 }  // namespace babelring

@@ -74,7 +74,7 @@ class Trainer {
   UpdateResult train_update(BatchPipeline& pipeline);
   void record(StepRecord record, const Progress& before);
   void evaluate(Evaluation evaluation);
-  Status write_checkpoint();
+  void start_checkpoint();
   std::int64_t prepare_memory();
 
   TrainerParts parts_;

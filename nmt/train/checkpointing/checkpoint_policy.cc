@@ -2,54 +2,95 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace babelring {
 
-CheckpointPolicy::CheckpointPolicy(const CheckpointConfig& config, Write write, CheckpointRequest* request)
-    : every_(config.every), write_(std::move(write)), request_(request) {}
+CheckpointPolicy::CheckpointPolicy(const CheckpointConfig& config, CheckpointWriting writing,
+                                   CheckpointRequest* request)
+    : every_(config.every), writing_(std::move(writing)), request_(request) {}
 
 bool CheckpointPolicy::vote() {
   if (request_ == nullptr) return false;
   const std::int64_t wanted = request_->wanted();
-  if (wanted <= request_->done()) return false;
+  if (wanted <= std::max(request_->done(), request_in_progress_)) return false;
   request_voted_for_ = wanted;
   return true;
 }
 
 void CheckpointPolicy::note(const Progress& before, const Progress& now, bool voted) {
+  log_failure(false);
   due_ |= every_.times(now) > every_.times(before);
   voted_ = voted;
 }
 
-Status CheckpointPolicy::save(std::int64_t update) {
-  Status saved;
-  if (write_ && saved_update_ != update) {
-    saved = write_();
-    if (saved.ok()) saved_update_ = update;
-    due_ = false;
-  }
-  if (request_ != nullptr) request_->carried_out(request_voted_for_);
-  return saved;
-}
-
-void CheckpointPolicy::save_meanwhile(std::int64_t update) {
-  if (const Status saved = save(update); !saved.ok()) {
-    spdlog::error("checkpoint of update {} was not written, training goes on: {}", update, saved.error());
+void CheckpointPolicy::save(std::int64_t update) {
+  if (in_progress_ == update) return;
+  finish();
+  if (writing_.start && saved_update_ != update) {
+    start(update);
+    log_failure(false);
+  } else {
+    carried_out(request_voted_for_);
   }
 }
 
 void CheckpointPolicy::save_last(std::int64_t update) {
-  const std::int64_t previous = saved_update_;
-  if (const Status saved = save(update); !saved.ok()) {
-    fail("checkpoint of update {} was not written, and what was trained since update {} is lost: {}", update, previous,
-         saved.error());
+  finish();
+  if (!writing_.start || saved_update_ == update) return carried_out(request_voted_for_);
+  start(update);
+  if (const Status saved = *outcome(true); !saved.ok()) {
+    fail("checkpoint of update {} was not written, and what was trained since update {} is lost: {}", update,
+         saved_update_, saved.error());
   }
+}
+
+void CheckpointPolicy::finish() {
+  log_failure(true);
+}
+
+void CheckpointPolicy::finish_after(const char* cause) {
+  if (!in_progress_) return;
+  spdlog::warn("training has failed; the checkpoint of update {} is still being written: {}", *in_progress_, cause);
+  finish();
 }
 
 void CheckpointPolicy::restored(std::int64_t update) {
   saved_update_ = update;
   due_ = voted_ = false;
+}
+
+void CheckpointPolicy::start(std::int64_t update) {
+  writing_.start();
+  in_progress_ = update;
+  request_in_progress_ = request_voted_for_;
+  due_ = false;
+}
+
+/// The outcome of the write in progress; nothing if there is none or, without `wait`, if it has not ended.
+std::optional<Status> CheckpointPolicy::outcome(bool wait) {
+  if (!in_progress_) return std::nullopt;
+  const std::int64_t update = *std::exchange(in_progress_, std::nullopt);  // also if finish() throws
+  std::optional<Status> ended = writing_.finish(wait);
+  if (!ended) {
+    in_progress_ = update;
+    return std::nullopt;
+  }
+  if (ended->ok()) saved_update_ = update;
+  carried_out(request_in_progress_);
+  return ended;
+}
+
+void CheckpointPolicy::log_failure(bool wait) {
+  const std::optional<std::int64_t> update = in_progress_;
+  if (const auto ended = outcome(wait); ended && !ended->ok()) {
+    spdlog::error("checkpoint of update {} was not written, training goes on: {}", *update, ended->error());
+  }
+}
+
+void CheckpointPolicy::carried_out(std::int64_t request) {
+  if (request_ != nullptr) request_->carried_out(request);
 }
 
 }  // namespace babelring

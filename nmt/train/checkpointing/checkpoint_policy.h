@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/result.h"
 #include "nmt/train/config.h"
@@ -9,39 +10,54 @@
 
 namespace babelring {
 
-/// Decides when a checkpoint is written: at intervals and on request, and never twice for the same update.
+/// How a checkpoint is written while training continues. Both are empty if nothing is saved.
+struct CheckpointWriting {
+  std::function<void()> start;                        // returns as soon as the state is copied
+  std::function<std::optional<Status>(bool)> finish;  // as Checkpointer::finish_save()
+};
+
+/// Decides when a checkpoint is written: at intervals and on request, and never twice for the same update. One is
+/// written at a time: the next waits for it. All functions may throw what `writing` throws.
 class CheckpointPolicy {
  public:
-  /// Writes the current state. On failure older checkpoints are intact.
-  using Write = std::function<Status()>;
-  /// If `write` is empty, nothing is saved. `request` must outlive the policy; null: none can be made on this rank.
-  CheckpointPolicy(const CheckpointConfig& config, Write write, CheckpointRequest* request);
+  /// `request` must outlive the policy; null: none can be made on this rank.
+  CheckpointPolicy(const CheckpointConfig& config, CheckpointWriting writing, CheckpointRequest* request);
 
-  /// True if this rank has a request that was not executed. The next save executes it.
+  /// True if this rank has a request for which no checkpoint has been started. The next save executes it.
   bool vote();
-  /// Call after each update. `voted`: a rank voted for a checkpoint at this update.
+  /// Call after each update. `voted`: a rank voted for a checkpoint at this update. Logs the error of a write that has
+  /// failed meanwhile.
   void note(const Progress& before, const Progress& now, bool voted);
   /// True if a checkpoint should be written now.
   bool due() const { return due_ || voted_; }
 
-  /// Writes a checkpoint of `update` unless it exists. Returns success also if nothing is saved. A request counts as
-  /// executed even if the write failed: the write is not retried.
-  Status save(std::int64_t update);
-  /// Like save(), but only logs an error.
-  void save_meanwhile(std::int64_t update);
-  /// Like save(), but throws Failure, since the updates after the previous checkpoint would be lost.
+  /// Starts to write a checkpoint of `update` unless it exists or is being written. A request counts as executed when
+  /// the write ends, even if it failed: it is not retried.
+  void save(std::int64_t update);
+  /// Writes the checkpoint of `update` unless it exists. Throws Failure if that fails, since the updates after the
+  /// previous checkpoint would be lost.
   void save_last(std::int64_t update);
-  /// Training continues from the checkpoint of `update`.
+  /// Waits for the write in progress. Logs its error.
+  void finish();
+  /// finish() after training has failed; says in the log what it waits for, and `cause`, since the disk may be slow.
+  void finish_after(const char* cause);
+  /// Training continues from the checkpoint of `update`. No write may be in progress.
   void restored(std::int64_t update);
 
  private:
+  void start(std::int64_t update);
+  std::optional<Status> outcome(bool wait);
+  void log_failure(bool wait);
+  void carried_out(std::int64_t request);
+
   Interval every_;
-  Write write_;
+  CheckpointWriting writing_;
   CheckpointRequest* request_;
   bool due_ = false;  // stays true while the trainer puts off writing
   bool voted_ = false;
+  std::optional<std::int64_t> in_progress_;  // the update whose checkpoint is being written
   std::int64_t saved_update_ = 0;
-  std::int64_t request_voted_for_ = 0;  // number of the request
+  std::int64_t request_voted_for_ = 0, request_in_progress_ = 0;  // numbers of requests
 };
 
 }  // namespace babelring

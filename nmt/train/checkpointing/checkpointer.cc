@@ -1,8 +1,10 @@
 #include "nmt/train/checkpointing/checkpointer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/run_fence.h"
@@ -20,18 +22,19 @@ constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints writt
 /// A copy of one of the store's flat arrays in host memory.
 class HostCopy {
  public:
-  HostCopy(Backend& backend, ConstTensor flat) : values_(static_cast<std::size_t>(flat.shape.elements())) {
-    backend.download(flat, values_.data());
+  HostCopy(Backend& backend, ConstTensor flat)
+      : values_(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(flat.shape.elements()))) {
+    backend.download(flat, values_.get());
   }
   void append(std::vector<NamedTensor>& tensors, const ParameterStore& store, const std::string& prefix) const {
     for (const Parameter& parameter : store.all()) {
       tensors.push_back({.name = prefix + parameter.name,
-                         .tensor = ConstTensor(values_.data() + parameter.offset, parameter.shape, DType::f32)});
+                         .tensor = ConstTensor(values_.get() + parameter.offset, parameter.shape, DType::f32)});
     }
   }
 
  private:
-  std::vector<float> values_;
+  std::unique_ptr<float[]> values_;
 };
 
 void read_moment(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store, Tensor flat,
@@ -58,37 +61,41 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
   }
 }
 
-Status Checkpointer::save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
-  if (!store_) return {};
-  try {
-    write(replica, state, scores);
-  } catch (const Fenced&) {
-    throw;
-  } catch (const Failure& failure) {
-    return Error{failure.what()};
-  }
-  return {};
-}
-
-void Checkpointer::write(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
+void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
+  if (!store_) return;
   const ParameterStore& store = replica.model.parameters();
-  const HostCopy weights(backend_, store.masters());
-  const HostCopy first(backend_, replica.adam.first_moment());
-  const HostCopy second(backend_, replica.adam.second_moment());
+  std::vector<HostCopy> copies;
+  for (const Tensor& flat : {store.masters(), replica.adam.first_moment(), replica.adam.second_moment()})
+    copies.emplace_back(backend_, flat);
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
                             .sacrebleu = scores.sacrebleu,
                             .loss = scores.loss,
                             .best = scores.best};
-  weights.append(content.weights, store, "");
-  first.append(content.optimizer, store, "m.");
-  second.append(content.optimizer, store, "v.");
+  copies[0].append(content.weights, store, "");
+  copies[1].append(content.optimizer, store, "m.");
+  copies[2].append(content.optimizer, store, "v.");
   if (!vocabulary_model_.empty()) content.texts["spm.model"] = vocabulary_model_;
-  CheckpointStore::Saved saved = store_->save(content, guard_);
-  saved.saved.world_size = communicator_.size();
-  records_.write(std::move(saved.saved));
-  for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
+  writing_ = std::async(std::launch::async, [this, copies = std::move(copies), content = std::move(content)] {
+    return store_->save(content, guard_);
+  });
+}
+
+std::optional<Status> Checkpointer::finish_save(bool wait) {
+  if (!writing_.valid()) return Status();
+  if (!wait && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  try {
+    CheckpointStore::Saved saved = writing_.get();
+    saved.saved.world_size = communicator_.size();
+    records_.write(std::move(saved.saved));
+    for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
+  } catch (const Fenced&) {
+    throw;
+  } catch (const Failure& failure) {
+    return Error{failure.what()};
+  }
+  return Status();
 }
 
 void Checkpointer::move_all_aside() {

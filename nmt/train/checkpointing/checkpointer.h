@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -39,9 +40,18 @@ class Checkpointer {
   Checkpointer(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
-  /// Writes a checkpoint and its records on rank 0; does nothing on other ranks. If nothing was written, returns the
-  /// reason, and older checkpoints are intact. Throws Fenced.
-  Status save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
+  /// Copies the state on rank 0 and starts a thread that writes it as a checkpoint; does nothing on other ranks. The
+  /// replica may change as soon as this returns. No other write may be in progress.
+  void start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
+  /// The outcome of the write that start_save() started, after its records; success on other ranks. Without `wait`,
+  /// nothing while the write is in progress. If nothing was written, the Error has the reason, and older checkpoints
+  /// are intact. Throws Fenced. The destructor waits for a write in progress, but writes no records of it.
+  std::optional<Status> finish_save(bool wait);
+  /// start_save() and finish_save().
+  Status save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
+    start_save(replica, state, scores);
+    return finish_save(true).value();
+  }
 
   /// Restores model, optimizer and state on every rank. Returns false if there is no checkpoint. With options.from,
   /// moves newer checkpoints aside. `state` is the run's current state on entry and the checkpoint's on return.
@@ -61,7 +71,6 @@ class Checkpointer {
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
   std::optional<Checkpoint> find_good(std::int64_t before) const;
   bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
-  void write(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;
   std::string vocabulary_model_;
@@ -69,7 +78,8 @@ class Checkpointer {
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
-  std::optional<CheckpointStore> store_;  // rank 0 only
+  std::optional<CheckpointStore> store_;         // rank 0 only; the writing thread's while there is one
+  std::future<CheckpointStore::Saved> writing_;  // last, so that it ends before what it uses
 };
 
 }  // namespace babelring

@@ -1,0 +1,93 @@
+"""What happens while a checkpoint is being written: its files wait for a disk that takes its time. Training continues, a stop
+waits for the checkpoint, and a kill leaves the one before, from which the run goes on with the same bits."""
+
+import os
+import signal
+import sys
+import time
+import unittest
+import unittest.mock
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from harness import build_io_faults  # noqa: E402
+from system import SystemTest, wait_for  # noqa: E402
+
+OVERRIDES = ["training.stop_after=1000000u", "checkpoint.every=20u"]
+
+
+class CheckpointWritingTest(SystemTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.checkpoints = self.folder / "run" / "checkpoints"
+        self.control = self.folder / "control"
+        self.faults = {"LD_PRELOAD": str(build_io_faults(self)), "IO_FAULTS": str(self.control)}
+
+    def held_run(self, ranks: int):
+        """A run with at least one checkpoint that now writes another one and cannot complete it."""
+        with unittest.mock.patch.dict(os.environ, self.faults):
+            run = self.start_run(ranks=ranks, overrides=OVERRIDES)
+        wait_for("a first checkpoint", lambda: run.process.poll() is not None or self.names())
+        self.control.write_text("hold safetensors", encoding="utf-8")
+        wait_for("one that is being written", lambda: run.process.poll() is not None or self.unfinished())
+        before = len(self.steps())
+        wait_for("training to go on", lambda: run.process.poll() is not None or len(self.steps()) >= before + 10)
+        self.assertIsNone(run.process.poll(), run.text())
+        self.assertTrue(self.unfinished(), "it was completed")
+        return run
+
+    def names(self) -> list[str]:
+        return self.found("update-")
+
+    def unfinished(self) -> list[str]:
+        return self.found(".tmp-update-")
+
+    def found(self, prefix: str) -> list[str]:
+        if not self.checkpoints.exists():
+            return []
+        return sorted(path.name for path in self.checkpoints.iterdir() if path.name.startswith(prefix))
+
+    def steps(self) -> list[dict]:
+        return self.records("run", "step")
+
+    def stands_still(self) -> bool:
+        before = len(self.steps())
+        time.sleep(1)
+        return len(self.steps()) == before
+
+    def test_a_stop_waits_for_it_and_saves_where_it_stopped(self) -> None:
+        run = self.held_run(ranks=1)
+        os.kill(run.rank_pids()[0], signal.SIGTERM)
+        wait_for("training to stand still", self.stands_still)
+        self.assertIsNone(run.process.poll(), "it did not wait")
+        self.control.unlink()
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertEqual(int(self.names()[-1].split("-")[1]), self.steps()[-1]["update"])
+        self.assertEqual(self.unfinished(), [])
+        listed = {record["name"] for record in self.records("run", "checkpoint")}
+        self.assertLessEqual(set(self.names()), listed)
+
+    def test_a_kill_leaves_the_one_before_and_the_run_goes_on_with_the_same_bits(self) -> None:
+        run = self.held_run(ranks=2)
+        kept = self.names()
+        for pid in run.rank_pids():
+            os.kill(pid, signal.SIGKILL)
+        self.assertNotEqual(run.wait(), 0)
+        self.assertEqual(self.names(), kept)
+        self.assertTrue(self.unfinished())
+        self.control.unlink()
+        first = {step["update"]: step["weights_digest"] for step in self.steps()}
+        last = max(first)
+        run = self.start_run(overrides=[f"training.stop_after={last}u", "checkpoint.every=20u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertEqual(self.unfinished(), [])
+        again = self.steps()[len(first) :]
+        self.assertEqual(again[0]["update"], int(kept[-1].split("-")[1]) + 1)
+        self.assertEqual(again[-1]["update"], last)
+        for step in again:
+            self.assertEqual(step["weights_digest"], first[step["update"]], step["update"])
+
+
+if __name__ == "__main__":
+    unittest.main()
