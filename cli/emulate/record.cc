@@ -121,7 +121,7 @@ void add_emulate_record(CLI::App& emulate) {
       ->check(existing_file)
       ->type_name("FILE");
   command->add_option("overrides", a.overrides, "with --config: key=value, changes of the configuration");
-  command->add_option("--sizes", a.sizes, "with --config: factors on data.tokens_per_update, 1 among them")
+  command->add_option("--sizes", a.sizes, "with --config: factors on the size of an update, 1 among them")
       ->capture_default_str();
   command->add_option("--updates", a.updates, "with --config: updates of each size")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}))

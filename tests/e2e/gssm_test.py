@@ -105,6 +105,55 @@ class GssmTest(SystemTest):
         self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
         self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
 
+    def succeeds(self, *arguments) -> str:
+        done = nmt(*arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_probes_and_records_of_sequences(self) -> None:
+        data, first, second = (self.folder / name for name in ("data", "a.jsonl", "b.jsonl"))
+        self.succeeds("gssm", "data", "--config", self.config, "--output", data, "--train", "30", "--test", "8")
+        files = [f"data.folder={data}", "gssm.entropy_every=0u"]
+        for source in ([], files, ["--batch", "random:3x4/5"]):
+            save = ["probe", "save", "--config", self.config, *source, "--updates", "2", "--output"]
+            for file in (first, second):
+                self.succeeds(*save, file)
+            self.assertIn("probes: same", self.succeeds("probe", "compare", first, second))
+        run = self.start_run(ranks=1, overrides=["training.stop_after=5u", "validation.every=0"])
+        self.assertEqual(run.wait(), 0, run.text())
+        checkpoint = ["--checkpoint", self.folder / "run"]
+        self.succeeds("probe", "save", *checkpoint, "--output", first)
+        self.assertIn('"first_update":6', first.read_text(encoding="utf-8").splitlines()[0])
+        self.succeeds(
+            "probe", "save", *checkpoint, "--batch", "random:2x1/4", "--mode", "inference", "--output", second
+        )
+        for source in (files, []):
+            record = ["emulate", "record", "--config", self.config, "--updates", "2", "--output", first, *source]
+            self.assertIn("target tokens a rank", self.succeeds(*record))
+        self.assertEqual(json.loads(first.read_text(encoding="utf-8"))["size"], 8 * 31)
+        self.assertIn("is less than one sequence", self.refusal(*record, "--sizes", "0.1,1"))
+
+    def test_a_model_in_context_comes_closer_to_the_source_along_the_sequence(self) -> None:
+        overrides = [
+            "gssm.nodes.2.mode=context",
+            "gssm.alpha_X=0.1",
+            "gssm.entropy_every=0u",
+            "data.sequence_length=64",
+        ]
+        overrides += ["data.sequences_per_update=16", "optimizer.learning_rate=0.01", "training.stop_after=300u"]
+        overrides += ["validation.every=0", "checkpoint.every=0", "training.digest_every=0"]
+        run = self.start_run(overrides=overrides)
+        self.assertEqual(run.wait(), 0, run.text())
+        evaluate = ["evaluate", "--checkpoint", self.folder / "run", "--max-sentences", "128"]
+        along = json.loads(self.succeeds(*evaluate, "--json"))["along"]
+        self.assertEqual((along[0]["first"], along[-1]["last"]), (1, 63))
+        self.assertLess(along[-1]["excess"], 0.8 * along[0]["excess"], along)
+        table = [
+            line.split() for line in self.succeeds(*evaluate).splitlines() if line.strip().startswith(("1-", "56-"))
+        ]
+        printed = [[part["excess"] for part in along][at] for at in (0, -1)]
+        self.assertEqual([float(row[-1]) for row in table], [round(excess, 4) for excess in printed])
+
     def test_wrong_data_is_refused_in_one_line(self) -> None:
         run = self.start_run("pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"])
         self.assertEqual(run.wait(), 2)

@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "nmt/data/manifest.h"
+#include "nmt/data/gssm/graph.h"
+#include "nmt/data/sequence_batches.h"
 #include "nmt/data/special_ids.h"
-#include "nmt/data/text_source.h"
 #include "nmt/lab/probe/probe_environment.h"
 #include "nmt/model/device_batch.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/rank_part.h"
+#include "nmt/train/task_data.h"
 #include "nmt/train/update/update_runner.h"
 
 namespace babelring {
@@ -48,7 +49,7 @@ PackedSequences shifted(const PackedSequences& target) {
   return input;
 }
 
-UpdateBatches random_update(const RandomBatch& shape, std::int64_t vocabulary, std::int64_t update) {
+UpdateBatches random_pairs(const RandomBatch& shape, std::int64_t vocabulary, std::int64_t update) {
   const auto number = static_cast<std::uint64_t>(update);
   PackedBatch batch;
   batch.source = random_side(shape.sentences, shape.source_tokens, vocabulary, derive_seed(batch_seed, number, 0));
@@ -67,6 +68,17 @@ UpdateBatches random_update(const RandomBatch& shape, std::int64_t vocabulary, s
   return batches;
 }
 
+/// For a language model: random tokens, whose number of targets is shape.target_tokens.
+UpdateBatches random_sequences(const RandomBatch& shape, std::int64_t vocabulary, std::int64_t update) {
+  const SequenceUpdate size{.update = update, .sequences = shape.sentences, .length = shape.target_tokens + 1};
+  return make_sequence_batches(size, {}, [&](std::int64_t sequence, std::span<std::int32_t> tokens) {
+    Random random(derive_seed(batch_seed, static_cast<std::uint64_t>(update), static_cast<std::uint64_t>(sequence)));
+    for (std::int32_t& token : tokens) {
+      token = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(vocabulary)));
+    }
+  });
+}
+
 void read_flat(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store,
                const Tensor& flat, Backend& backend) {
   for (const Parameter& parameter : store.all()) {
@@ -78,22 +90,24 @@ void read_flat(const SafetensorsReader& file, const std::string& prefix, const P
 /// The model, its data and the position of the next update.
 class ProbedTraining {
  public:
-  ProbedTraining(const ProbePlan& plan, Backend& backend) : plan_(plan), backend_(backend) {
+  ProbedTraining(const ProbePlan& plan, Backend& backend)
+      : plan_(plan), config_(plan.random ? plan.config : with_generator_of_folder(plan.config)), backend_(backend) {
     if (!plan.checkpoint.empty()) checkpoint_ = load_checkpoint(plan.checkpoint).value();
-    if (!plan.random) open_corpus();
-    replica_ = std::make_unique<ModelReplica>(plan.config, vocabulary(), backend, *communicator_);
-    replica_->initialize(static_cast<std::uint64_t>(plan.config.training.seed));
+    if (!plan.random) open_data();
+    replica_ = std::make_unique<ModelReplica>(config_, vocabulary(), backend, *communicator_);
+    replica_->initialize(static_cast<std::uint64_t>(config_.training.seed));
     progress_.update = plan.first_update - 1;
     if (checkpoint_)
       restore();
-    else if (source_)
+    else if (data_)
       skip(progress_.update);
-    updates_ = std::make_unique<UpdateRunner>(plan.config, *replica_);
+    updates_ = std::make_unique<UpdateRunner>(config_, *replica_);
     pipeline_ = make_pipeline();
   }
 
   ModelReplica& replica() { return *replica_; }
-  std::string corpus_digest() const { return corpus_ ? corpus_->digest() : ""; }
+  const TrainConfig& config() const { return config_; }
+  std::string data_digest() const { return data_ ? data_->source->digest() : ""; }
   std::int64_t next_update() const { return progress_.update + 1; }
 
   void train() { progress_ = updates_->run(*pipeline_, progress_, {}, 1).progress; }
@@ -110,16 +124,15 @@ class ProbedTraining {
   }
 
  private:
-  void open_corpus() {
-    const DataConfig& data = plan_.config.data;
-    const Manifest manifest = load_manifest(data.folder);
-    vocabulary_ = Vocabulary::load(std::filesystem::path(data.folder) / manifest.vocabulary.name).size();
-    corpus_.emplace(Corpus::open(manifest, data.train_set));
-    source_ = std::make_unique<TextSource>(*corpus_, plan_.config.plan_options());
+  void open_data() {
+    TrainConfig config = config_;
+    config.data.valid_set.clear();  // nothing is validated
+    data_ = open_task_data(config);
   }
   std::int64_t vocabulary() const {
-    if (!checkpoint_) return vocabulary_;
-    return Vocabulary::load(checkpoint_->folder / "spm.model").size();
+    if (data_) return data_->model_vocabulary;
+    if (!config_.gssm.nodes.empty()) return make_gssm_graph(config_.gssm).vocabulary();
+    return checkpoint_ ? Vocabulary::load(checkpoint_->folder / "spm.model").size() : probe_vocabulary;
   }
   void restore() {
     const TrainingState state = run_state_from_json(checkpoint_->state);
@@ -130,34 +143,33 @@ class ProbedTraining {
     read_flat(moments, "v.", store, replica_->adam.second_moment(), backend_);
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;
-    if (source_) position_ = source_->resume(state.data_order, state.position, progress_.epoch);
+    if (data_) position_ = data_->source->resume(state.data_order, state.position, progress_.epoch);
   }
   void skip(std::int64_t updates) {
-    for (std::int64_t i = 0; i < updates; ++i) position_ = source_->plan()(position_).next;
+    for (std::int64_t i = 0; i < updates; ++i) position_ = data_->source->after(position_);
   }
   std::unique_ptr<BatchPipeline> make_pipeline() const {
-    if (!source_) {
+    if (!data_) {
       const RandomBatch shape = *plan_.random;
-      const auto make = [shape, words = replica_->model.vocabulary()](std::int64_t update) {
-        return random_update(shape, words, update);
+      const auto make = [shape, task = config_.task, words = replica_->model.vocabulary()](std::int64_t update) {
+        return task == Task::gssm ? random_sequences(shape, words, update) : random_pairs(shape, words, update);
       };
       return std::make_unique<BatchPipeline>(make, next_update(), 1);
     }
-    const std::int64_t limit = std::max<std::int64_t>(0, plan_.config.data.micro_batch_tokens);
-    return std::make_unique<BatchPipeline>(*source_,
-                                           PipelineOptions{.part = rank_part(plan_.config, *communicator_, limit),
+    const std::int64_t limit = std::max<std::int64_t>(0, config_.data.micro_batch_tokens);
+    return std::make_unique<BatchPipeline>(*data_->source,
+                                           PipelineOptions{.part = rank_part(config_, *communicator_, limit),
                                                            .start = position_,
                                                            .first_update = next_update(),
                                                            .prefetch = 1});
   }
 
   const ProbePlan& plan_;
+  const TrainConfig config_;
   Backend& backend_;
   std::unique_ptr<Communicator> communicator_ = make_single_communicator();
   std::optional<Checkpoint> checkpoint_;
-  std::optional<Corpus> corpus_;
-  std::unique_ptr<TextSource> source_;  // null: random batches
-  std::int64_t vocabulary_ = probe_vocabulary;
+  std::optional<TaskData> data_;  // nullopt: random batches
   std::unique_ptr<ModelReplica> replica_;
   Progress progress_;
   DataPosition position_;
@@ -193,11 +205,11 @@ void run_updates(const ProbePlan& plan, Backend& backend) {
 
 void save_probe(const ProbePlan& plan, Backend& backend, std::int64_t threads, const std::filesystem::path& file) {
   ProbedTraining training(plan, backend);
-  ProbeHeader header = probe_header(plan.config, training.replica());
+  ProbeHeader header = probe_header(training.config(), training.replica());
   header.mode = plan.training ? "training" : "inference";
   header.first_update = training.next_update();
   header.updates = plan.updates;
-  header.corpus = training.corpus_digest();
+  header.corpus = training.data_digest();
   header.threads = threads;
   ProbeRecorder recorder(file, std::move(header), plan.options, training.replica());
   for (std::int64_t i = 0; i < plan.updates; ++i) {

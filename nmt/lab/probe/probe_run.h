@@ -12,7 +12,8 @@
 
 namespace babelring {
 
-/// A batch of random subwords: sentences of equal lengths in tokens, </s> included.
+/// A batch of random subwords: sentences of equal lengths in tokens, </s> included. For a language model: of random
+/// sequences of target_tokens targets.
 struct RandomBatch {
   std::int64_t sentences = 64, source_tokens = 32, target_tokens = 32;
 
@@ -24,7 +25,7 @@ struct RandomBatch {
 struct ProbePlan {
   TrainConfig config;
   std::filesystem::path checkpoint;   // starts from its weights, moments and data position; empty: initial weights
-  std::optional<RandomBatch> random;  // nullopt: the training set of config.data
+  std::optional<RandomBatch> random;  // nullopt: the configured training data
   bool training = true;               // false: forward only, without dropout
   std::int64_t updates = 1;
   std::int64_t first_update = 1;  // of a run that begins; a checkpoint says its own

@@ -10,11 +10,9 @@
 #include "base/span_log.h"
 #include "base/version.h"
 #include "insight/predict/quantiles.h"
-#include "nmt/data/manifest.h"
-#include "nmt/data/text_source.h"
-#include "nmt/data/vocabulary.h"
 #include "nmt/lab/probe/probe_environment.h"
 #include "nmt/lab/record/rank_recorder.h"
+#include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
 
 namespace babelring {
@@ -27,11 +25,28 @@ class NoRecords final : public RecordSink {
   void write(RecordBody) override {}
 };
 
+/// Multiplies the size of an update. Throws UsageFailure if less than one sequence is left.
+void scale_update(TrainConfig& config, double factor) {
+  const auto scaled = [factor](std::int64_t size) {
+    return static_cast<std::int64_t>(std::round(static_cast<double>(size) * factor));
+  };
+  DataConfig& data = config.data;
+  if (config.task == Task::translation) {
+    data.tokens_per_update = std::max<std::int64_t>(1, scaled(data.tokens_per_update));
+    return;
+  }
+  if (factor * static_cast<double>(data.sequences_per_update) < 1) {
+    throw UsageFailure(fmt::format("sizes: {} times data.sequences_per_update, {}, is less than one sequence", factor,
+                                   data.sequences_per_update));
+  }
+  data.sequences_per_update = scaled(data.sequences_per_update);
+}
+
 /// The training of one size: `updates` updates after the warm-up, and nothing else.
 TrainConfig config_of_size(const RecordPlan& plan, double factor) {
-  TrainConfig config = plan.config;
-  const double tokens = std::round(static_cast<double>(config.data.tokens_per_update) * factor);
-  config.data.tokens_per_update = std::max<std::int64_t>(1, static_cast<std::int64_t>(tokens));
+  TrainConfig config = with_generator_of_folder(plan.config);
+  scale_update(config, factor);
+  config.data.valid_set.clear();
   config.training.stop_after =
       Interval::parse(fmt::format("{}u", plan.updates + RankRecorder::warm_up_updates)).value();
   config.training.max_minutes = 0;
@@ -49,11 +64,10 @@ struct Recorded {
   std::vector<double> make_batch_ms;  // of the size 1
 };
 
-void train_size(const RecordPlan& plan, double factor, const Corpus& corpus, std::int64_t vocabulary, Backend& backend,
-                Recorded& recorded) {
+void train_size(const RecordPlan& plan, double factor, Backend& backend, Recorded& recorded) {
   const TrainConfig config = config_of_size(plan, factor);
   const auto communicator = make_single_communicator();
-  TextSource source(corpus, config.plan_options());
+  const TaskData data = open_task_data(config);
   NoRecords nowhere;
   RankRecorder recorder;
   SpanLog spans;
@@ -62,13 +76,13 @@ void train_size(const RecordPlan& plan, double factor, const Corpus& corpus, std
   Trainer trainer({.config = config,
                    .backend = backend,
                    .communicator = *communicator,
-                   .source = source,
+                   .source = *data.source,
                    .records = nowhere,
                    .stop = stop,
                    .spans = &spans,
                    .lab = &recorder,
                    .threads = std::max(1, plan.threads),
-                   .model_vocabulary = vocabulary});
+                   .model_vocabulary = data.model_vocabulary});
   trainer.begin("r_00000000000000000000000000", 1);
   trainer.run();
   std::vector<double> tokens;
@@ -89,13 +103,8 @@ insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend) {
   if (own_size == plan.sizes.end()) {
     throw UsageFailure(fmt::format("sizes: found {}, expected 1 among them", fmt::join(plan.sizes, ", ")));
   }
-  const DataConfig& data = plan.config.data;
-  const Manifest manifest = load_manifest(data.folder);
-  const std::int64_t vocabulary =
-      Vocabulary::load(std::filesystem::path(data.folder) / manifest.vocabulary.name).size();
-  const Corpus corpus = Corpus::open(manifest, data.train_set);
   Recorded recorded;
-  for (const double factor : plan.sizes) train_size(plan, factor, corpus, vocabulary, backend, recorded);
+  for (const double factor : plan.sizes) train_size(plan, factor, backend, recorded);
   std::int64_t parameters = 0;
   for (const std::int64_t count : recorded.parameter_counts) parameters += count;
   const auto communicator = make_single_communicator();

@@ -12,15 +12,15 @@ namespace babelring {
 /// The updates that a record rests on.
 struct RecordPlan {
   TrainConfig config;
-  std::vector<double> sizes = {0.5, 1, 2};  // factors on data.tokens_per_update; one of them is 1
+  std::vector<double> sizes = {0.5, 1, 2};  // factors on the size of an update; one of them is 1
   std::int64_t updates = 20;                // recorded of each size, after a warm-up
   int threads = 0;                          // the backend's; 0: unknown
 };
 
 /// Trains one rank of the configuration in this process, from initial weights, without validations and checkpoints, for
 /// a few updates of each size, and records the times of their ops. Gradients are not summed, so the record says nothing
-/// about slowdown beside communication. Throws UsageFailure if the plan has no size 1, Failure if data are missing or
-/// damaged.
+/// about slowdown beside communication. Throws UsageFailure if the plan has no size 1 or a size has less than one
+/// sequence, Failure if data are missing or damaged.
 insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend);
 
 }  // namespace babelring
