@@ -24,6 +24,7 @@
 #include "cli/report.h"
 #include "cli/runs/run_commands.h"
 #include "cli/score.h"
+#include "cli/sweep/sweep_commands.h"
 #include "cli/trace/trace.h"
 #include "cli/translate.h"
 #include "cli/what_if.h"
@@ -59,6 +60,7 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_gssm(app);
   babelring::add_run(app, read_configuration);
   babelring::add_what_if(*app.get_subcommand("run"));
+  babelring::add_sweep(app);
   babelring::add_trace(app);
   babelring::add_probe(app);
   babelring::add_emulate(app);

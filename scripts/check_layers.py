@@ -61,7 +61,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
     (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
-    (r"yaml-cpp", ("base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
+    (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
 FOLDERS = ("base", "insight", "nmt", "client", "cli", "worker", "server", "tests")

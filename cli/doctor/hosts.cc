@@ -12,6 +12,7 @@
 
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/shell.h"
 #include "base/version.h"
 #include "nmt/ops/cpu_kernels.h"
 
@@ -19,13 +20,6 @@ namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Quotes a word for the shell.
-std::string shell_word(std::string_view word) {
-  std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return text + "'";
-}
 
 std::string program_at(const fs::path& file) {
   std::error_code error;
@@ -90,9 +84,9 @@ json::object json_of(const HostReport& report) {
 Result<HostReport> ask_host(const std::string& remote_shell, const std::string& host) {
   std::string command = "timeout 60";
   std::istringstream words(remote_shell);
-  for (std::string word; words >> word;) command += " " + shell_word(word);
-  command += fmt::format(" {} {} doctor --this-host 2>&1 </dev/null", shell_word(host),
-                         shell_word(fs::read_symlink("/proc/self/exe").string()));
+  for (std::string word; words >> word;) command += " " + shell_quoted(word);
+  command += fmt::format(" {} {} doctor --this-host 2>&1 </dev/null", shell_quoted(host),
+                         shell_quoted(fs::read_symlink("/proc/self/exe").string()));
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
   if (pipe == nullptr) return Error{"cannot start a process"};
   std::string output;

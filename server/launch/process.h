@@ -53,7 +53,4 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
 /// left out.
 std::vector<std::string> plain_environment();
 
-/// `text` in single quotes, safe for use in a shell script.
-std::string shell_quoted(const std::string& text);
-
 }  // namespace babelring::launch

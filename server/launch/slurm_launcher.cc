@@ -4,6 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/shell.h"
 
 namespace babelring::launch {
 namespace {

@@ -1,4 +1,4 @@
-"""deploy/slurm/train.sbatch on a Slurm that the test starts: requeueing, sweeps, and a job of two nodes."""
+"""deploy/slurm/train.sbatch and the job arrays of `nmt sweep expand` on a Slurm that the test starts."""
 
 import os
 import subprocess
@@ -77,6 +77,29 @@ class ScriptTest(ScriptCase):
             started = self.records(f"sweep/{task}", "step")
             self.assertEqual(len(started), 5)
         self.assertNotEqual(self.updates("sweep/1"), self.updates("sweep/2"))
+
+    def test_the_array_of_an_expanded_sweep(self) -> None:
+        grid, folder = self.folder / "grid.yaml", self.folder / "expanded sweep"
+        grid.write_text(
+            f"{{name: toy, base: {self.config}, set: {{training.stop_after: 5u}}, grid: {{training.seed: [7, 8]}}}}"
+        )
+        subprocess.run(
+            [BIN / "nmt", "sweep", "expand", grid, "--output", folder], check=True, stdout=subprocess.DEVNULL
+        )
+        done = subprocess.run(
+            ["sbatch", "--parsable", folder / "sweep.sbatch", "training.log_every=1u"],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.slurm.say, "scancel", "--full", "--signal=KILL", done.stdout.strip())
+        cells = [line.split("\t")[1] for line in (folder / "tasks.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+        for task, cell in enumerate(cells, start=1):
+            self.wait_completed(f"{done.stdout.strip()}_{task}")
+            self.assertEqual(len(self.records(f"expanded sweep/runs/{cell}", "step")), 5)
+            self.assertIn("finished: 5u", (folder / "logs" / f"{task}.log").read_text(encoding="utf-8"))
+        self.assertEqual(len(cells), 2)
 
     def test_wrong_use_is_told(self) -> None:
         done = subprocess.run(["bash", self.script, "only"], capture_output=True, text=True)

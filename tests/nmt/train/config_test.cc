@@ -64,6 +64,7 @@ TEST(TrainConfig, BucketMbAcceptsAuto) {
 TEST(TrainConfig, EveryRecipeIsValid) {
   std::size_t recipes = 0;
   for (const auto& file : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/configs")) {
+    if (file.path().filename() == "gssm-sweep.yaml") continue;  // a grid of configurations
     const bool generates = file.path().filename().string().starts_with("gssm-");
     EXPECT_EQ(message_of(read_file(file.path()), {generates ? "task=gssm" : "data.folder=d"}), "accepted")
         << file.path();

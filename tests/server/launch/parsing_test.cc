@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/run_fence.h"
+#include "base/shell.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/proc_table.h"
 #include "server/launch/process.h"

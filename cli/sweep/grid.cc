@@ -1,0 +1,221 @@
+#include "cli/sweep/grid.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/nearest.h"
+#include "base/options.h"
+#include "base/parse_number.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::size_t max_grid_bytes = std::size_t{1} << 20;
+constexpr std::int64_t max_sweep_ranks = 4096;
+constexpr std::size_t max_sweep_name = 64, max_value_bytes = 256, max_axis_keys = 60;  // of labels of runs
+
+const std::vector<std::string> grid_keys = {"name", "base", "ranks", "set", "grid", "zip"};
+
+/// Reads the members of a grid and says where a wrong one stands.
+class GridReader {
+ public:
+  explicit GridReader(const std::string& file) : file_(file) {}
+
+  SweepGrid read(const YAML::Node& root) {
+    if (!root.IsMap()) refuse(root, "", "expected keys such as name, base and grid");
+    for (const auto& [key, value] : members(root, "")) read_member(key, value);
+    for (const char* needed : {"name", "base"}) {
+      if (!root[needed]) refuse(root, needed, fmt::format("{}: missing", needed));
+    }
+    join_axes();
+    check_size(root);
+    return std::move(grid_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const YAML::Node& at, const std::string& key, const std::string& detail) const {
+    throw ConfigError(key, detail, file_, at.Mark().line + 1, at.Mark().column + 1);
+  }
+
+  std::string scalar(const YAML::Node& node, const std::string& key) const {
+    if (!node.IsScalar()) {
+      const char* found = node.IsMap() ? "keys; write keys with dots, such as model.width" : "no single value";
+      refuse(node, key, fmt::format("{}: expected a value, found {}", printable(key), found));
+    }
+    if (node.Scalar().size() > max_value_bytes) {
+      refuse(node, key, fmt::format("{}: a value of more than {} bytes", printable(key), max_value_bytes));
+    }
+    return node.Scalar();
+  }
+
+  std::vector<YAML::Node> items(const YAML::Node& node, const std::string& key) const {
+    if (!node.IsSequence()) refuse(node, key, fmt::format("{}: expected a list", printable(key)));
+    return {node.begin(), node.end()};
+  }
+
+  /// The members of a mapping in their order. Refuses a key that stands there twice.
+  std::vector<std::pair<std::string, YAML::Node>> members(const YAML::Node& node, const std::string& of) const {
+    std::vector<std::pair<std::string, YAML::Node>> found;
+    if (node.IsNull()) return found;
+    if (!node.IsMap()) refuse(node, of, fmt::format("{}: expected keys with values", of));
+    for (const auto& entry : node) {
+      std::string key = scalar(entry.first, of.empty() ? "key" : of);
+      const bool repeated = std::ranges::any_of(found, [&](const auto& other) { return other.first == key; });
+      if (repeated) refuse(entry.first, key, fmt::format("{}: given twice", printable(key)));
+      found.emplace_back(std::move(key), entry.second);
+    }
+    return found;
+  }
+
+  void read_member(const std::string& key, const YAML::Node& value) {
+    if (key == "name") return read_name(value);
+    if (key == "base") return read_base(value);
+    if (key == "ranks") return read_ranks(value);
+    if (key == "set") return read_set(value);
+    if (key == "grid") return read_axes(value);
+    if (key == "zip") {
+      zip_ = value;
+      return;
+    }
+    refuse(value, key, fmt::format("{}: unknown key{}", printable(key), did_you_mean(key, grid_keys)));
+  }
+
+  void read_name(const YAML::Node& value) {
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    grid_.name = scalar(value, "name");
+    if (!grid_.name.empty() && grid_.name.size() <= max_sweep_name && grid_.name.front() != '.' &&
+        grid_.name.find_first_not_of(allowed) == std::string::npos) {
+      return;
+    }
+    refuse(value, "name",
+           fmt::format("name: expected 1 to {} letters, digits, - . and _, found '{}'", max_sweep_name,
+                       printable(grid_.name)));
+  }
+
+  void read_base(const YAML::Node& value) {
+    grid_.base = scalar(value, "base");
+    const std::filesystem::path beside = std::filesystem::path(file_).parent_path() / grid_.base;
+    if (std::filesystem::exists(beside)) grid_.base = beside;
+    if (std::filesystem::is_regular_file(grid_.base)) return;
+    refuse(value, "base",
+           fmt::format("base: no file '{}', neither beside the grid nor in this folder", printable(scalar(value, ""))));
+  }
+
+  void read_ranks(const YAML::Node& value) {
+    const auto ranks = parse_number<std::int64_t>(scalar(value, "ranks"));
+    if (!ranks || *ranks < 1 || *ranks > max_sweep_ranks) {
+      refuse(value, "ranks",
+             fmt::format("ranks: expected 1 to {}, found '{}'", max_sweep_ranks, printable(value.Scalar())));
+    }
+    grid_.ranks = *ranks;
+  }
+
+  /// Refuses a key that another place of the file gives, and the name, which a sweep gives itself.
+  void take_key(const YAML::Node& at, const std::string& key) {
+    if (key == "name") refuse(at, key, "name: a sweep names its runs itself");
+    if (std::ranges::find(taken_, key) != taken_.end()) {
+      refuse(at, key, fmt::format("{}: in both set and grid", printable(key)));
+    }
+    taken_.push_back(key);
+  }
+
+  void read_set(const YAML::Node& value) {
+    for (const auto& [key, node] : members(value, "set")) {
+      take_key(node, key);
+      grid_.set.emplace_back(key, scalar(node, key));
+    }
+  }
+
+  void read_axes(const YAML::Node& value) {
+    for (const auto& [key, node] : members(value, "grid")) {
+      take_key(node, key);
+      SweepAxis axis{.keys = {key}, .points = {}};
+      for (const YAML::Node& item : items(node, key)) axis.points.push_back({scalar(item, key)});
+      if (axis.points.empty()) refuse(node, key, fmt::format("{}: expected at least one value", printable(key)));
+      grid_.axes.push_back(std::move(axis));
+      if (grid_.axes.size() > max_axis_keys) refuse(node, key, fmt::format("grid: more than {} keys", max_axis_keys));
+    }
+  }
+
+  /// Joins the axes that `zip` names, at the place of the first.
+  void join_axes() {
+    if (!zip_ || zip_.IsNull()) return;
+    for (const YAML::Node& list : items(zip_, "zip")) {
+      SweepAxis* first = nullptr;
+      for (const YAML::Node& item : items(list, "zip")) {
+        const std::string key = scalar(item, "zip");
+        const auto axis = std::ranges::find_if(
+            grid_.axes, [&](const SweepAxis& each) { return each.keys == std::vector<std::string>{key}; });
+        if (axis == grid_.axes.end() || &*axis == first) {
+          refuse(item, "zip", fmt::format("zip: {} is no key of grid, or is in zip twice", printable(key)));
+        }
+        if (first == nullptr) {
+          first = &*axis;
+          continue;
+        }
+        if (axis->points.size() != first->points.size()) {
+          refuse(item, "zip",
+                 fmt::format("zip: {} has {} values, {} has {}", printable(key), axis->points.size(),
+                             printable(first->keys[0]), first->points.size()));
+        }
+        join(*first, *axis);
+      }
+    }
+    std::erase_if(grid_.axes, [](const SweepAxis& axis) { return axis.keys.empty(); });
+  }
+
+  static void join(SweepAxis& first, SweepAxis& other) {
+    first.keys.push_back(other.keys[0]);
+    for (std::size_t i = 0; i < first.points.size(); ++i) first.points[i].push_back(other.points[i][0]);
+    other = {};
+  }
+
+  void check_size(const YAML::Node& root) const {
+    std::int64_t cells = 1;
+    for (const SweepAxis& axis : grid_.axes) {
+      cells *= static_cast<std::int64_t>(axis.points.size());
+      if (cells <= max_sweep_cells) continue;
+      refuse(root["grid"], "grid", fmt::format("grid: more than {} cells", max_sweep_cells));
+    }
+  }
+
+  const std::string& file_;
+  SweepGrid grid_;
+  YAML::Node zip_;
+  std::vector<std::string> taken_;
+};
+
+}  // namespace
+
+std::int64_t SweepGrid::size() const {
+  std::int64_t cells = 1;
+  for (const SweepAxis& axis : axes) cells *= static_cast<std::int64_t>(axis.points.size());
+  return cells;
+}
+
+std::vector<Setting> SweepGrid::coordinates(std::int64_t cell) const {
+  std::vector<Setting> found;
+  std::int64_t stride = size();
+  for (const SweepAxis& axis : axes) {
+    stride /= static_cast<std::int64_t>(axis.points.size());
+    const std::vector<std::string>& point = axis.points[static_cast<std::size_t>(cell / stride)];
+    cell %= stride;
+    for (std::size_t i = 0; i < axis.keys.size(); ++i) found.emplace_back(axis.keys[i], point[i]);
+  }
+  return found;
+}
+
+SweepGrid read_sweep_grid(const std::string& yaml, const std::string& file_name) {
+  if (yaml.size() > max_grid_bytes) throw ConfigError("", "a grid of more than 1 MiB", file_name, 1, 1);
+  try {
+    return GridReader(file_name).read(YAML::Load(yaml));
+  } catch (const YAML::Exception& error) {
+    throw ConfigError("", error.msg, file_name, error.mark.line + 1, error.mark.column + 1);
+  }
+}
+
+}  // namespace babelring

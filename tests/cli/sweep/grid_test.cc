@@ -1,0 +1,75 @@
+#include "cli/sweep/grid.h"
+
+#include <gmock/gmock.h>
+
+#include "base/options.h"
+#include "tests/cli/sweep/grid_file.h"
+
+namespace babelring {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::ThrowsMessage;
+
+TEST(SweepGrid, CrossesItsAxesTheLastFastest) {
+  const GridFolder folder;
+  const SweepGrid grid = folder.grid(
+      "ranks: 2\nset: {training.stop_after: 5u}\ngrid: {model.width: [32, 64], training.seed: [0, 1, 2]}\nzip: []\n");
+  EXPECT_EQ(grid.ranks, 2);
+  EXPECT_THAT(grid.set, ElementsAre(Pair("training.stop_after", "5u")));
+  ASSERT_EQ(grid.size(), 6);
+  EXPECT_THAT(grid.coordinates(0), ElementsAre(Pair("model.width", "32"), Pair("training.seed", "0")));
+  EXPECT_THAT(grid.coordinates(4), ElementsAre(Pair("model.width", "64"), Pair("training.seed", "1")));
+}
+
+TEST(SweepGrid, ZippedKeysGoTogether) {
+  const GridFolder folder;
+  const SweepGrid grid = folder.grid(
+      "grid: {model.width: [32, 64], training.seed: [0, 1, 2], model.inner: [128, 256]}\n"
+      "zip: [[model.width, model.inner]]\n");
+  ASSERT_EQ(grid.size(), 6);
+  EXPECT_THAT(grid.coordinates(5),
+              ElementsAre(Pair("model.width", "64"), Pair("model.inner", "256"), Pair("training.seed", "2")));
+}
+
+TEST(SweepGrid, WithoutAxesIsASingleCell) {
+  const GridFolder folder;
+  EXPECT_EQ(folder.grid("").size(), 1);
+  EXPECT_TRUE(folder.grid("grid: {}\n").coordinates(0).empty());
+}
+
+TEST(SweepGrid, RefusesBadInputWithItsPlace) {
+  const GridFolder folder;
+  const std::pair<const char*, const char*> wrong[] = {
+      {"gird: {}\n", "grid.yaml:3:7: gird: unknown key; did you mean 'grid'?"},
+      {"ranks: 0\n", "grid.yaml:3:8: ranks: expected 1 to 4096, found '0'"},
+      {"ranks: two\n", "ranks: expected 1 to 4096, found 'two'"},
+      {"set: [a]\n", "grid.yaml:3:6: set: expected keys with values"},
+      {"set: {model: {width: 3}}\n", "model: expected a value, found keys; write keys with dots, such as model.width"},
+      {"set: {a.b: 1, a.b: 2}\n", "a.b: given twice"},
+      {"set: {a.b: 1}\ngrid: {a.b: [2]}\n", "a.b: in both set and grid"},
+      {"set: {name: x}\n", "name: a sweep names its runs itself"},
+      {"grid: {a.b: 3}\n", "grid.yaml:3:13: a.b: expected a list"},
+      {"grid: {a.b: []}\n", "a.b: expected at least one value"},
+      {"grid: {a.b: [[1]]}\n", "a.b: expected a value, found no single value"},
+      {"grid: {a.b: [1, 2], c.d: [1]}\nzip: [[a.b, c.d]]\n", "zip: c.d has 1 values, a.b has 2"},
+      {"grid: {a.b: [1, 2]}\nzip: [[a.b, c.d]]\n", "zip: c.d is no key of grid, or is in zip twice"},
+      {"grid: {a.b: [1]}\nzip: [[a.b, a.b]]\n", "zip: a.b is no key of grid, or is in zip twice"},
+      {"grid: {a: [}\n", "grid.yaml:3:"}};
+  for (const auto& [lines, message] : wrong) {
+    EXPECT_THAT([&] { folder.grid(lines); }, ThrowsMessage<ConfigError>(HasSubstr(message))) << lines;
+  }
+  std::string many = "grid: {training.seed: [0";
+  for (int seed = 1; seed <= 10'000; ++seed) many += ", " + std::to_string(seed);
+  EXPECT_THAT([&] { folder.grid(many + "]}\n"); }, ThrowsMessage<ConfigError>(HasSubstr("more than 10000 cells")));
+  const auto read = [&](const char* yaml) { return [&folder, yaml] { read_sweep_grid(yaml, folder.file()); }; };
+  EXPECT_THAT(read("base: base.yaml\n"), ThrowsMessage<ConfigError>(HasSubstr("name: missing")));
+  EXPECT_THAT(read("name: a/b\nbase: base.yaml\n"), ThrowsMessage<ConfigError>(HasSubstr("found 'a/b'")));
+  EXPECT_THAT(read("name: a\nbase: none.yaml\n"), ThrowsMessage<ConfigError>(HasSubstr("base: no file 'none.yaml'")));
+  EXPECT_THAT(read("3\n"), ThrowsMessage<ConfigError>(HasSubstr("expected keys such as name")));
+}
+
+}  // namespace
+}  // namespace babelring
