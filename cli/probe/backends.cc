@@ -77,7 +77,7 @@ void add_probe_backends(CLI::App& probe) {
   CLI::App* command = probe.add_subcommand(
       "backends", "Runs every op by two backends on the same inputs, and shows how far their results are apart");
   const auto arguments = std::make_shared<BackendsArguments>();
-  command->add_option("--a", arguments->a, "backend that is judged: cpu, cuda or emulated-cuda")
+  command->add_option("--a", arguments->a, "backend that is judged: cpu, cuda, emulated-cuda or f32 (the CPU in f32)")
       ->check(CLI::IsMember(backend_names))
       ->capture_default_str();
   command->add_option("--b", arguments->b, "backend whose results the work goes on with")

@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "nmt/lab/backends/remaining_ops.h"
+#include "nmt/lab/backends/widening_backend.h"
 #include "nmt/ops/cuda_module.h"
 #include "nmt/ops/precision.h"
 
@@ -58,9 +59,10 @@ json::object to_json(const BackendComparison& comparison) {
 
 std::unique_ptr<Backend> make_named_backend(const std::string& option, const std::string& name, int threads) {
   if (name == "cpu") return make_cpu_backend(threads);
+  if (name == "f32") return make_widening_backend(make_cpu_backend(threads));
   if (name == "emulated-cuda") return make_emulated(option);
   if (name != "cuda")
-    throw UsageFailure(fmt::format("{}: expected cpu, cuda or emulated-cuda, found '{}'", option, name));
+    throw UsageFailure(fmt::format("{}: expected cpu, cuda, emulated-cuda or f32, found '{}'", option, name));
   if (!find_cuda()) throw UsageFailure(fmt::format("{}: {}", option, find_cuda().error()));
   return make_cuda_backend(0);
 }

@@ -24,11 +24,11 @@ BackendComparison compare_backends(const ProbePlan& plan, std::unique_ptr<Backen
 json::object to_json(const BackendComparison& comparison);
 
 /// The names that make_named_backend() knows.
-inline const std::vector<std::string> backend_names = {"cpu", "cuda", "emulated-cuda"};
+inline const std::vector<std::string> backend_names = {"cpu", "cuda", "emulated-cuda", "f32"};
 
-/// "cpu" with `threads` threads (0: all processors), "cuda": device 0, or "emulated-cuda": the GPU's code on the CPU,
-/// which builds with tests have beside their programs. Throws UsageFailure, which begins with `option`, if it is not
-/// available here.
+/// "cpu" with `threads` threads (0: all processors), "cuda": device 0, "emulated-cuda": the GPU's code on the CPU,
+/// which builds with tests have beside their programs, or "f32": the CPU with every bf16 operand as f32. Throws
+/// UsageFailure, which begins with `option`, if it is not available here.
 std::unique_ptr<Backend> make_named_backend(const std::string& option, const std::string& name, int threads);
 
 }  // namespace babelring

@@ -58,6 +58,30 @@ TEST_P(EmulatedAgainstCpu, AgreesInEveryOp) {
   EXPECT_EQ(ran, names_of(AllOps()));
 }
 
+/// What computing in bf16 costs: some ops round in between, such as the sum before a norm.
+TEST(BackendCompare, Bf16IsWithinItsRoundingsOfF32) {
+  const BackendComparison comparison =
+      compare_backends(smallest_plan(DType::bf16), make_cpu_backend(1), make_named_backend("--b", "f32", 1));
+  EXPECT_THAT(comparison.b, HasSubstr("f32 by cpu"));
+  std::set<std::string> ran;
+  std::int64_t different = 0;
+  for (const OpDifference& difference : comparison.differences) {
+    ran.insert(difference.op);
+    different += difference.different;
+    EXPECT_LE(difference.relative, 1e-2) << difference.op << '.' << difference.member;
+  }
+  EXPECT_EQ(ran, names_of(AllOps()));
+  EXPECT_GT(different, 0);
+}
+
+TEST(BackendCompare, AnUpdateInF32IsTheSameInF32) {
+  const BackendComparison comparison =
+      compare_backends(smallest_plan(DType::f32), make_cpu_backend(1), make_named_backend("--b", "f32", 1));
+  for (const OpDifference& difference : comparison.differences) {
+    EXPECT_EQ(difference.different, 0) << difference.op << '.' << difference.member;
+  }
+}
+
 TEST(BackendCompare, ABackendAgreesWithItself) {
   const BackendComparison comparison =
       compare_backends(smallest_plan(DType::f32), make_cpu_backend(2), make_cpu_backend(2));
@@ -92,7 +116,7 @@ TEST(BackendCompare, NamesTheOneOpThatDiffers) {
 
 TEST(BackendCompare, SaysWhichBackendIsAbsent) {
   EXPECT_THAT([] { make_named_backend("--a", "tpu", 0); },
-              ThrowsMessage<UsageFailure>("--a: expected cpu, cuda or emulated-cuda, found 'tpu'"));
+              ThrowsMessage<UsageFailure>("--a: expected cpu, cuda, emulated-cuda or f32, found 'tpu'"));
   if (!find_cuda()) {
     EXPECT_THAT([] { make_named_backend("--b", "cuda", 0); },
                 ThrowsMessage<UsageFailure>(AllOf(HasSubstr("--b: "), HasSubstr(find_cuda().error()))));

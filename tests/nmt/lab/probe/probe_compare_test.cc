@@ -24,9 +24,9 @@ using testing::ThrowsMessage;
 
 class ProbeCompareTest : public testing::Test {
  protected:
-  Probe save(const ProbePlan& plan, std::unique_ptr<Backend> backend = make_cpu_backend(1)) {
+  Probe save(const ProbePlan& plan, std::unique_ptr<Backend> backend = make_cpu_backend(1), int threads = 1) {
     const std::filesystem::path file = folder.path() / ("probe-" + std::to_string(files++) + ".jsonl");
-    save_probe(plan, *backend, 1, file);
+    save_probe(plan, *backend, threads, file);
     return read_probe(file);
   }
   static std::string place(const RecordPair& pair) { return pair.record().key(); }
@@ -90,6 +90,32 @@ TEST_F(ProbeCompareTest, AnotherSeedDiffersInTheWeights) {
   ASSERT_TRUE(comparison.first);
   EXPECT_EQ(place(comparison.pairs[*comparison.first]), "1/-1/start/embedding/start/weight of embedding/0");
   EXPECT_THAT(comparison.header_lines, testing::Contains(HasSubstr("weights before the first update: ")));
+}
+
+TEST_F(ProbeCompareTest, AnotherPrecisionDiffersFirstInTheEmbedding) {
+  ProbePlan narrow = small_plan();
+  narrow.config.training.precision = DType::bf16;
+  const Probe a = save(small_plan()), b = save(narrow);
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  ASSERT_TRUE(comparison.first);
+  EXPECT_EQ(place(comparison.pairs[*comparison.first]), "1/0/forward/embedding/embedding_forward/y/0");
+  EXPECT_FALSE(comparison.carried_on_from) << "the weights are the same";
+  EXPECT_THAT(comparison.header_lines, testing::Contains("precision: f32 and bf16"));
+}
+
+TEST_F(ProbeCompareTest, ThreadsChangeNothingOrTheOpThatIsNamed) {
+  for (const bool fixed : {true, false}) {
+    const auto backend = [&](int threads) {
+      auto cpu = make_cpu_backend(threads);
+      if (fixed) cpu->fix_blocking();
+      return cpu;
+    };
+    const Probe a = save(small_plan(), backend(1), 1), b = save(small_plan(), backend(3), 3);
+    const ProbeComparison comparison = compare_probes(a, b, {});
+    EXPECT_THAT(comparison.header_lines, testing::Contains("threads: 1 and 3"));
+    EXPECT_TRUE(!fixed || comparison.sameness == Sameness::same);
+    EXPECT_FALSE(comparison.carried_on_from) << "the first op that differs has equal inputs";
+  }
 }
 
 TEST_F(ProbeCompareTest, AnOpCarriesOnTheDifferencesOfItsInputs) {

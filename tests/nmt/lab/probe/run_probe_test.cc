@@ -15,26 +15,12 @@
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/lab/probe/flips_bit.h"
 #include "tests/nmt/train/small_training.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {
 namespace {
-
-/// Runs a probe, and on rank 1 may flip one bit of one weight before the first probed update.
-class FlipsBit final : public UpdateObserver {
- public:
-  FlipsBit(RunProbe& probe, std::int64_t update) : probe_(probe), update_(update) {}
-  OpObserver* begin(const UpdateStart& start) override {
-    if (start.update == update_) start.replica.model.parameters().all()[7].master.as<std::uint32_t>()[5] ^= 16;
-    return probe_.begin(start);
-  }
-  void end(const StepRecord& record) override { probe_.end(record); }
-
- private:
-  RunProbe& probe_;
-  std::int64_t update_;
-};
 
 /// Keeps the names of reported files, of all ranks.
 class Reported final : public RecordSink {
@@ -112,6 +98,29 @@ TEST_F(RunProbeTest, RanksAgreeInWhatTheyMustHaveInCommon) {
     const ProbeComparison comparison = compare_probes(a, b, {.ranks = true});
     EXPECT_EQ(comparison.sameness, Sameness::same) << comparison.pairs[*comparison.first].record().key();
     EXPECT_GT(comparison.pairs.size(), 55U * 2 * 3) << "weights and moments of 2 updates";
+  }
+}
+
+/// Every tensor of three updates with dropout, on ranks with a copy of the model each and on ranks that share one.
+TEST_F(RunProbeTest, TwoRunsWithEqualSeedsAreTheSame) {
+  TrainConfig config = probed_config();
+  config.model.dropout = 0.1;
+  config.lab.probe.at = "1u";
+  config.lab.probe.updates = 3;
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    config.training.precision = precision;
+    for (const bool shares_memory : {false, true}) {
+      train_probed(config, folder / "one", 2, shares_memory, 0);
+      train_probed(config, folder / "two", 2, shares_memory, 0);
+      for (const char* name : {"probe-update-00000001-rank-0.jsonl", "probe-update-00000001-rank-1.jsonl"}) {
+        const Probe a = read_probe(folder / "one" / name), b = read_probe(folder / "two" / name);
+        const ProbeComparison comparison = compare_probes(a, b, {});
+        EXPECT_EQ(comparison.sameness, Sameness::same) << name;
+        EXPECT_TRUE(comparison.header_lines.empty()) << comparison.header_lines[0];
+        EXPECT_EQ(comparison.pairs.back().record().update, 3);
+        EXPECT_GT(comparison.pairs.size(), 1000U);
+      }
+    }
   }
 }
 

@@ -151,16 +151,16 @@ TEST_F(TranslationValidatorTest, UnitsGiveTheSameScoresForEveryNumberOfRanks) {
 
 /// Nothing that a validation or a checkpoint allocates stays behind.
 TEST_F(TranslationValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
-  config_.training.stop_after = "31u";
-  config_.checkpoint.every = config_.validation.every = config_.validation.bleu_every = "10u";
+  config_.training.stop_after = "201u";
+  config_.checkpoint.every = config_.validation.every = config_.validation.bleu_every = "40u";
   Collector records;
   train(records);
-  ASSERT_EQ(records.steps.size(), 31U);
-  ASSERT_GE(records.evaluations.size(), 3U);
+  ASSERT_EQ(records.steps.size(), 201U);
+  ASSERT_GE(records.evaluations.size(), 5U);
   for (std::size_t i = 0; i < memory_purposes; ++i) {
     const auto purpose = static_cast<MemoryPurpose>(i);
     const std::string name(name_of(purpose));
-    EXPECT_EQ(records.steps[30].memory_bytes.at(name), records.steps[11].memory_bytes.at(name)) << name;
+    EXPECT_EQ(records.steps[199].memory_bytes.at(name), records.steps[79].memory_bytes.at(name)) << name;
   }
 }
 
