@@ -22,6 +22,7 @@ import {
   watchProblems,
 } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
+import { checkSweep } from './sweep_checks.mjs';
 import { checkColumns, checkKeys, checkList, checkNotify } from './list_checks.mjs';
 
 const options = readOptions('browser_test');
@@ -388,6 +389,7 @@ async function checkLooks(page, server, run, others) {
   const pages = [
     ['list', 'Runs', '#/runs?archived=1', 'tbody .label:not([hidden])'],
     ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
+    ['sweep', 'Sweep toy', '#/sweep/toy', '.sweep-heat td a'],
     ['submit', 'New run', '#/submit', 'textarea'],
     ['nodes', 'Nodes', '#/nodes', 'td, .problem:not(:empty)'],
     ['alerts', 'Alerts', '#/alerts', 'td, .problem:not(:empty)'],
@@ -422,6 +424,7 @@ async function checkWeight(context, server, run) {
     ['list', '#/runs', 6],
     ['run', `#/runs/${run.id}`, 6],
     ['compare', `#/compare?runs=${run.id}`, 7],
+    ['sweep', '#/sweep/toy', 6],
   ]) {
     const weight = await pageWeight(
       context,
@@ -543,6 +546,7 @@ async function main() {
     await part('comparison of nothing', () => checkCompareEmpty(page, server));
     await part('submit', () => checkSubmit(page, server, run));
     await part('nodes', () => checkNodes(page, server, run));
+    await part('sweep', () => checkSweep(page, server, options));
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));

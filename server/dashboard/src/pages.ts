@@ -13,6 +13,7 @@ const FILES = {
   run: () => import('./views/run_page'),
   sections: () => import('./views/run_sections'),
   compare: () => import('./views/compare/compare_page'),
+  sweep: () => import('./views/sweep/sweep_page'),
   submit: () => import('./views/runs/submit'),
   nodes: () => import('./views/nodes'),
   alerts: () => import('./views/alerts'),
@@ -33,6 +34,10 @@ export async function builderOf(route: Route, { root, status, say }: Place): Pro
     case 'compare': {
       const { ComparePage } = await FILES.compare();
       return () => new ComparePage(root, route.query, status);
+    }
+    case 'sweep': {
+      const { SweepPage } = await FILES.sweep();
+      return () => new SweepPage(root, route.name, route.query, status);
     }
     case 'submit': {
       const { SubmitPage } = await FILES.submit();

@@ -3,6 +3,7 @@ import { parseRunView, runViewQuery, type ViewState } from './run_view';
 /// The route in the address. The pages parse the queries of lists and comparisons.
 export type Route =
   | { page: 'run'; id: string; view: ViewState }
+  | { page: 'sweep'; name: string; query: URLSearchParams }
   | { page: (typeof PAGES)[number]; query: URLSearchParams }
   | { page: 'unknown'; path: string };
 
@@ -14,6 +15,8 @@ export function parseRoute(hash: string): Route {
   const query = new URLSearchParams(text);
   const id = /^\/runs\/(\w+)$/.exec(path)?.[1];
   if (id) return { page: 'run', id, view: parseRunView(query) };
+  const name = /^\/sweep\/(.+)$/.exec(path)?.[1];
+  if (name) return { page: 'sweep', name: readable(name), query };
   const page = PAGES.find((each) => path === `/${each}`) ?? (['', '/'].includes(path) ? 'runs' : null);
   return page ? { page, query } : { page: 'unknown', path: readable(path) };
 }
@@ -26,6 +29,8 @@ function readable(path: string): string {
     return path;
   }
 }
+
+export const hashOfSweep = (name: string): string => `#/sweep/${encodeURIComponent(name)}`;
 
 export function hashOfRun(id: string, view?: ViewState): string {
   const text = view ? runViewQuery(view) : '';

@@ -16,6 +16,7 @@ import {
   formatSignificant,
 } from '../lib/format';
 import { ageMs, staleForMs } from '../lib/freshness';
+import { hashOfSweep } from '../lib/routes';
 import { isLive, percentDone, timeLeftUntil } from '../lib/health';
 import type { Run } from '../api/types';
 import { splitOf, type Split } from './run_verdict';
@@ -124,12 +125,19 @@ function tests(data: RunData): (HTMLElement | null)[] {
     });
 }
 
+/// Whether a run trains on generated sequences, which nobody translates.
+const ofSequences = ({ config }: Run): boolean => /^task: gssm$/m.test(config ?? '');
+
 /// The best evaluation by BLEU if translations are scored, otherwise by validation loss.
-function best({ best: found, last_eval: last }: Run): HTMLElement {
-  if (!found) return tile('Best sacreBLEU', DASH, 'not evaluated yet');
+function best(run: Run): HTMLElement {
+  const { best: found, last_eval: last } = run;
+  if (!found) return tile(ofSequences(run) ? 'Best validation loss' : 'Best sacreBLEU', DASH, 'not evaluated yet');
   const at = `at update ${formatCount(found.update)}`;
-  if (found.sacrebleu === null)
-    return tile('Best validation loss', formatLoss(found.loss), `${at} · no translation scored`);
+  if (found.sacrebleu === null) {
+    const excess = typeof found.excess === 'number' ? ` · excess ${formatLoss(found.excess)} nats` : '';
+    const detail = ofSequences(run) ? `${at}${excess}` : `${at} · no translation scored`;
+    return tile('Best validation loss', formatLoss(found.loss), detail);
+  }
   return tile(
     'Best sacreBLEU',
     formatFixed(found.sacrebleu, 2),
@@ -161,7 +169,9 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
     h('h1', {}, run.name || run.id),
     stateBadge(run, data.runAtMs, nowMs),
     Object.entries(run.labels ?? {}).map(([name, value]) =>
-      h('span', { class: 'label' }, value ? `${name}=${value}` : name),
+      name === 'sweep'
+        ? h('a', { class: 'label', href: hashOfSweep(value) }, `${name}=${value}`)
+        : h('span', { class: 'label' }, value ? `${name}=${value}` : name),
     ),
     run.deleted_at
       ? h(

@@ -60,7 +60,7 @@ export class SiteHeader {
 
   /// Marks the open page in the navigation.
   mark(page: string): void {
-    this.current = page === 'run' || page === 'submit' ? 'runs' : page;
+    this.current = ['run', 'submit', 'sweep'].includes(page) ? 'runs' : page;
     this.drawNav();
   }
 

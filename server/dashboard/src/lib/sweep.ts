@@ -1,0 +1,148 @@
+import type { Run } from '../api/types';
+
+/// Labels of a sweep's runs beside their coordinates, as `nmt sweep submit` sets them.
+const SWEEP = 'sweep';
+const CELL = 'cell';
+export const SEED = 'training.seed';
+
+export const METRICS = {
+  excess: 'Excess over entropy',
+  loss: 'Validation loss',
+  nll: 'Validation NLL',
+  accuracy: 'Accuracy, teacher-forced',
+  sacrebleu: 'sacreBLEU',
+  chrf: 'chrF',
+  teacher_forced_bleu: 'BLEU, teacher-forced',
+} as const;
+export type Metric = keyof typeof METRICS;
+export type At = 'best' | 'last';
+
+export const moreIsBetter = (metric: Metric): boolean => !['excess', 'loss', 'nll'].includes(metric);
+
+/// A cell's newest run.
+export interface Cell {
+  run: Run;
+  id: string;
+  coordinates: ReadonlyMap<string, string>;
+}
+
+/// The newest run of each cell. `runs` in any order.
+export function cellsOf(runs: Iterable<Run>): Cell[] {
+  const newest = new Map<string, Run>();
+  for (const run of runs) {
+    const id = run.labels?.[CELL];
+    if (id === undefined) continue;
+    const known = newest.get(id);
+    if (!known || run.created_at > known.created_at || (run.created_at === known.created_at && run.id > known.id))
+      newest.set(id, run);
+  }
+  const cells = [...newest].map(([id, run]): Cell => {
+    const settings = Object.entries(run.labels ?? {}).filter(([name]) => name !== SWEEP && name !== CELL);
+    return { run, id, coordinates: new Map(settings.sort(([a], [b]) => (a < b ? -1 : 1))) };
+  });
+  const axes = axesOf(cells);
+  const places = axes.map(({ values }) => new Map(values.map((value, place) => [value, place])));
+  const place = ({ coordinates }: Cell, at: number): number =>
+    places[at]!.get(coordinates.get(axes[at]!.key) ?? '') ?? -1;
+  const order = (a: Cell, b: Cell): number => {
+    const at = axes.findIndex((_, index) => place(a, index) !== place(b, index));
+    return at < 0 ? 0 : place(a, at) - place(b, at);
+  };
+  return cells.sort(order);
+}
+
+export interface Axis {
+  key: string;
+  values: string[]; // ascending: numbers by value, then texts
+}
+
+/// Numbers by value, before other texts.
+function compareValues(a: string, b: string): number {
+  const [first, second] = [Number(a), Number(b)];
+  if (!Number.isNaN(first) && !Number.isNaN(second) && first !== second) return first - second;
+  if (Number.isNaN(first) !== Number.isNaN(second)) return Number.isNaN(first) ? 1 : -1;
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/// The keys in which the cells may differ, with all their values.
+export function axesOf(cells: readonly Cell[]): Axis[] {
+  const values = new Map<string, Set<string>>();
+  for (const { coordinates } of cells) {
+    for (const [key, value] of coordinates) values.set(key, (values.get(key) ?? new Set()).add(value));
+  }
+  return [...values].map(([key, found]) => ({ key, values: [...found].sort(compareValues) }));
+}
+
+/// A cell's figure, of its best or newest evaluation; null before the first one.
+export function figureOf({ run }: Cell, metric: Metric, at: At): number | null {
+  const value = (at === 'best' ? run.best : run.last_eval)?.[metric];
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+/// The first of excess, sacrebleu and loss that a cell has.
+export function defaultMetric(cells: readonly Cell[]): Metric {
+  const has = (metric: Metric): boolean => cells.some((cell) => figureOf(cell, metric, 'best') !== null);
+  return has('excess') ? 'excess' : has('sacrebleu') ? 'sacrebleu' : 'loss';
+}
+
+export interface Group {
+  cells: Cell[];
+  count: number; // cells with a figure
+  mean: number | null;
+  spread: number | null; // standard deviation; null with fewer than two figures
+}
+
+export function groupOf(cells: Cell[], metric: Metric, at: At): Group {
+  const known = cells.map((cell) => figureOf(cell, metric, at)).filter((value) => value !== null);
+  const count = known.length;
+  if (count === 0) return { cells, count, mean: null, spread: null };
+  const mean = known.reduce((sum, value) => sum + value, 0) / count;
+  const squares = known.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { cells, count, mean, spread: count > 1 ? Math.sqrt(squares / (count - 1)) : null };
+}
+
+/// The cells with these coordinates.
+export const matching = (cells: readonly Cell[], fixed: ReadonlyMap<string, string>): Cell[] =>
+  cells.filter(({ coordinates }) => [...fixed].every(([key, value]) => coordinates.get(key) === value));
+
+/// Groups by the values of two axes: rows of `y`, or a single row without one, by columns of `x`.
+export function groupsOf(
+  cells: readonly Cell[],
+  x: Axis,
+  y: Axis | null,
+  metric: Metric,
+  at: At,
+): { label: string; groups: Group[] }[] {
+  return (y?.values ?? ['']).map((label) => ({
+    label,
+    groups: x.values.map((value) => {
+      const fixed = new Map([[x.key, value]]);
+      if (y) fixed.set(y.key, label);
+      return groupOf(matching(cells, fixed), metric, at);
+    }),
+  }));
+}
+
+/// The shade of a value between the worst (0) and the best (4) of `values`; null without a value.
+export function shadeOf(value: number | null, values: readonly (number | null)[], metric: Metric): number | null {
+  if (value === null) return null;
+  const known = values.filter((each) => each !== null);
+  const low = Math.min(...known);
+  const high = Math.max(...known);
+  if (high === low) return 2;
+  const share = (value - low) / (high - low);
+  return Math.min(4, Math.floor((moreIsBetter(metric) ? share : 1 - share) * 5));
+}
+
+/// "9 succeeded, 2 running, 1 failed".
+export function countStates(cells: readonly Cell[]): string {
+  const counts = new Map<string, number>();
+  for (const { run } of cells) counts.set(run.state, (counts.get(run.state) ?? 0) + 1);
+  return [...counts]
+    .sort(([, a], [, b]) => b - a)
+    .map(([state, count]) => `${count} ${state}`)
+    .join(', ');
+}
+
+/// The last part of a key, as a short name: "width" of "model.width".
+export const shortKey = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
