@@ -41,7 +41,7 @@ class BitFlip final : public UpdateObserver {
 constexpr int no_rank = -1;
 
 struct DigestedRun {
-  std::string failure;  // empty: no_rank
+  std::string failure;  // empty: the run did not fail
   Collector records;
 };
 
