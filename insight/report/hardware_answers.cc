@@ -251,7 +251,7 @@ void add_predictions(const RunHistory& history, Answer& answer) {
           100 * error);
       return;
     }
-    const double ms = result->predicted.prediction.step_ms.mean;
+    const double ms = result->predicted.prediction.step_ms.median;
     steps.push_back(ms);
     words.push_back(fmt::format("{} at {:.0f} Gbit/s", ms_words(ms), gbit));
     plot.categories.push_back(fmt::format("{:.0f} Gbit/s", gbit));

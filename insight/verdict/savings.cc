@@ -75,8 +75,8 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
 std::optional<double> saving_ms(const Input& input, const insight::WhatIfChange& change) {
   const auto result = insight::what_if({.input = input}, change);
   if (!result || !result->fits()) return std::nullopt;
-  const double now = result->baseline.prediction.step_ms.mean;
-  const double then = result->predicted.prediction.step_ms.mean / change.accumulate.value_or(1);
+  const double now = result->baseline.prediction.step_ms.median;
+  const double then = result->predicted.prediction.step_ms.median / change.accumulate.value_or(1);
   return then < now ? std::optional(now - then) : std::nullopt;
 }
 

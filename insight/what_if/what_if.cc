@@ -79,6 +79,20 @@ std::vector<double> jitter_of(const verdict::Input& input, const std::vector<Upd
   return factors;
 }
 
+/// The figures of a run are those of its median update, so those of its predictions are, too: a few slow updates raise
+/// the mean.
+void describe_median_update(Prediction& prediction) {
+  if (prediction.step_ms.mean <= 0) return;
+  const double factor = prediction.step_ms.median / prediction.step_ms.mean;
+  StepParts& parts = prediction.parts;
+  for (double* part : {&parts.data, &parts.transfer, &parts.forward, &parts.backward, &parts.exposed_communication,
+                       &parts.optimizer, &parts.other, &parts.waiting_for_slowest}) {
+    *part *= factor;
+  }
+  prediction.size_per_s /= factor;
+  prediction.step_ms.mean = prediction.step_ms.median;
+}
+
 /// Buckets of equal size; each is complete when the same share of backward is done.
 std::vector<Bucket> even_buckets(double megabytes, double bucket_mb) {
   const std::vector<Bucket> whole = {{megabytes, 1}};
@@ -293,6 +307,7 @@ Prediction RunModel::predict(RunSetup setup, double error) const {
   Prediction prediction = insight::predict(record, setup, seed);
   prediction.parts.data += data_ms_;
   prediction.parts.other -= data_ms_;
+  describe_median_update(prediction);
   return prediction;
 }
 
@@ -321,7 +336,7 @@ Result<WhatIf> what_if(const WhatIfRun& run, const WhatIfChange& change) {
   const Result<RunSetup> setup = model.changed(change, result.assumed, result.warnings);
   if (!setup) return Error{setup.error()};
   result.baseline = {model.setup(), model.predict(model.setup(), 0)};
-  result.baseline_error = result.baseline.prediction.step_ms.mean / result.measured_ms - 1;
+  result.baseline_error = result.baseline.prediction.step_ms.median / result.measured_ms - 1;
   result.baseline.seconds_left = seconds_left(result.baseline.prediction.size_per_s);
   result.predicted = {*setup, model.predict(*setup, result.baseline_error)};
   // What the model leaves out of the run as it is, it may leave out of the changed one.

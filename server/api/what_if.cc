@@ -93,12 +93,10 @@ json::object setup_item(const insight::RunSetup& setup) {
 
 json::object step_item(const WhatIfStep& step) {
   const insight::Prediction& prediction = step.prediction;
-  const double mean = prediction.step_ms.mean;
-  const double of_median = prediction.step_ms.median > 0 ? mean / prediction.step_ms.median : 1;
   return {{"setup", setup_item(step.setup)},
-          {"step_ms", mean},
-          {"low_ms", prediction.low_ms * of_median},
-          {"high_ms", prediction.high_ms * of_median},
+          {"step_ms", prediction.step_ms.median},
+          {"low_ms", prediction.low_ms},
+          {"high_ms", prediction.high_ms},
           {"parts", parts_item(prediction.parts)},
           {"communication_ms", prediction.communication_ms},
           {"host_megabytes", prediction.host_megabytes},

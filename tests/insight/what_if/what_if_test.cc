@@ -92,6 +92,21 @@ TEST(WhatIf, PredictsTheRunAsItIsWithASmallError) {
   EXPECT_NEAR(result->measured_seconds_left, 1671, 1);
 }
 
+TEST(WhatIf, FitsOneRankWithSlowUpdatesAmongTheOthers) {
+  WhatIfRun run =
+      EvenRun{.hosts = 1, .ranks_per_host = 1, .exposed_ms = 0, .communication_ms = 0, .sent_bytes = 0}.run();
+  for (verdict::Step& step : run.input.ranks[0].steps) {
+    if (step.update % 4 != 0) continue;
+    step.forward_ms *= 3, step.backward_ms *= 3, step.step_ms *= 3;
+  }
+  const auto result = what_if(run, {});
+  ASSERT_TRUE(result);
+  EXPECT_NEAR(result->baseline_error, 0, 0.02);
+  const Prediction& baseline = result->baseline.prediction;
+  EXPECT_NEAR(baseline.parts.total(), baseline.step_ms.median, 1e-6);
+  EXPECT_NEAR(baseline.size_per_s, 8000 / 0.111, 0.02 * 8000 / 0.111);
+}
+
 TEST(WhatIf, FindsTwoRanksOnOneHostFasterThanFourOnTwo) {
   const auto result = what_if(EvenRun().run(), {.hosts = 1});
   ASSERT_TRUE(result);
