@@ -13,6 +13,11 @@ namespace babelring {
 
 namespace {
 
+/// An emulated run has no losses.
+std::string losses(double loss, double nll, const std::string& excess) {
+  return std::isnan(loss) ? "emulated" : fmt::format("loss {:.4f}, nll {:.4f}{}", loss, nll, excess);
+}
+
 std::string time_left(const StepRecord& step) {
   if (step.seconds_left <= 0 && step.fraction_done < 1) return "unknown time";
   const double minutes = step.seconds_left / 60;
@@ -62,9 +67,9 @@ void Console::show(const StepRecord& step) {
           ? fmt::format(", excess {:.4f}", window_.excess / static_cast<double>(window_.excess_tokens))
           : "";
   spdlog::info(
-      "update {}{}: loss {:.4f}, nll {:.4f}{}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
+      "update {}{}: {}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
-      grouped(static_cast<double>(step.update)), epoch, window_.loss / tokens, window_.nll / tokens, excess,
+      grouped(static_cast<double>(step.update)), epoch, losses(window_.loss / tokens, window_.nll / tokens, excess),
       grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
       100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(step));
   window_ = {};
@@ -98,9 +103,9 @@ void Console::draw_bar(const StepRecord& step) {
   last_drawn_ = now;
   constexpr int width = 30;
   const int filled = static_cast<int>(step.fraction_done * width);
-  fmt::print(stderr, "\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  loss {:.3f}  {} left\r", "", filled, "",
-             width - filled, 100 * step.fraction_done, grouped(static_cast<double>(step.update)), step.loss,
-             time_left(step));
+  const std::string loss = std::isnan(step.loss) ? "emulated" : fmt::format("loss {:.3f}", step.loss);
+  fmt::print(stderr, "\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  {}  {} left\r", "", filled, "", width - filled,
+             100 * step.fraction_done, grouped(static_cast<double>(step.update)), loss, time_left(step));
   std::fflush(stderr);
 }
 

@@ -24,6 +24,7 @@
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
+#include "worker/emulation.h"
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
 #include "worker/progress_meter.h"
@@ -135,7 +136,8 @@ std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std:
 }
 
 /// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
-ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& communicator) {
+ChosenBackend open_device(const TrainConfig& config, std::int64_t vocabulary, int threads, Communicator& communicator) {
+  if (config.emulated()) return {open_emulated_backend(config, vocabulary, communicator), Error{"it is emulated"}};
   ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
   if (config.training.precision == DType::bf16) require_matmul(*chosen.backend, DType::bf16, "training.precision=f32");
   return chosen;
@@ -204,6 +206,7 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .pid = getpid(),
           .parameters = trainer.model().parameters().count(),
           .max_updates = end.unit() == Interval::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0,
+          .device = config.emulated() ? "emulated" : "",
           .end = progress.end(),
           .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty(),
           .data = config.on_the_fly() ? json::value()
@@ -297,8 +300,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
   const int threads = choose_threads(config.training.threads, communicator);
-  const auto [backend, gpu] = open_device(config, threads, communicator);
   const TaskData data = open_task_data(config);
+  const auto [backend, gpu] = open_device(config, data.model_vocabulary, threads, communicator);
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
@@ -319,7 +322,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const auto console = first_rank ? std::make_unique<Console>(config, draws_progress(options.progress)) : nullptr;
   ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
   RecordFanout records(progress, console.get(), reporter, heartbeat.get());
-
   Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
   const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
@@ -328,9 +330,9 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .backend = *backend,
                    .communicator = ranks,
                    .source = *data.source,
-                   .vocabulary = data.vocabulary_or_null(),
-                   .held_out = data.held_out.get(),
-                   .checkpoints = &checkpoints,
+                   .vocabulary = config.emulated() ? nullptr : data.vocabulary_or_null(),
+                   .held_out = config.emulated() ? nullptr : data.held_out.get(),
+                   .checkpoints = config.emulated() ? nullptr : &checkpoints,
                    .records = records,
                    .stop = stop,
                    .checkpoint_request = first_rank ? &requests.checkpoint : nullptr,
@@ -339,6 +341,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .lab = lab.get(),
                    .threads = threads,
                    .model_vocabulary = data.model_vocabulary});
+  if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
   if (options.from_scratch) checkpoints.move_all_aside();
   trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
   progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);

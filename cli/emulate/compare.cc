@@ -20,7 +20,7 @@ struct EmulationCompareArguments {
   SetupOptions options;
   std::vector<std::string> runs;
   std::string output;
-  bool as_json = false;
+  bool as_json = false, emulated = false;
 };
 
 /// A run beside its prediction.
@@ -33,6 +33,9 @@ struct ComparedRun {
 
 ComparedRun compare_run(const EmulationCompareArguments& arguments, const insight::RankRecord& record,
                         const std::string& run) {
+  if (is_emulated(run) && !arguments.emulated) {
+    throw UsageFailure(fmt::format("{}: the run was emulated, expected a real one; --emulated compares it too", run));
+  }
   ComparedRun compared{.name = run, .measured = read_measured_run(run), .predicted = {}};
   const MeasuredRun& measured = compared.measured;
   if (measured.ranks % measured.hosts != 0) {
@@ -125,6 +128,7 @@ void add_emulate_compare(CLI::App& emulate) {
       ->add_option("--output", a.output,
                    "write the record with the error of these comparisons, which later predictions print")
       ->type_name("FILE");
+  command->add_flag("--emulated", a.emulated, "compare emulated runs too");
   command->add_flag("--json", a.as_json, "print JSON");
   command->callback([arguments] { compare_predictions(*arguments); });
 }

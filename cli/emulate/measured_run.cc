@@ -7,9 +7,11 @@
 #include <set>
 #include <string>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "cli/trace/spooled_steps.h"
 #include "insight/predict/quantiles.h"
+#include "insight/verdict/config_scalar.h"
 
 namespace babelring {
 namespace {
@@ -54,6 +56,11 @@ double median_over(const std::vector<UpdateSums>& updates, Value value) {
 }
 
 }  // namespace
+
+bool is_emulated(const std::filesystem::path& run) {
+  const std::filesystem::path config = run / "config.yaml";
+  return std::filesystem::exists(config) && verdict::config_scalar(read_file(config), "training.device") == "emulated";
+}
 
 MeasuredRun read_measured_run(const std::filesystem::path& run) {
   const auto spools = newest_spools(run);

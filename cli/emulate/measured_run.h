@@ -19,6 +19,9 @@ struct MeasuredRun {
 /// Updates at the start of an attempt that are left out: memory is being mapped, caches are cold.
 inline constexpr std::size_t left_out_updates = 3;
 
+/// True if the run's ranks waited instead of computing (training.device emulated).
+bool is_emulated(const std::filesystem::path& run);
+
 /// Reads the newest attempt of every rank. Throws UsageFailure if the folder has no spools, if ranks are missing or if
 /// fewer than 8 updates remain, Failure if a record is damaged.
 MeasuredRun read_measured_run(const std::filesystem::path& run);

@@ -207,7 +207,6 @@ void add_warnings(const RankRecord& record, const RunSetup& setup, Prediction& r
   const auto warn = [&result](std::string text) { result.warnings.push_back(std::move(text)); };
   if (!record.quality.empty() && record.quality != "good")
     warn(fmt::format("the record is doubtful: {}", record.quality));
-  const auto [smallest, largest] = record.recorded_sizes();
   double low = record.size, high = record.size;
   for (const UpdateSizes& sizes : setup.sizes) {
     for (const double size : sizes) {
@@ -215,12 +214,8 @@ void add_warnings(const RankRecord& record, const RunSetup& setup, Prediction& r
       high = std::max(high, size);
     }
   }
-  if (largest > 0 && high > 2 * largest) {
-    warn(fmt::format("size {} is {:.1f} times the largest recorded one, {}", high, high / largest, largest));
-  }
-  if (low > 0 && 2 * low < smallest) {
-    warn(fmt::format("size {} is {:.1f} times smaller than the smallest recorded one, {}", low, smallest / low,
-                     smallest));
+  for (const double size : {high, low}) {
+    if (std::string warning = record.size_warning(size); !warning.empty()) warn(std::move(warning));
   }
   if (!is_offered(setup.topology.algorithm)) {
     warn(fmt::format("the worker does not offer the algorithm {}",

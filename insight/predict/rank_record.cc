@@ -117,6 +117,18 @@ std::pair<double, double> RankRecord::recorded_sizes() const {
   return {*sizes.begin(), *sizes.rbegin()};
 }
 
+std::string RankRecord::size_warning(double of_update) const {
+  const auto [smallest, largest] = recorded_sizes();
+  if (largest > 0 && of_update > 2 * largest) {
+    return fmt::format("size {} is {:.1f} times the largest recorded one, {}", of_update, of_update / largest, largest);
+  }
+  if (of_update > 0 && 2 * of_update < smallest) {
+    return fmt::format("size {} is {:.1f} times smaller than the smallest recorded one, {}", of_update,
+                       smallest / of_update, smallest);
+  }
+  return "";
+}
+
 double RankRecord::gradient_megabytes() const {
   double sum = 0;
   for (const Bucket& bucket : buckets) sum += bucket.megabytes;

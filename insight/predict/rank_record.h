@@ -57,6 +57,7 @@ struct RankRecord {
   std::vector<double> jitter;         // samples of (time of all phases) / (median), by which compute is multiplied
   double slowdown_beside_communication = 1;  // factor on backward while a sum is in progress
   std::int64_t threads = 1;                  // compute threads, over which processor time of sending is spread
+  std::int64_t neighbours = 0;               // ranks that computed beside it on the same machine
   double compute_error = 0;                  // relative error of the predicted compute time; 0: unknown
   std::int64_t compute_comparisons = 0;      // that compute_error rests on
   double step_error = 0;                     // mean relative error of predicted steps against measured runs; 0: unknown
@@ -67,6 +68,8 @@ struct RankRecord {
   Curve phase_ms(std::string_view phase) const;
   /// The range of sizes that was recorded; both 0 if sizes do not matter.
   std::pair<double, double> recorded_sizes() const;
+  /// A line that says by which factor a size is outside of what was recorded; empty up to a factor of 2.
+  std::string size_warning(double of_update) const;
   /// MB of all buckets.
   double gradient_megabytes() const;
 };
@@ -120,6 +123,7 @@ void visit_fields(Record& record, Visitor&& field) {
   field("jitter", record.jitter);
   field("slowdown_beside_communication", record.slowdown_beside_communication);
   field("threads", record.threads);
+  field("neighbours", record.neighbours);
   field("compute_error", record.compute_error);
   field("compute_comparisons", record.compute_comparisons);
   field("step_error", record.step_error);

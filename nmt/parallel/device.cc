@@ -36,6 +36,7 @@ Status check_gpus(const std::vector<Result<json::value>>& identities, const std:
 }
 
 ChosenBackend choose_backend(DeviceChoice device, int threads, Communicator& communicator) {
+  if (device == DeviceChoice::emulated) throw UsageFailure("device emulated: only `worker` emulates; use cpu or cuda");
   if (device == DeviceChoice::cpu) return {make_cpu_backend(threads), Error{"the CPU was requested"}};
   const Result<RankGpu> own = find_gpu(communicator.local_rank());
   const auto identities =

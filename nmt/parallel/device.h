@@ -24,7 +24,8 @@ Result<RankGpu> find_gpu(int local_rank);
 /// the host names, in rank order. The Error names the rank.
 Status check_gpus(const std::vector<Result<json::value>>& identities, const std::vector<std::string>& hosts);
 
-enum class DeviceChoice { automatic, cpu, cuda };
+/// `emulated`: nothing is computed, see nmt/ops/emulated.
+enum class DeviceChoice { automatic, cpu, cuda, emulated };
 
 /// The result of choose_backend().
 struct ChosenBackend {
@@ -34,7 +35,7 @@ struct ChosenBackend {
 
 /// Creates the backend for `device`. All ranks get the same kind: automatic chooses CUDA if every rank
 /// has its own GPU, otherwise the CPU with `threads` threads. Collective: every rank calls it. Throws UsageFailure if
-/// `device` is cuda and a rank lacks its own GPU.
+/// `device` is cuda and a rank lacks its own GPU, or if it is emulated, which needs a record.
 ChosenBackend choose_backend(DeviceChoice device, int threads, Communicator& communicator);
 
 }  // namespace babelring

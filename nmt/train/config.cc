@@ -69,8 +69,12 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.choice("precision", precision, {{"bf16", DType::bf16}, {"f32", DType::f32}},
            "data type of activations and matmuls; master weights and Adam moments are always f32");
   b.choice("device", device,
-           {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
-           "compute device; auto: CUDA if every rank has its own GPU, otherwise the CPU");
+           {{"auto", DeviceChoice::automatic},
+            {"cpu", DeviceChoice::cpu},
+            {"cuda", DeviceChoice::cuda},
+            {"emulated", DeviceChoice::emulated}},
+           "compute device; auto: CUDA if every rank has its own GPU, otherwise the CPU; emulated: waits as long as "
+           "lab.emulated.record says instead of computing");
   b.flag("cuda_graphs", cuda_graphs,
          "GPU only: pad batches of similar size to one size and replay forward and backward as a CUDA graph; faster "
          "for small models, whose kernels run shorter than their launches take");
@@ -193,6 +197,9 @@ void TrainConfig::check() const {
   }
   check_units(*this);
   lab.check();
+  if (emulated() && lab.emulated.record.empty()) {
+    refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
+  }
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
 }

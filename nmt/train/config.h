@@ -126,6 +126,8 @@ struct TrainConfig {
   LabConfig lab;
   bool tensorboard = false;
 
+  /// True if the run computes nothing: it has no losses, validations and checkpoints.
+  bool emulated() const { return training.device == DeviceChoice::emulated; }
   void bind(OptionBinder& binder);
   /// Checks values that depend on each other. Throws ConfigError.
   void check() const;

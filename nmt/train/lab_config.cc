@@ -58,12 +58,19 @@ void MemoryTraceConfig::bind(OptionBinder& b) {
             "update whose memory every rank traces op by op into lab/memory-update-N-rank-R.json; 0: none");
 }
 
+void EmulationConfig::bind(OptionBinder& b) {
+  b.text("record", record,
+         "times of one rank, written by `nmt emulate record`, that training.device emulated waits for; read on rank 0");
+  b.flag("balloon", balloon, "training.device emulated only: lock as much memory as a real run uses (ulimit -l)");
+}
+
 void LabConfig::bind(OptionBinder& b) {
   b.integer("keep", keep, 1, 100000, "max number of files of each kind that a rank keeps in the folder lab of the run");
   b.group("probe", probe);
   b.group("trace", trace);
   b.group("parameters", parameters);
   b.group("memory", memory);
+  b.group("emulated", emulated);
 }
 
 }  // namespace babelring

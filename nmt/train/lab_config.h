@@ -48,6 +48,14 @@ struct MemoryTraceConfig {
   void bind(OptionBinder& binder);
 };
 
+/// What a run with training.device emulated waits for (nmt/lab/emulation).
+struct EmulationConfig {
+  std::string record;    // file of `nmt emulate record`
+  bool balloon = false;  // lock the memory that a real run would use
+
+  void bind(OptionBinder& binder);
+};
+
 /// The lab's tools, which look inside of updates: a struct with its own bind() for each tool. None of them changes the
 /// bits of a run, so a resumed run may have other values.
 struct LabConfig {
@@ -56,6 +64,7 @@ struct LabConfig {
   TraceConfig trace;
   ParameterTraceConfig parameters;
   MemoryTraceConfig memory;
+  EmulationConfig emulated;
 
   void bind(OptionBinder& binder);
   /// Throws ConfigError that names the first key that is wrong.

@@ -55,6 +55,7 @@ class Trainer {
   explicit Trainer(const TrainerParts& parts);
 
   const Model& model() const { return replica_.model; }
+  const ModelReplica& replica() const { return replica_; }
   const TrainingState& state() const { return state_; }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that

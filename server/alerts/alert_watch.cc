@@ -86,8 +86,8 @@ void AlertWatch::judge() {
   std::vector<RunningRun> running;
   {
     auto reader = store_.reader(store::Store::For::own);
-    for (auto& [run, attempt, update, begun_by] : store::list_running(*reader))
-      running.push_back({std::move(run), attempt, update, std::move(begun_by)});
+    for (auto& [run, attempt, update, begun_by, emulated] : store::list_running(*reader))
+      running.push_back({std::move(run), attempt, update, std::move(begun_by), emulated});
   }
   const auto disks = free_space();
   {

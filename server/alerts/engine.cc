@@ -147,6 +147,7 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
   const bool heard = run.updates > 0;
   switch (rule.kind) {
     case Kind::nan: {
+      if (run.emulated) return {};
       const auto bad = static_cast<double>(run.bad_updates.size());
       if (!run.bad_evaluation.empty()) return {bad + 1 >= rule.threshold, false, run.bad_evaluation, bad + 1};
       const bool recent = bad > 0 && run.bad_updates.back() > run.update - learning_updates;
@@ -316,6 +317,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
       run = Run{.owner = run.owner, .attempt = each.attempt, .updated = now};
     }
     if (run.attempt == each.attempt) run.stored_update = each.update;
+    run.emulated = each.emulated;
   }
   std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
   for (auto& [id, run] : runs_) run.rate_open = run.loss_open = false;

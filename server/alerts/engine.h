@@ -30,6 +30,7 @@ struct RunningRun {
   std::int64_t attempt = 1;
   std::int64_t update = 0;  // newest stored update of that attempt
   std::string begun_by;     // token that reported the run first; empty: unknown
+  bool emulated = false;    // it has no losses
 };
 
 /// Free space of a watched folder's file system.
@@ -75,6 +76,7 @@ class Engine {
   struct Run {
     std::string owner;  // alerts are limited per owner: "token ID" or "run ID"
     std::int64_t attempt = 0;
+    bool emulated = false;
     std::map<std::int64_t, Rank> ranks;
     Time updated;                                   // when the newest update was received
     std::chrono::duration<double> longest_wait{0};  // between updates, without stalls

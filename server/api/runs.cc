@@ -192,6 +192,7 @@ json::object run_item(const store::RunRow& run, const verdict::Health& health, s
                        {"labels", parse_json(run.labels).value()},
                        {"notes", run.notes},
                        {"archived", run.archived},
+                       {"emulated", run.emulated},
                        {"deleted_at", time_or_null(run.deleted_ms)},
                        {"restarts", integer_or_null(run.restarts)},
                        {"max_restarts", integer_or_null(run.max_restarts)},

@@ -30,6 +30,7 @@ void visit_columns(Row& run, Column&& column) {
   column("max_restarts", run.max_restarts);
   column("end_text", run.end);
   column("may_end_sooner", run.may_end_sooner);
+  column("emulated", run.emulated);
 }
 
 template <const_or_not<RunningRow> Row, class Column>
@@ -40,6 +41,7 @@ void visit_columns(Row& run, Column&& column) {
       "coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = runs.run AND ranks.attempt = runs.attempt), 0)",
       run.update);
   column("begun_by", run.begun_by);
+  column("emulated", run.emulated);
 }
 
 namespace {

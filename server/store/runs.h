@@ -25,7 +25,7 @@ struct RunRow {
   std::string end;                                         // the training's end condition, as text; empty: unknown
   bool may_end_sooner = false;                             // early stopping is enabled
   std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of strings
-  bool archived = false;
+  bool archived = false, emulated = false;                 // emulated: its ranks wait instead of computing
   std::optional<std::int64_t> deleted_ms;
   std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
   std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order
@@ -60,6 +60,7 @@ struct RunningRow {
   std::int64_t attempt = 0;
   std::int64_t update = 0;  // newest update of that attempt
   std::string begun_by;     // id of the token that first reported it; empty: unknown, or started by the server
+  bool emulated = false;
 };
 /// All runs in state running.
 std::vector<RunningRow> list_running(Reader& reader);

@@ -34,6 +34,12 @@ Course course_of(store::Reader& reader, const store::RunRow& run) {
   return course;
 }
 
+/// What there is to say about learning.
+HealthPart learning_part(store::Reader& reader, const store::RunRow& run) {
+  if (!run.emulated) return judge_learning(course_of(reader, run));
+  return {.topic = Topic::learning, .level = Level::good, .text = "Emulated: it waits instead of computing"};
+}
+
 /// For an ended run, only a useless model counts as a problem: early stopping follows a plateau.
 HealthPart of_ended(HealthPart learning) {
   if (learning.level != Level::bad) learning.level = Level::good;
@@ -111,7 +117,7 @@ HealthCache::Entry HealthCache::find(store::Reader& reader, const store::RunRow&
               .parts = {}};
   const Stopwatch watch;
   if (run.last.step > 0) {
-    const HealthPart learning = judge_learning(course_of(reader, run));
+    const HealthPart learning = learning_part(reader, run);
     entry.parts.push_back(trains(run) ? learning : of_ended(learning));
   }
   if (run.state == store::RunState::failed || run.state == store::RunState::lost)

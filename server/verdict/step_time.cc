@@ -66,11 +66,12 @@ double median_step_ms(store::Reader& reader, const store::RunRow& run) {
 std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const launch::Profile& profile,
                                                    std::string_view config, std::int64_t world_size,
                                                    std::int64_t parameters) {
+  const bool emulated = config_scalar(config, "training.device") == "emulated";
   store::RunFilter filter;
   filter.limit = max_runs_searched;
   for (const store::RunRow& row : store::list_runs(reader, filter)) {
     const bool same_size = row.world_size == world_size && (parameters == 0 || row.parameters == parameters);
-    if (!same_size || !on_same_machines(row, profile)) continue;
+    if (!same_size || row.emulated != emulated || !on_same_machines(row, profile)) continue;
     const auto run = store::find_run(reader, row.id);  // list items have no configuration
     if (!run || !decided_alike(run->config, config)) continue;
     if (const double step_ms = median_step_ms(reader, *run); std::isfinite(step_ms)) return {{run->id, step_ms}};

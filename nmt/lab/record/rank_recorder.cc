@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "insight/predict/quantiles.h"
+#include "nmt/ops/emulated/emulated_backend.h"
 
 namespace babelring {
 
@@ -133,14 +134,8 @@ void RankRecorder::leave() {
   place_->leave();
 }
 
-std::string RankRecorder::phase_of_op() const {
-  const std::string_view phase = place_->phase();
-  if (phase == "backward" || phase == "optimizer") return std::string(phase);
-  return phase == "gradient_sum" ? "optimizer" : "forward";
-}
-
 void RankRecorder::ran(const OpRun& run) {
-  const std::string phase = phase_of_op();
+  const std::string phase(recorded_phase(place_->phase()));
   insight::OpWork& work = current_.ops[{phase, std::string(run.op)}];
   work.calls += 1;
   work.gflop += run.cost.flops * 1e-9;

@@ -40,7 +40,6 @@ class RankRecorder final : public UpdateObserver, public OpObserver {
 
  private:
   using Time = SteadyClock::time_point;
-  std::string phase_of_op() const;
 
   const ParameterStore* store_ = nullptr;
   std::optional<OpPlace> place_;

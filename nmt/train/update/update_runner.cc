@@ -1,5 +1,7 @@
 #include "nmt/train/update/update_runner.h"
 
+#include <cmath>
+
 #include "nmt/parallel/sum_over_ranks.h"
 
 namespace babelring {
@@ -60,7 +62,8 @@ StepRecord describe(const UpdateBatches& batches, const UpdateResult& result, do
 }  // namespace
 
 UpdateRunner::UpdateRunner(const TrainConfig& config, ModelReplica& replica, SpanLog* spans)
-    : replica_(replica),
+    : emulated_(config.emulated()),
+      replica_(replica),
       spans_(spans),
       schedule_(config.optimizer.schedule),
       clock_([&replica] { return replica.backend.mark(); }, spans),
@@ -93,6 +96,7 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
 
   result.record = describe(batches, result, learning_rate, stats);
+  if (emulated_) result.record.loss = result.record.nll = result.record.gradient_norm = std::nan("");
   meter.fill(result.record, clock_);
   return result;
 }

@@ -52,6 +52,7 @@ class UpdateRunner {
   void add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses, const Votes& votes,
                       UpdateResult& result);
 
+  const bool emulated_;
   ModelReplica& replica_;
   SpanLog* spans_;
   Schedule schedule_;

@@ -104,6 +104,13 @@ TEST_F(EngineTest, RaisesNothingForAHealthyRun) {
   EXPECT_TRUE(train(600).empty());
 }
 
+TEST_F(EngineTest, AnEmulatedRunNeedsNoLosses) {
+  running_[0].emulated = true;
+  StepRecord emulated = usual();
+  emulated.loss = std::nan("");
+  EXPECT_TRUE(train(60, emulated).empty());
+}
+
 TEST_F(EngineTest, RaisesOneAlertForASeriesOfNonFiniteUpdates) {
   train(10);
   StepRecord bad = usual();

@@ -85,6 +85,25 @@ TEST_F(ApiTest, ShowsProgressForEveryEndCondition) {
   EXPECT_EQ(run["health"].at("level"), "bad");
 }
 
+TEST_F(ApiTest, MarksEmulatedRuns) {
+  LifecycleRecord started;
+  started.event = "started";
+  post({record_of(started, 1)});
+  EXPECT_EQ(get(run_path())["emulated"], false);
+  started.device = "emulated";
+  std::vector<Record> records = {record_of(started, 2)};
+  for (std::int64_t update = 1; update <= 30; ++update) {
+    Record step = step_record(update + 2, update);
+    std::get<StepRecord>(step.body).loss = NAN;
+    records.push_back(step);
+  }
+  post(records);
+  const auto run = get(run_path());
+  EXPECT_EQ(run.at("emulated"), true);
+  EXPECT_TRUE(run.at("loss").is_null());
+  EXPECT_NE(run.at("health").at("level"), "bad");
+}
+
 TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
   EvalRecord eval;
   eval.update = 7;

@@ -81,6 +81,7 @@ function progress(data: RunData, run: Run, nowMs: number): HTMLElement {
 
 /// The smoothed loss, as in the chart's legend, with the loss of the newest update.
 function learning(data: RunData, run: Run): HTMLElement {
+  if (run.emulated) return tile('Training loss', DASH, 'emulated: waits instead of computing');
   const { trend } = data;
   const validation = run.last_eval
     ? `validation ${formatLoss(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}`
@@ -131,7 +132,8 @@ const ofSequences = ({ config }: Run): boolean => /^task: gssm$/m.test(config ??
 /// The best evaluation by BLEU if translations are scored, otherwise by validation loss.
 function best(run: Run): HTMLElement {
   const { best: found, last_eval: last } = run;
-  if (!found) return tile(ofSequences(run) ? 'Best validation loss' : 'Best sacreBLEU', DASH, 'not evaluated yet');
+  const none = run.emulated ? 'never evaluated' : 'not evaluated yet';
+  if (!found) return tile(ofSequences(run) ? 'Best validation loss' : 'Best sacreBLEU', DASH, none);
   const at = `at update ${formatCount(found.update)}`;
   if (found.sacrebleu === null) {
     const excess = typeof found.excess === 'number' ? ` · excess ${formatLoss(found.excess)} nats` : '';
@@ -168,6 +170,7 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
     { class: 'run-title' },
     h('h1', {}, run.name || run.id),
     stateBadge(run, data.runAtMs, nowMs),
+    run.emulated ? h('span', { class: 'label' }, 'emulated') : null,
     Object.entries(run.labels ?? {}).map(([name, value]) =>
       name === 'sweep'
         ? h('a', { class: 'label', href: hashOfSweep(value) }, `${name}=${value}`)

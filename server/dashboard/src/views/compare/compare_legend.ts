@@ -54,7 +54,10 @@ export function legend(runs: readonly ComparedRun[], state: CompareState, setRun
 
 /// Suggests the newest runs until there are two to compare.
 export function offered(known: readonly Run[], compared: readonly string[], setRuns: SetRuns): Child {
-  const free = compared.length < 2 ? known.filter(({ id }) => !compared.includes(id)).slice(0, OFFERED) : [];
+  const free =
+    compared.length < 2
+      ? known.filter(({ id, emulated }) => !emulated && !compared.includes(id)).slice(0, OFFERED)
+      : [];
   return free.length === 0
     ? null
     : h(

@@ -16,6 +16,7 @@ export class RowView {
   private readonly check: HTMLInputElement;
   private readonly pinButton: HTMLButtonElement;
   private readonly archived = h('span', { class: 'label' }, 'archived');
+  private readonly emulated = h('span', { class: 'label' }, 'emulated');
   private cells: HTMLTableCellElement[] = [];
   private mark = ''; // key of the shown state
 
@@ -30,7 +31,7 @@ export class RowView {
       'tr',
       {},
       h('td', { class: 'tools' }, this.check, this.pinButton),
-      h('th', { scope: 'row' }, this.link, ' ', this.archived),
+      h('th', { scope: 'row' }, this.link, ' ', this.archived, this.emulated),
     );
   }
 
@@ -48,6 +49,7 @@ export class RowView {
       view.selected,
       view.pinned?.id,
       run.archived,
+      run.emulated,
       silentMs && Math.floor(silentMs / 1000),
       columns.map((column) => [
         column.id,
@@ -61,6 +63,7 @@ export class RowView {
     const name = run.name || run.id;
     patchChildren(this.link, name);
     this.archived.hidden = run.archived !== true;
+    this.emulated.hidden = run.emulated !== true;
     const isPinned = view.pinned?.id === this.id;
     this.check.checked = view.selected;
     this.check.setAttribute('aria-label', `Compare ${name}`);

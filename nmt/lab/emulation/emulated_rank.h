@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "insight/predict/rank_record.h"
+#include "nmt/ops/emulated/emulated_backend.h"
+
+namespace babelring {
+
+/// The times of a record for the backend of rank `rank`; ranks draw their factors apart. `file` stands for the record
+/// in messages. Throws UsageFailure if the record has no times of ops, as one made from a table, or was made of a
+/// model with another number of parameters than `parameters`.
+EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file, std::int64_t parameters,
+                             int rank);
+
+}  // namespace babelring

@@ -1,0 +1,108 @@
+#include "nmt/ops/emulated/emulated_backend.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "base/failure.h"
+#include "nmt/core/random.h"
+#include "nmt/ops/emulated/waiting.h"
+#include "nmt/ops/every_op.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::string_view micro_batch_range = "micro_batch", first_range_of_update = "data";
+
+/// Zeros without physical memory until somebody writes.
+Buffer map_zeros(std::size_t bytes) {
+  if (bytes == 0) return {};
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (data == MAP_FAILED) fail("out of addresses: {} bytes were needed", bytes);  // NOLINT: the macro casts
+  return Buffer(data, bytes, [bytes](void* mapped) { ::munmap(mapped, bytes); });
+}
+
+class EmulatedBackend final : public EveryOp<EmulatedBackend> {
+ public:
+  EmulatedBackend(const EmulatedTimes& times, bool lock) : times_(times), lock_(lock), random_(times.seed) {
+    for (const EmulatedOp& op : times_.ops) by_name_[{op.phase, op.op}] = &op;
+    draw_factor();
+  }
+
+  void upload(const void*, Tensor) override {}
+  void download(ConstTensor from, void* host) override {
+    waiting_.finish();
+    std::memset(host, 0, from.bytes());
+  }
+  void synchronize() override { waiting_.finish(); }
+  std::string description() const override { return "emulated"; }
+
+  template <class Op>
+  void launch(const Op& op) {
+    const auto known = by_name_.find({phase(), Op::name});
+    if (known == by_name_.end()) {
+      waiting_.finish();
+      cpu_->run(op);
+      return;
+    }
+    const EmulatedOp& times = *known->second;
+    const OpCost cost = cost_of(op);
+    waiting_.add(factor_ *
+                 (times.ms_per_call + 1e-9 * (cost.flops * times.ms_per_gflop + cost.bytes * times.ms_per_gb)));
+  }
+
+ private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose) override {
+    Buffer zeros = map_zeros(bytes);
+    if (lock_) lock_memory(zeros.data(), bytes);
+    return zeros;
+  }
+  void do_begin_range(const char* name) override {
+    if (ranges_.empty() && name == first_range_of_update) draw_factor();
+    ranges_.emplace_back(name);
+  }
+  void do_end_range() override { ranges_.pop_back(); }
+
+  std::string_view phase() const {
+    if (ranges_.empty()) return recorded_phase("");
+    return recorded_phase(ranges_.size() > 1 && ranges_.front() == micro_batch_range ? ranges_[1] : ranges_.front());
+  }
+  void draw_factor() {
+    if (!times_.factors.empty()) factor_ = times_.factors[random_.below(times_.factors.size())];
+  }
+
+  const EmulatedTimes times_;
+  const bool lock_;
+  std::map<std::pair<std::string_view, std::string_view>, const EmulatedOp*> by_name_;
+  Random random_;
+  double factor_ = 1;
+  std::vector<std::string> ranges_;
+  Waiting waiting_;
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);
+};
+
+}  // namespace
+
+std::string_view recorded_phase(std::string_view range) {
+  if (range == "gradient_sum") return "optimizer";
+  return range == "backward" || range == "optimizer" ? range : "forward";
+}
+
+std::unique_ptr<Backend> make_emulated_backend(const EmulatedTimes& times, bool lock) {
+  return std::make_unique<EmulatedBackend>(times, lock);
+}
+
+void lock_memory(const void* begin, std::size_t bytes) {
+  if (bytes == 0 || ::mlock(begin, bytes) == 0) return;
+  throw UsageFailure(fmt::format("lab.emulated.balloon: {} bytes cannot be locked ({}); raise the limit (ulimit -l)",
+                                 bytes, std::generic_category().message(errno)));
+}
+
+}  // namespace babelring

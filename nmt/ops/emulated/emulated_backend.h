@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+/// The phase of a rank's record to which ops belong that run within `range`, the outermost range of an update or the
+/// one within its micro-batch: "forward", "backward" or "optimizer".
+std::string_view recorded_phase(std::string_view range);
+
+/// The time of an op in a phase: calls · ms_per_call + GFLOP · ms_per_gflop + GB · ms_per_gb.
+struct EmulatedOp {
+  std::string phase, op;
+  double ms_per_call = 0, ms_per_gflop = 0, ms_per_gb = 0;
+};
+
+struct EmulatedTimes {
+  std::vector<EmulatedOp> ops;
+  std::vector<double> factors;  // each update draws one by which its times are multiplied; empty: 1
+  std::uint64_t seed = 0;       // of the draws
+};
+
+/// A backend that computes nothing: an op takes the time of its entry in `times`, in sleep, to 0.1 ms. An op without an
+/// entry, such as the sum of the gradients of ranks that share memory, is computed. All tensors are zeros in host
+/// memory, which takes physical memory only where somebody writes; uploads write nothing. `lock` makes allocate() give
+/// physical memory, locked in place; it throws UsageFailure if the limit on locked memory (ulimit -l) is too low.
+std::unique_ptr<Backend> make_emulated_backend(const EmulatedTimes& times, bool lock);
+
+/// Gives a range of memory physical pages and locks them in place. Throws UsageFailure if the limit on locked memory is
+/// too low.
+void lock_memory(const void* begin, std::size_t bytes);
+
+}  // namespace babelring
