@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <sstream>
 
@@ -23,6 +24,7 @@ struct RecordArguments {
   std::string output, config, sizes = "0.5,1,2", table, gpu, model, compute_ms, unit = "target tokens";
   std::vector<std::string> overrides;
   std::int64_t updates = 20;
+  int neighbours = 0;
   double batch = 0, size = 0, bucket_mb = 25;
   std::int64_t parameters = 0;
 };
@@ -84,11 +86,16 @@ std::vector<double> parse_sizes(const std::string& list) {
 insight::RankRecord from_run(const RecordArguments& arguments) {
   RecordPlan plan{.config = read_config(read_file(arguments.config), arguments.config, arguments.overrides),
                   .sizes = parse_sizes(arguments.sizes),
-                  .updates = arguments.updates};
+                  .updates = arguments.updates,
+                  .neighbours = arguments.neighbours};
   const TrainingConfig& training = plan.config.training;
-  plan.threads = training.threads > 0 ? training.threads : own_processors().count();
+  const int shared_threads = std::max(1, own_processors().count() / (1 + plan.neighbours));
+  plan.threads = training.threads > 0 ? training.threads : shared_threads;
   const auto backend = choose_backend(training.device, plan.threads, *make_single_communicator()).backend;
   if (training.precision == DType::bf16) require_matmul(*backend, DType::bf16, "training.precision=f32");
+  if (plan.neighbours > 0 && !backend->host_memory()) {
+    throw UsageFailure(fmt::format("--neighbours: found {} on a GPU, expected ranks on the CPU", plan.neighbours));
+  }
   return record_rank(plan, *backend);
 }
 
@@ -125,6 +132,11 @@ void add_emulate_record(CLI::App& emulate) {
       ->capture_default_str();
   command->add_option("--updates", a.updates, "with --config: updates of each size")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}))
+      ->capture_default_str();
+  command
+      ->add_option("--neighbours", a.neighbours,
+                   "with --config: ranks that train beside the recorded one on this machine's processors")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--from-table", a.table, "CSV with the columns gpu, model, batch, transfer_ms and compute_ms")
       ->check(existing_file)

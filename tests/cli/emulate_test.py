@@ -208,6 +208,9 @@ class EmulateTest(unittest.TestCase):
         text = self.result(
             "record", "--config", config, "--output", self.record, "--updates", "4", "training.threads=1"
         )
+        crowded = self.folder / "crowded.json"
+        self.result("record", "--config", config, "--output", crowded, "--updates", "2", "--neighbours", "2")
+        self.assertEqual(json.loads(crowded.read_text())["neighbours"], 2)
         self.assertIn("tiny on ", text)
         record = json.loads(self.record.read_text())
         self.assertEqual((record["compute_comparisons"], record["threads"]), (3, 1))
@@ -262,6 +265,9 @@ class EmulateTest(unittest.TestCase):
         self.record = calibrated
         self.assertEqual(self.run_json()["step_comparisons"], 2)
         self.assertIn("± 9.1 % (2 comparisons with runs)", self.result("run", "--record", calibrated))
+        (runs[1] / "config.yaml").write_text("name: toy\ntraining:\n  device: emulated\n", encoding="utf-8")
+        self.assertIn("the run was emulated, expected a real one", self.refusal(*shared))
+        self.assertIn("2 runs", self.result(*shared, "--emulated"))
         short = self.write_run(1, 10)
         self.assertIn("found 7 updates", self.refusal("compare", "--record", record, "--measured", short))
         self.assertIn(

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "insight/predict/quantiles.h"
 #include "nmt/lab/probe/probe_environment.h"
+#include "nmt/lab/record/neighbours.h"
 #include "nmt/lab/record/rank_recorder.h"
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
@@ -84,7 +85,9 @@ void train_size(const RecordPlan& plan, double factor, Backend& backend, Recorde
                    .threads = std::max(1, plan.threads),
                    .model_vocabulary = data.model_vocabulary});
   trainer.begin("r_00000000000000000000000000", 1);
+  Neighbours neighbours(config, plan.neighbours, std::max(1, plan.threads));
   trainer.run();
+  neighbours.finish();
   std::vector<double> tokens;
   for (const RecordedUpdate& update : recorder.updates()) tokens.push_back(update.target_tokens);
   recorded.sizes.push_back({insight::quantiles_of(std::move(tokens)).median, recorder.updates()});
@@ -116,6 +119,7 @@ insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend) {
   record.version = version;
   record.date = format_rfc3339(wall_time_ms());
   record.threads = std::max(1, plan.threads);
+  record.neighbours = plan.neighbours;
   record.make_batch_ms = std::move(recorded.make_batch_ms);
   return record;
 }

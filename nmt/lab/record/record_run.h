@@ -15,6 +15,7 @@ struct RecordPlan {
   std::vector<double> sizes = {0.5, 1, 2};  // factors on the size of an update; one of them is 1
   std::int64_t updates = 20;                // recorded of each size, after a warm-up
   int threads = 0;                          // the backend's; 0: unknown
+  int neighbours = 0;                       // ranks that train beside it on the CPU
 };
 
 /// Trains one rank of the configuration in this process, from initial weights, without validations and checkpoints, for
