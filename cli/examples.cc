@@ -98,6 +98,8 @@ constexpr Example examples[] = {
     {"nmt run download", "nmt run download help --output newest"},
     {"nmt run trace", "nmt run trace help"},
     {"nmt run trace", "nmt run trace help --updates 5 --ops false --output help.json.gz"},
+    {"nmt run what-if", "nmt run what-if help --hosts 4 --link 25gbit"},
+    {"nmt run what-if", "nmt run what-if help --link 10gbit,20us --wire bf16 --json"},
     {"nmt sweep expand", "nmt sweep expand configs/gssm-sweep.yaml --output sweeps/sizes && sweeps/sizes/sweep.sh"},
     {"nmt sweep expand",
      "nmt sweep expand configs/gssm-sweep.yaml --output sweeps/sizes --strict && sbatch sweeps/sizes/sweep.sbatch"},
