@@ -88,6 +88,11 @@ class Communicator {
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
   /// Blocking. Copies `bytes` bytes from rank `root` to all ranks.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
+  /// Blocking. Copies `bytes` bytes from rank 0 to the first rank of each host. `data` of other ranks is not used.
+  virtual void broadcast_to_hosts(void* data, std::size_t bytes) {
+    std::vector<char> unused(local_rank() == 0 ? 0 : bytes);
+    broadcast(local_rank() == 0 ? data : unused.data(), bytes, 0);
+  }
   virtual void barrier() = 0;
 
   /// From now on, a waiting collective fails as soon as a peer has been unresponsive for `silence`. A peer that

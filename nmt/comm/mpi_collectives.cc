@@ -4,8 +4,6 @@
 
 #include <limits>
 
-#include "nmt/comm/communicator.h"
-
 namespace babelring {
 
 void MpiCollective::start_stage() {
@@ -31,37 +29,6 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
   const int count = static_cast<int>(values->size()) / ranks;
   return {fmt::format("sum of {} doubles", count), 0, {[=](MPI_Request* request) {
             return MPI_Iallgather(MPI_IN_PLACE, count, MPI_DOUBLE, values->data(), count, MPI_DOUBLE, comm, request);
-          }}};
-}
-
-MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks) {
-  const std::size_t size = texts->own.size();
-  if (size > std::size_t{std::numeric_limits<int>::max()})
-    fail("all-gather: the text has {} bytes, expected at most 2^31 - 1", size);
-  texts->sizes.resize(static_cast<std::size_t>(ranks));
-  texts->sizes[static_cast<std::size_t>(rank)] = static_cast<int>(size);
-  auto gather_sizes = [comm, texts](MPI_Request* request) {
-    return MPI_Iallgather(MPI_IN_PLACE, 1, MPI_INT, texts->sizes.data(), 1, MPI_INT, comm, request);
-  };
-  auto gather_bytes = [comm, texts](MPI_Request* request) {
-    std::int64_t total = 0;
-    for (const int size_of_rank : texts->sizes) {
-      texts->offsets.push_back(static_cast<int>(total));
-      total += size_of_rank;
-      if (total > std::numeric_limits<int>::max()) throw CommError("all-gather: the texts exceed 2 GiB together");
-    }
-    texts->bytes.resize(static_cast<std::size_t>(total));
-    return MPI_Iallgatherv(texts->own.data(), static_cast<int>(texts->own.size()), MPI_CHAR, texts->bytes.data(),
-                           texts->sizes.data(), texts->offsets.data(), MPI_CHAR, comm, request);
-  };
-  return {fmt::format("all-gather of {} bytes", size), 0, {gather_sizes, gather_bytes}};
-}
-
-MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root) {
-  return {fmt::format("broadcast of {:.1f} MB from rank {}", static_cast<double>(bytes->size()) / 1e6, root),
-          0,
-          {[=](MPI_Request* request) {
-            return MPI_Ibcast(bytes->data(), static_cast<int>(bytes->size()), MPI_CHAR, root, comm, request);
           }}};
 }
 

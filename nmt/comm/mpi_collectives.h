@@ -42,18 +42,6 @@ MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count);
 /// are filled in.
 MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<double>> values, int ranks);
 
-/// Input and output of mpi_gather_texts: this rank's text, and all texts concatenated with their sizes and offsets.
-struct GatheredTexts {
-  std::string own;
-  std::vector<int> sizes, offsets;
-  std::string bytes;
-};
-/// All-gather of texts. Throws CommError if the texts together exceed 2 GiB.
-MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks);
-
-/// Broadcasts up to 2^31 - 1 bytes from `root`.
-MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root);
-
 MpiCollective mpi_barrier(MPI_Comm comm);
 
 /// `count` round trips between rank 0 and each other rank in turn, then a barrier. `trips` receives this rank's: it has

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "nmt/comm/mpi_tree.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
+#include "nmt/comm/small_collectives.h"
 #include "nmt/comm/two_level_all_reduce.h"
 
 namespace babelring {
@@ -53,15 +53,16 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void all_reduce_finish() override { progress_->wait(); }
   SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
   CollectiveTracker* tracker() override { return this; }
-  void sum(std::vector<double>& values) override;
-  std::vector<std::string> all_gather(const std::string& text) override;
-  void broadcast(void* data, std::size_t bytes, int root) override;
-  void barrier() override;
+  void sum(std::vector<double>& values) override { small_->sum(values); }
+  std::vector<std::string> all_gather(const std::string& text) override { return small_->all_gather(text); }
+  void broadcast(void* data, std::size_t bytes, int root) override { small_->broadcast(data, bytes, root); }
+  void broadcast_to_hosts(void* data, std::size_t bytes) override { small_->broadcast_to_hosts(data, bytes); }
+  void barrier() override { small_->barrier(); }
   void fail_fast(std::chrono::milliseconds silence) override { progress_->fail_fast(silence); }
   CommTotals totals() const override { return {bytes_sent_.load(), progress_->busy_ms()}; }
   void record_spans(bool on) override { progress_->record_spans(on); }
   std::vector<CommSpan> take_spans() override { return progress_->take_spans(); }
-  std::vector<RoundTrip> round_trips(int count) override;
+  std::vector<RoundTrip> round_trips(int count) override { return small_->round_trips(count); }
   std::string description() const override;
 
  private:
@@ -69,10 +70,6 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override;
   void follow(std::unique_ptr<Collective> operation) override;
 
-  void run(MpiProgress::Make make) {
-    progress_->submit(std::move(make));
-    progress_->wait();
-  }
   void check_tree() const;
   void end_thread();
   void learn_hosts();
@@ -97,6 +94,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   std::int64_t shared_all_reduces_ = 0;  // started so far
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
+  std::optional<SmallCollectives> small_;
   std::thread thread_;
 };
 
@@ -111,6 +109,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   }
   if (options.order == AddOrder::tree) check_tree();
   progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
+  small_.emplace(*progress_, rank_, size_);
   thread_ = std::thread([progress = progress_] { progress->run(); });
   try {
     learn_hosts();
@@ -140,12 +139,13 @@ void MpiCommunicator::end_thread() {
 
 void MpiCommunicator::learn_hosts() {
   hosts_ = all_gather(host_name());
-  progress_->set_hosts(hosts_);
+  small_->set_hosts(hosts_);
   place_ = ring_place(hosts_, rank_);
   host_place_ = host_place(hosts_, rank_);
   const auto own = hosts_.begin() + rank_;
   local_rank_ = static_cast<int>(std::count(hosts_.begin(), own, *own));
   local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
+  progress_->set_hosts(hosts_, peers_to_ask(hosts_, rank_));
 }
 
 void MpiCommunicator::choose_algorithm() {
@@ -308,57 +308,6 @@ std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
     views.emplace_back(data, tensor.shape, tensor.dtype);
   }
   return views;
-}
-
-void MpiCommunicator::sum(std::vector<double>& values) {
-  const std::size_t count = values.size();
-  const auto gathered = std::make_shared<std::vector<double>>(count * static_cast<std::size_t>(size_));
-  std::copy(values.begin(), values.end(), gathered->begin() + static_cast<std::ptrdiff_t>(count) * rank_);
-  run(make_collective(
-      [=](MpiProgress::World& world) { return mpi_gather_doubles(world.collectives.get(), gathered, world.ranks); }));
-  std::fill(values.begin(), values.end(), 0.0);
-  for (std::size_t i = 0; i < gathered->size(); ++i) values[i % count] += (*gathered)[i];
-}
-
-std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
-  const auto gathered = std::make_shared<GatheredTexts>();
-  gathered->own = text;
-  run(make_collective([=](MpiProgress::World& world) {
-    return mpi_gather_texts(world.collectives.get(), gathered, world.rank, world.ranks);
-  }));
-  std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < gathered->sizes.size(); ++rank) {
-    texts.push_back(gathered->bytes.substr(static_cast<std::size_t>(gathered->offsets[rank]),
-                                           static_cast<std::size_t>(gathered->sizes[rank])));
-  }
-  return texts;
-}
-
-/// Copies through blocks owned by the collective: after a failure the caller may free its memory while MPI still moves
-/// data.
-void MpiCommunicator::broadcast(void* data, std::size_t bytes, int root) {
-  if (root < 0 || root >= size_) fail("broadcast: root is {}, expected 0 to {}", root, size_ - 1);
-  constexpr std::size_t largest = std::size_t{16} << 20;
-  for (std::size_t offset = 0; offset < bytes; offset += largest) {
-    const auto block = std::make_shared<std::string>(std::min(largest, bytes - offset), '\0');
-    char* place = static_cast<char*>(data) + offset;
-    if (rank_ == root) std::memcpy(block->data(), place, block->size());
-    run(make_collective(
-        [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), block, root); }));
-    if (rank_ != root) std::memcpy(place, block->data(), block->size());
-  }
-}
-
-void MpiCommunicator::barrier() {
-  run(make_collective([](MpiProgress::World& world) { return mpi_barrier(world.collectives.get()); }));
-}
-
-std::vector<RoundTrip> MpiCommunicator::round_trips(int count) {
-  const auto trips = std::make_shared<std::vector<RoundTrip>>(static_cast<std::size_t>(rank_ == 0 ? 0 : count));
-  run(make_collective([=](MpiProgress::World& world) {
-    return mpi_round_trips(world.collectives.get(), trips, count, world.rank, world.ranks);
-  }));
-  return std::move(*trips);
 }
 
 std::string MpiCommunicator::description() const {

@@ -158,17 +158,18 @@ void MpiProgress::check_peers() {
   {
     const std::lock_guard lock(mutex_);
     entered = submitted_;
+    if (new_peers_) world_->peers.set_peers(*std::exchange(new_peers_, std::nullopt));
   }
   world_->peers.serve(entered);
   if (active_.empty()) return;
   Active& oldest = active_.front();
   if (since_check > seconds(1)) oldest.moved = now;  // this process was stopped; do not count the gap as waiting
-  check_oldest(oldest, now);
+  check_oldest(oldest, now, entered);
 }
 
 /// Queries the peers once the oldest collective has made no progress for a while. Throws CommError if its deadline has
 /// expired, its transport has failed, or a peer is silent after fail_fast().
-void MpiProgress::check_oldest(Active& oldest, Time now) {
+void MpiProgress::check_oldest(Active& oldest, Time now, std::int64_t entered) {
   const Status transport = oldest.collective->status();
   if (transport) {
     error_since_.reset();
@@ -180,7 +181,7 @@ void MpiProgress::check_oldest(Active& oldest, Time now) {
   const milliseconds patience = fast ? silence / 4 : std::min(milliseconds(1000), options_.deadline / 4);
   const Nanoseconds waited = now - oldest.moved;
   if (waited < patience) return;
-  world_->peers.ask();
+  world_->peers.ask(oldest.moved, patience);
   const bool expired = waited >= options_.deadline || (error_since_ && now - *error_since_ >= 3 * silence);
   const std::vector<std::string> hosts = [this] {
     const std::lock_guard lock(mutex_);
@@ -194,6 +195,7 @@ void MpiProgress::check_oldest(Active& oldest, Time now) {
                            : fmt::format("all peers answer; it waits for rank {}",
                                          rank_name(oldest.collective->waiting_for(), hosts));
   }
+  world_->peers.tell(entered);
   const std::string what =
       error_since_
           ? fmt::format("failed on rank {}: {}", rank_name(rank_, hosts), transport.error())
@@ -257,9 +259,10 @@ bool MpiProgress::stop() {
   return state_ == State::ended;
 }
 
-void MpiProgress::set_hosts(std::vector<std::string> hosts) {
+void MpiProgress::set_hosts(std::vector<std::string> hosts, std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
   hosts_ = std::move(hosts);
+  new_peers_ = std::move(peers);
 }
 
 void MpiProgress::record_spans(bool on) {

@@ -55,8 +55,9 @@ class MpiProgress {
 
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
-  /// Sets the host names for messages. Before this call, messages name ranks without hosts.
-  void set_hosts(std::vector<std::string> hosts);
+  /// Sets the host names for messages, and the ranks that this rank asks for signs of life. Before this call, messages
+  /// name ranks without hosts, and it asks all.
+  void set_hosts(std::vector<std::string> hosts, std::vector<int> peers);
   double busy_ms() const;
   /// See Communicator.
   void record_spans(bool on);
@@ -83,7 +84,7 @@ class MpiProgress {
   void retire();
   static CommSpan span_of(const Active& active);
   void check_peers();
-  void check_oldest(Active& oldest, Time now);
+  void check_oldest(Active& oldest, Time now, std::int64_t entered);
   void pause(EventCount& event_count, std::uint32_t seen, bool moved);
   void finish(State state, const std::string& error);
 
@@ -101,6 +102,7 @@ class MpiProgress {
   std::condition_variable progressed_;
   std::deque<Queued> queue_;
   std::vector<std::string> hosts_;
+  std::optional<std::vector<int>> new_peers_;  // for the communication thread
   std::int64_t submitted_ = 0, completed_ = 0;
   std::string error_;
   double busy_ms_ = 0;

@@ -21,22 +21,6 @@ Buffer SegmentPool::take() {
   return buffer;
 }
 
-int RingCursor::count() const {
-  return static_cast<int>(std::min(layout_.segment, layout_.chunk_count(chunk()) - offset_));
-}
-
-void RingCursor::next() {
-  offset_ += layout_.segment;
-  skip_empty();
-}
-
-void RingCursor::skip_empty() {
-  while (!at_end() && offset_ >= layout_.chunk_count(chunk())) {
-    ++step_;
-    offset_ = 0;
-  }
-}
-
 MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
                  SegmentPool& pool)
     : comm_(comm),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,10 +30,20 @@ std::string own_name() {
   return host_name();
 }
 
+/// Each connection to another rank takes a descriptor; the usual limit of 1,024 is low for the first ranks of large
+/// runs.
+void raise_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv, std::chrono::milliseconds deadline)
     : exceptions_at_start_(std::uncaught_exceptions()) {
+  raise_open_files();
   const Watchdog watchdog(deadline, [deadline] {
     spdlog::error(
         "{}: MPI_Init has not returned within {:g} s: another rank or its host was not started, is stopped or cannot "

@@ -56,10 +56,14 @@ void ParameterSharding::release_writes() const {
 
 void ParameterSharding::broadcast(Tensor tensor) const {
   if (single_copy()) return;
-  std::vector<char> host(tensor.bytes());
-  if (communicator_.rank() == 0) backend_.download(tensor, host.data());
-  communicator_.broadcast(host.data(), host.size(), 0);
   const bool first_of_copy = !shared_copy_ || communicator_.local_rank() == 0;
+  std::vector<char> host(first_of_copy ? tensor.bytes() : 0);
+  if (communicator_.rank() == 0) backend_.download(tensor, host.data());
+  if (shared_copy_) {
+    communicator_.broadcast_to_hosts(host.data(), tensor.bytes());
+  } else {
+    communicator_.broadcast(host.data(), tensor.bytes(), 0);
+  }
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 

@@ -6,7 +6,7 @@
 #   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
 # --agent runs only PROGRAM, on hostA, and writes to FILE the plm_rsh_agent that mpirun needs to reach hostB.
-# --rate limits each host's link in both directions (tc tbf). --hosts is the number of hosts, 2 to 8 (default 2): more
+# --rate limits each host's link in both directions (tc tbf). --hosts is the number of hosts, 2 to 16 (default 2): more
 # than two (hostA, hostB, hostC, ...) are joined by a bridge. --slots is the number of ranks per host (default 1), or
 # one number for each host: 1,3 are one rank on hostA and three on hostB.
 # The exit code is the program's, or 77 if this machine does not allow namespaces. Everything is removed at the end.
@@ -58,9 +58,9 @@ skip() {
 for tool in ip tc unshare mpirun; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 
 id=$$
-letters=(A B C D E F G H)
-[[ $hosts =~ ^[2-8]$ ]] || {
-  echo "two_hosts.sh: --hosts: expected 2 to 8, found $hosts" >&2
+letters=(A B C D E F G H I J K L M N O P)
+[[ $hosts =~ ^([2-9]|1[0-6])$ ]] || {
+  echo "two_hosts.sh: --hosts: expected 2 to 16, found $hosts" >&2
   exit 2
 }
 letters=("${letters[@]:0:hosts}")

@@ -48,6 +48,7 @@ class NcclCommunicator final : public Communicator {
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
   void broadcast(void* data, std::size_t bytes, int root) override { control_.broadcast(data, bytes, root); }
+  void broadcast_to_hosts(void* data, std::size_t bytes) override { control_.broadcast_to_hosts(data, bytes); }
   void barrier() override { control_.barrier(); }
   void fail_fast(std::chrono::milliseconds silence) override { control_.fail_fast(silence); }
   CommTotals totals() const override {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace babelring {
+
+/// A tree over all ranks with rank 0 as its root, for collectives with little payload. Equal on all ranks.
+class RankTree {
+ public:
+  /// A binomial tree over the numbers of the ranks: the parent of a rank lacks its lowest bit.
+  static RankTree by_number(int ranks);
+  /// Two levels: the first rank of each host is the parent of the host's other ranks, and the first ranks form a
+  /// binomial tree over the hosts, in the order of their lowest ranks. So only first ranks talk to other hosts, each
+  /// with at most log2(hosts) of them.
+  static RankTree by_host(const std::vector<std::string>& hosts);
+
+  int ranks() const { return static_cast<int>(parents_.size()); }
+  /// -1 for the root.
+  int parent(int rank) const { return parents_[static_cast<std::size_t>(rank)]; }
+  /// Ascending.
+  std::vector<int> children(int rank) const;
+  /// Parent and children.
+  std::vector<int> neighbours(int rank) const;
+  /// The neighbour of `from` on the way to `to`; `from` itself if they are equal.
+  int toward(int from, int to) const;
+
+ private:
+  explicit RankTree(std::vector<int> parents) : parents_(std::move(parents)) {}
+  std::vector<int> parents_;
+};
+
+/// The ranks that a rank asks for signs of life: those of its own host, and those of other hosts to which it is
+/// connected anyway: its neighbours in the ring (of the ranks with its index, if hosts have equal numbers of ranks) and
+/// in the tree by host.
+std::vector<int> peers_to_ask(const std::vector<std::string>& hosts, int rank);
+
+}  // namespace babelring
