@@ -18,6 +18,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/lab/make_lab.h"
 #include "nmt/ops/cpu_kernels.h"
+#include "nmt/ops/peak_rates.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
@@ -47,6 +48,11 @@ class RecordFanout : public RecordSink {
  public:
   RecordFanout(ProgressMeter& progress, Console* console, RecordSink& reporter, Heartbeat* heartbeat)
       : progress_(progress), console_(console), reporter_(reporter), heartbeat_(heartbeat) {}
+  /// Call before the first update.
+  void begin(const TrainingState& state) {
+    progress_.begin(state.progress, state.elapsed_minutes);
+    if (console_ != nullptr) console_->begin(state.progress);
+  }
   void write(RecordBody body) override {
     auto* step = std::get_if<StepRecord>(&body);
     if (step != nullptr) progress_.measure(*step);
@@ -213,6 +219,17 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
                                       : training_set_facts(load_manifest(config.data.folder), config.data.train_set)};
 }
 
+/// Measures the peaks of the device, as all ranks do at this moment. An emulated one has none.
+LifecycleRecord rank_up(const TrainConfig& config, Backend& backend, int threads) {
+  PeakRates peaks;
+  if (!config.emulated()) peaks = measure_peak_rates(backend, config.training.precision, threads);
+  return {.event = "rank_up",
+          .pid = getpid(),
+          .device = backend.description(),
+          .peak_flops = peaks.flops,
+          .peak_bytes_per_second = peaks.bytes_per_second};
+}
+
 /// Trains, records how the run ended, and writes its report into `folder`.
 void train(Trainer& trainer, RecordSink& records, bool first_rank, const std::filesystem::path& folder) {
   const auto record_end = [&](const char* event, const std::string& detail) {
@@ -344,15 +361,14 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
   if (options.from_scratch) checkpoints.move_all_aside();
   trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
-  progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);
-  if (console != nullptr) console->begin(trainer.state().progress);
+  records.begin(trainer.state());
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     log_sizes(*backend, data, trainer);
     records.write(started(config, communicator, trainer, progress));
   }
-  records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});
+  records.write(rank_up(config, *backend, threads));
   train(trainer, records, first_rank, folder);
   reporter.close(std::chrono::seconds(30));
 }

@@ -17,6 +17,7 @@ namespace babelring::insight {
 namespace {
 
 constexpr double well_used = 0.85, half_used = 0.6;
+constexpr double good_flop_share = 0.5;  // of the peak: what well-tuned training of Transformers reaches
 
 /// The values of a member over all steps of all ranks, without zeros and unknown ones.
 template <class Value>
@@ -89,7 +90,7 @@ UseSigns use_signs(const RunHistory& history, Answer& answer) {
     answer.add("busy_fraction", median);
   }
   if (const auto use = flop_utilization(history)) {
-    signs.add(fmt::format("matmuls reach {} of the measured peak", percent_words(*use)), *use);
+    signs.add(fmt::format("matmuls reach {} of the measured peak", percent_words(*use)), *use / good_flop_share);
     answer.add("model_flop_utilization", *use);
   }
   const auto power = known_values(history, [](const HistoryStep& step) { return step.power_w; });

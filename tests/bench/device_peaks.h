@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "nmt/ops/backend.h"
-#include "tests/bench/machine_peaks.h"
+#include "tests/bench/peaks_output.h"
 
 namespace babelring {
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "nmt/ops/backend.h"
-#include "tests/bench/machine_peaks.h"
+#include "tests/bench/peaks_output.h"
 
 namespace babelring {
 

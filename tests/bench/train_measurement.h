@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "tests/bench/machine_peaks.h"
+#include "tests/bench/peaks_output.h"
 #include "tests/bench/training_case.h"
 
 namespace babelring {

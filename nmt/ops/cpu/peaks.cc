@@ -1,6 +1,5 @@
-#include "tests/bench/machine_peaks.h"
+#include "nmt/ops/cpu/peaks.h"
 
-#include <fmt/format.h>
 #include <immintrin.h>
 #include <omp.h>
 #include <sys/syscall.h>
@@ -174,15 +173,14 @@ double rate_of(int threads, double seconds, const std::function<double(int)>& wo
 /// Three arrays a thread, each far larger than its share of the caches.
 class MemoryKernels {
  public:
-  static constexpr std::size_t count = std::size_t{24} << 20;
-  explicit MemoryKernels(int threads) {
+  explicit MemoryKernels(int threads, std::size_t count = std::size_t{24} << 20) : count_(count) {
     for (int thread = 0; thread < threads; ++thread) buffers_.push_back(allocate_host(3 * count * sizeof(float)));
   }
 
   /// One chunk, and returns its bytes; the chunks go round the arrays.
   double triad(int thread) const {
     float* a = chunk(thread);
-    const float *b = a + count, *c = b + count;
+    const float *b = a + count_, *c = b + count_;
     const __m128 scale = _mm_set1_ps(3.0f);
     for (std::size_t i = 0; i < step; i += 4) {
       _mm_stream_ps(a + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(scale, _mm_load_ps(c + i))));
@@ -204,18 +202,32 @@ class MemoryKernels {
   static constexpr std::size_t step = std::size_t{1} << 20;
   float* chunk(int thread) const {
     thread_local std::size_t next = 0;
-    next = (next + step) % count;
+    next = (next + step) % count_;
     return static_cast<float*>(buffers_[static_cast<std::size_t>(thread)].data()) + next;
   }
+  std::size_t count_;  // of an array; a multiple of `step`
   std::vector<Buffer> buffers_;
 };
 
+double kernel_rate(int threads, double seconds, Kernel kernel) {
+  return rate_of(threads, seconds, [kernel](int) { return kernel(); });
+}
+
 }  // namespace
 
+PeakRates measure_processor_rates(DType type, int threads, double seconds) {
+  const auto rate = [=](Kernel kernel) { return kernel_rate(threads, seconds / 8, kernel); };
+  const Chosen chosen = type == DType::bf16 ? bf16_kernel(rate) : f32_kernel();
+  PeakRates rates{.flops = kernel_rate(threads, seconds / 2, chosen.kernel)};
+  const MemoryKernels memory(threads, std::size_t{4} << 20);
+  const auto triad = [&](int thread) { return memory.triad(thread); };
+  for (int chunk = 0; chunk < 4; ++chunk) rate_of(threads, 0, triad);  // maps the memory
+  rates.bytes_per_second = rate_of(threads, seconds / 2, triad);
+  return rates;
+}
+
 MachinePeaks measure_machine_peaks(int threads, double seconds) {
-  const auto arithmetic = [=](int team, Kernel kernel) {
-    return rate_of(team, seconds, [kernel](int) { return kernel(); });
-  };
+  const auto arithmetic = [=](int team, Kernel kernel) { return kernel_rate(team, seconds, kernel); };
   const Chosen f32 = f32_kernel(), bf16 = bf16_kernel([&](Kernel kernel) { return arithmetic(threads, kernel); });
   MachinePeaks peaks{.threads = threads, .bf16_instruction = bf16.name, .f32_instruction = f32.name};
   peaks.bf16_flops_one_thread = arithmetic(1, bf16.kernel);
@@ -230,39 +242,6 @@ MachinePeaks measure_machine_peaks(int threads, double seconds) {
   peaks.triad_bytes_one_thread = rate_of(1, seconds, triad);
   peaks.read_bytes_one_thread = rate_of(1, seconds, read);
   return peaks;
-}
-
-MachinePeaks larger_of(const MachinePeaks& a, const MachinePeaks& b) {
-  MachinePeaks peaks = a;
-  for (const auto figure :
-       {&MachinePeaks::bf16_flops, &MachinePeaks::bf16_flops_one_thread, &MachinePeaks::f32_flops,
-        &MachinePeaks::f32_flops_one_thread, &MachinePeaks::triad_bytes, &MachinePeaks::triad_bytes_one_thread,
-        &MachinePeaks::read_bytes, &MachinePeaks::read_bytes_one_thread}) {
-    peaks.*figure = std::max(a.*figure, b.*figure);
-  }
-  return peaks;
-}
-
-void print_peaks(const MachinePeaks& peaks) {
-  fmt::print("peaks of {} threads (one): {} {:.0f} ({:.0f}), {} {:.0f} ({:.0f}) GFLOP/s; ", peaks.threads,
-             peaks.bf16_instruction, peaks.bf16_flops / 1e9, peaks.bf16_flops_one_thread / 1e9, peaks.f32_instruction,
-             peaks.f32_flops / 1e9, peaks.f32_flops_one_thread / 1e9);
-  fmt::print("triad {:.1f} ({:.1f}), read {:.1f} ({:.1f}) GB/s\n", peaks.triad_bytes / 1e9,
-             peaks.triad_bytes_one_thread / 1e9, peaks.read_bytes / 1e9, peaks.read_bytes_one_thread / 1e9);
-}
-
-json::object to_json(const MachinePeaks& peaks) {
-  return {{"threads", peaks.threads},
-          {"bf16_gflop_per_s", peaks.bf16_flops / 1e9},
-          {"bf16_gflop_per_s_one_thread", peaks.bf16_flops_one_thread / 1e9},
-          {"bf16_instruction", peaks.bf16_instruction},
-          {"f32_gflop_per_s", peaks.f32_flops / 1e9},
-          {"f32_gflop_per_s_one_thread", peaks.f32_flops_one_thread / 1e9},
-          {"f32_instruction", peaks.f32_instruction},
-          {"triad_gb_per_s", peaks.triad_bytes / 1e9},
-          {"triad_gb_per_s_one_thread", peaks.triad_bytes_one_thread / 1e9},
-          {"read_gb_per_s", peaks.read_bytes / 1e9},
-          {"read_gb_per_s_one_thread", peaks.read_bytes_one_thread / 1e9}};
 }
 
 }  // namespace babelring

@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "base/json.h"
+#include "nmt/core/dtype.h"
+#include "nmt/ops/peak_rates.h"
 
 namespace babelring {
 
@@ -19,11 +20,8 @@ struct MachinePeaks {
 /// Each of the eight figures takes `seconds`, and 288 MiB a thread are allocated. The OpenMP team of the caller works.
 MachinePeaks measure_machine_peaks(int threads, double seconds = 0.1);
 
-/// The larger of each figure of two measurements: of the speeds that a shared machine had, the better.
-MachinePeaks larger_of(const MachinePeaks& a, const MachinePeaks& b);
-
-/// One line.
-void print_peaks(const MachinePeaks& peaks);
-json::object to_json(const MachinePeaks& peaks);
+/// What `threads` threads reach together: multiply-adds as above for products of this type, and the triad. Takes about
+/// `seconds`, and 48 MiB a thread meanwhile.
+PeakRates measure_processor_rates(DType type, int threads, double seconds);
 
 }  // namespace babelring
