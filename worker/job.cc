@@ -349,6 +349,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .source = *data.source,
                    .vocabulary = config.emulated() ? nullptr : data.vocabulary_or_null(),
                    .held_out = config.emulated() ? nullptr : data.held_out.get(),
+                   .train_sample = data.train_sample.get(),
                    .checkpoints = config.emulated() ? nullptr : &checkpoints,
                    .records = records,
                    .stop = stop,

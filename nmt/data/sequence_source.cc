@@ -114,8 +114,10 @@ UpdateShape SequenceSource::shape() const {
           .target_tokens = static_cast<double>(std::min(sequences_per_update_, file_.sequences()) * targets)};
 }
 
-SequenceFileSet::SequenceFileSet(const Manifest& manifest, const std::string& set)
-    : file_(manifest, set), nats_per_token_(stored_entropy(manifest, set)) {}
+SequenceFileSet::SequenceFileSet(const Manifest& manifest, const std::string& set, std::int64_t max_sequences)
+    : file_(manifest, set),
+      sequences_(max_sequences > 0 ? std::min(max_sequences, file_.sequences()) : file_.sequences()),
+      nats_per_token_(stored_entropy(manifest, set)) {}
 
 double SequenceFileSet::entropy(std::int64_t first, std::int64_t last, int) const {
   return nats_per_token_ * static_cast<double>((last - first) * (file_.length() - 1));

@@ -64,20 +64,21 @@ class SequenceSource : public UpdateSource {
   mutable std::shared_ptr<const Epoch> last_used_;
 };
 
-/// A held-out set of a folder. Its entropy is that of the manifest, which `nmt gssm data` computed.
+/// A set of a folder. Its entropy is that of the manifest, which `nmt gssm data` computed for held-out sets.
 class SequenceFileSet : public SequenceSet {
  public:
-  /// Throws like SequenceFile.
-  SequenceFileSet(const Manifest& manifest, const std::string& set);
+  /// The first `max_sequences` of the set; 0: all. Throws like SequenceFile.
+  SequenceFileSet(const Manifest& manifest, const std::string& set, std::int64_t max_sequences = 0);
 
   const std::string& name() const override { return file_.name(); }
-  std::int64_t sequences() const override { return file_.sequences(); }
+  std::int64_t sequences() const override { return sequences_; }
   std::int64_t length() const override { return file_.length(); }
   void read(std::int64_t i, std::span<std::int32_t> tokens) const override { file_.read(i, tokens); }
   double entropy(std::int64_t first, std::int64_t last, int threads) const override;
 
  private:
   SequenceFile file_;
+  std::int64_t sequences_;
   double nats_per_token_;  // NaN if unknown
 };
 

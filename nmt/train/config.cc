@@ -123,6 +123,10 @@ void ValidationConfig::bind(OptionBinder& b) {
             "stop early after N evaluations without a better BLEU (or loss, if BLEU is off); 0: never");
   b.integer("sequences", sequences, 1, std::int64_t{1} << 30,
             "task gssm on the fly: number of held-out sequences, shared by all ranks");
+  b.integer(
+      "train_sample", train_sample, 0, std::int64_t{1} << 30,
+      "number of sentence pairs (task gssm: sequences) of the training set that each validation also scores, which "
+      "tells overfitting; 0: none");
 }
 
 void CheckpointConfig::bind(OptionBinder& b) {
@@ -181,6 +185,17 @@ void check_units(const TrainConfig& config) {
   }
 }
 
+/// Throws for a sample of the training set that cannot be evaluated.
+void check_train_sample(const TrainConfig& config) {
+  if (config.validation.train_sample == 0) return;
+  const auto refuse_sample = [&config](const char* detail) {
+    refuse("validation.train_sample", fmt::format("{}, but {}; expected 0", config.validation.train_sample, detail));
+  };
+  if (config.on_the_fly()) refuse_sample("sequences made on the fly have no training set");
+  if (config.data.valid_set.empty()) refuse_sample("data.valid_set is empty, so there are no validations");
+  if (config.data.valid_set == train_sample_set) refuse_sample("data.valid_set is the training set");
+}
+
 }  // namespace
 
 void TrainConfig::check() const {
@@ -196,6 +211,7 @@ void TrainConfig::check() const {
     refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
   check_units(*this);
+  check_train_sample(*this);
   lab.check();
   if (emulated() && lab.emulated.record.empty()) {
     refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");

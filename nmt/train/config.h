@@ -89,6 +89,9 @@ struct TrainingConfig {
   void bind(OptionBinder& binder);
 };
 
+/// The set that evaluations of a sample of the training set name (validation.train_sample).
+inline constexpr const char* train_sample_set = "train";
+
 struct ValidationConfig {
   Interval every = "1e";
   Interval bleu_every = "1e";
@@ -98,6 +101,7 @@ struct ValidationConfig {
   int samples = 8;
   int patience = 0;
   std::int64_t sequences = 64;
+  std::int64_t train_sample = 0;
 
   void bind(OptionBinder& binder);
 };

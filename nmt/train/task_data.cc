@@ -87,6 +87,10 @@ TaskData open_task_data(const TrainConfig& config) {
   TaskData opened = config.on_the_fly() ? open_generator(config) : open_files(config);
   opened.model_vocabulary = make_gssm_graph(config.gssm).vocabulary();
   if (!config.data.valid_set.empty()) opened.held_out = open_held_out(config, config.data.valid_set);
+  if (config.validation.train_sample > 0) {
+    opened.train_sample = std::make_unique<SequenceFileSet>(load_manifest(config.data.folder), config.data.train_set,
+                                                            config.validation.train_sample);
+  }
   return opened;
 }
 

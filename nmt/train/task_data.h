@@ -14,12 +14,13 @@ namespace babelring {
 
 /// What a run trains on, opened as its configuration says. Movable.
 struct TaskData {
-  std::optional<Vocabulary> vocabulary;   // translation only
-  std::unique_ptr<Corpus> corpus;         // translation only; `source` refers to it
-  std::unique_ptr<UpdateSource> source;   // never null
-  std::unique_ptr<SequenceSet> held_out;  // of sequences, for validation; null: none
-  std::int64_t model_vocabulary = 0;      // tokens that the model knows
-  std::string size;                       // for the log: "20 sentence pairs, 3 updates an epoch"
+  std::optional<Vocabulary> vocabulary;       // translation only
+  std::unique_ptr<Corpus> corpus;             // translation only; `source` refers to it
+  std::unique_ptr<UpdateSource> source;       // never null
+  std::unique_ptr<SequenceSet> held_out;      // of sequences, for validation; null: none
+  std::unique_ptr<SequenceSet> train_sample;  // of sequences, evaluated beside; null: none
+  std::int64_t model_vocabulary = 0;          // tokens that the model knows
+  std::string size;                           // for the log: "20 sentence pairs, 3 updates an epoch"
 
   const Vocabulary* vocabulary_or_null() const { return vocabulary ? &*vocabulary : nullptr; }
   /// The content of the SentencePiece file; empty if the task has none.

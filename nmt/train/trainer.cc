@@ -42,11 +42,26 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
-  if (parts.held_out != nullptr) {
-    validator_ = std::make_unique<SequenceValidator>(*parts.held_out, replica_.rank(),
-                                                     rank_part(parts.config, parts.communicator, 0), parts.threads);
-  } else if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
-    validator_ = std::make_unique<TranslationValidator>(parts.config, *parts.vocabulary, replica_.rank());
+  make_validators();
+}
+
+void Trainer::make_validators() {
+  const TrainConfig& config = parts_.config;
+  const auto of_sequences = [&](const SequenceSet& set) {
+    return std::make_unique<SequenceValidator>(set, replica_.rank(), rank_part(config, parts_.communicator, 0),
+                                               parts_.threads);
+  };
+  const auto of_pairs = [&](EvaluatedSet set) {
+    return std::make_unique<TranslationValidator>(config, *parts_.vocabulary, replica_.rank(), std::move(set));
+  };
+  if (parts_.held_out != nullptr) {
+    validator_ = of_sequences(*parts_.held_out);
+    if (parts_.train_sample != nullptr) sample_validator_ = of_sequences(*parts_.train_sample);
+  } else if (parts_.vocabulary != nullptr && !config.data.valid_set.empty()) {
+    validator_ = of_pairs(open_validation_set(config.data, *parts_.vocabulary));
+    if (config.validation.train_sample > 0) {
+      sample_validator_ = of_pairs(sample_training_set(config, *parts_.vocabulary));
+    }
   }
 }
 
@@ -221,17 +236,25 @@ void Trainer::record(StepRecord record, const Progress& before) {
 void Trainer::evaluate(Evaluation evaluation) {
   const std::int64_t update = state_.progress.update;
   if (validator_ == nullptr || evaluation == Evaluation::none || evaluations_.done(evaluation, update)) return;
-  EvalRecord record = [this, evaluation] {
-    const WorkRange range(parts_.backend, "validation");
-    const SpanScope validating(parts_.spans, "main", "validation");
-    return validator_->run(replica_.model, evaluation == Evaluation::translations);
-  }();
-  record.update = update;
+  EvalRecord record = evaluated(*validator_, evaluation == Evaluation::translations);
   evaluations_.note(record, evaluation, state_);
   divergence_.note(record);
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
+  if (sample_validator_ != nullptr) {
+    EvalRecord sample = evaluated(*sample_validator_, false);
+    sample.set = train_sample_set;
+    if (parts_.communicator.rank() == 0) parts_.records.write(std::move(sample));
+  }
   if (best && parts_.config.checkpoint.keep_best) checkpoints_.save(update);
+}
+
+EvalRecord Trainer::evaluated(Validator& validator, bool translate) {
+  const WorkRange range(parts_.backend, "validation");
+  const SpanScope validating(parts_.spans, "main", "validation");
+  EvalRecord record = validator.run(replica_.model, translate);
+  record.update = state_.progress.update;
+  return record;
 }
 
 void Trainer::start_checkpoint() {

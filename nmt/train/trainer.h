@@ -28,9 +28,10 @@ struct TrainerParts {
   Backend& backend;
   Communicator& communicator;
   UpdateSource& source;
-  const Vocabulary* vocabulary = nullptr;  // of translations, which are validated on data.valid_set; else null
-  const SequenceSet* held_out = nullptr;   // of other tasks, for validation; null: none
-  Checkpointer* checkpoints = nullptr;     // null: nothing is saved
+  const Vocabulary* vocabulary = nullptr;     // of translations, which are validated on data.valid_set; else null
+  const SequenceSet* held_out = nullptr;      // of other tasks, for validation; null: none
+  const SequenceSet* train_sample = nullptr;  // of other tasks, evaluated beside; null: none
+  Checkpointer* checkpoints = nullptr;        // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
@@ -74,7 +75,9 @@ class Trainer {
   std::optional<TrainingEnd> end_after(const UpdateResult& last) const;
   UpdateResult train_update(BatchPipeline& pipeline);
   void record(StepRecord record, const Progress& before);
+  void make_validators();
   void evaluate(Evaluation evaluation);
+  EvalRecord evaluated(Validator& validator, bool translate);
   void start_checkpoint();
   std::int64_t prepare_memory();
 
@@ -82,7 +85,8 @@ class Trainer {
   ModelReplica replica_;
   UpdateRunner updates_;
   HostMeter meter_;
-  std::unique_ptr<Validator> validator_;  // null: no evaluations
+  std::unique_ptr<Validator> validator_;         // null: no evaluations
+  std::unique_ptr<Validator> sample_validator_;  // of a sample of the training set; null: none
   EvaluationPolicy evaluations_;
   CheckpointPolicy checkpoints_;
   DivergenceWatch divergence_;

@@ -23,24 +23,52 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-}  // namespace
-
-TranslationValidator::TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary,
-                                           const RankContext& rank)
-    : config_(config),
-      vocabulary_(vocabulary),
-      rank_(rank),
-      part_(rank_part(config, rank.communicator, 0)),
-      set_(open(config.data, vocabulary)) {}
-
-TranslationValidator::HeldOutSet TranslationValidator::open(const DataConfig& data, const Vocabulary& vocabulary) {
-  const Manifest manifest = load_manifest(data.folder);
+Manifest manifest_of(const DataConfig& data, const Vocabulary& vocabulary) {
+  Manifest manifest = load_manifest(data.folder);
   if (manifest.vocabulary.sha256 != vocabulary.digest()) {
     fail("{}: prepared with the vocabulary {:.12}, the run uses {:.12}", data.folder, manifest.vocabulary.sha256,
          vocabulary.digest());
   }
-  return {.corpus = Corpus::open(manifest, data.valid_set), .text = ParallelText::open(manifest, data.valid_set)};
+  return manifest;
 }
+
+}  // namespace
+
+EvaluatedSet open_validation_set(const DataConfig& data, const Vocabulary& vocabulary) {
+  const Manifest manifest = manifest_of(data, vocabulary);
+  return {.name = data.valid_set,
+          .corpus = Corpus::open(manifest, data.valid_set),
+          .text = ParallelText::open(manifest, data.valid_set)};
+}
+
+EvaluatedSet sample_training_set(const TrainConfig& config, const Vocabulary& vocabulary) {
+  const Corpus corpus = Corpus::open(manifest_of(config.data, vocabulary), config.data.train_set);
+  std::vector<std::int64_t> trained;  // sentences that are not longer than data.max_length, with </s>
+  for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
+    if (std::max(corpus.source_length(i), corpus.target_length(i)) < config.data.max_length) trained.push_back(i);
+  }
+  const auto all = static_cast<std::int64_t>(trained.size());
+  const std::int64_t count = std::min(config.validation.train_sample, all);
+  std::vector<std::vector<std::int32_t>> sources, targets;
+  ParallelText text;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t i = trained[static_cast<std::size_t>(k * all / count)];
+    const std::span<const std::int32_t> source = corpus.source(i), target = corpus.target(i);
+    sources.emplace_back(source.begin(), source.end());
+    targets.emplace_back(target.begin(), target.end());
+    text.source.push_back(vocabulary.decode(source));
+    text.target.push_back(vocabulary.decode(target));
+  }
+  return {.name = train_sample_set, .corpus = Corpus::from_memory(sources, targets), .text = std::move(text)};
+}
+
+TranslationValidator::TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary,
+                                           const RankContext& rank, EvaluatedSet set)
+    : config_(config),
+      vocabulary_(vocabulary),
+      rank_(rank),
+      part_(rank_part(config, rank.communicator, 0)),
+      set_(std::move(set)) {}
 
 EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const Stopwatch watch;
@@ -53,7 +81,7 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   }
   const TeacherForcedScores forced = over_ranks(std::move(units));
   const LossSums& sums = forced.losses;
-  EvalRecord record{.set = config_.data.valid_set,
+  EvalRecord record{.set = set_.name,
                     .loss = sums.loss / sums.tokens,
                     .nll = sums.nll / sums.tokens,
                     .accuracy = sums.correct / sums.tokens,

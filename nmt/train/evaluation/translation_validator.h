@@ -16,24 +16,32 @@
 
 namespace babelring {
 
-/// Evaluates a translation model on the validation set: teacher-forced loss and BLEU, and optionally sacreBLEU and chrF
-/// of beam-search translations. The sentences are divided among the ranks, or into units as those of an update are, so
-/// that the number of ranks changes no bit.
+/// Sentence pairs with their text as references. The data folder may be deleted once they are open.
+struct EvaluatedSet {
+  std::string name;
+  Corpus corpus;
+  ParallelText text;
+};
+
+/// The validation set. Throws Failure if it cannot be read or was prepared with another vocabulary.
+EvaluatedSet open_validation_set(const DataConfig& data, const Vocabulary& vocabulary);
+/// validation.train_sample pairs, spread evenly over those of the training set that are trained on, all if there are
+/// fewer. References are the decoded subwords. Throws like open_validation_set().
+EvaluatedSet sample_training_set(const TrainConfig& config, const Vocabulary& vocabulary);
+
+/// Evaluates a translation model on a set, as a rule the validation set: teacher-forced loss and BLEU, and optionally
+/// sacreBLEU and chrF of beam-search translations. The sentences are divided among the ranks, or into units as those of
+/// an update are, so that the number of ranks changes no bit.
 class TranslationValidator : public Validator {
   /// Sentences [first, last).
   struct Share {
     std::int64_t first = 0, last = 0;
   };
-  struct HeldOutSet {
-    Corpus corpus;
-    ParallelText text;
-  };
-  static HeldOutSet open(const DataConfig& data, const Vocabulary& vocabulary);
 
  public:
-  /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
-  /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
-  TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank);
+  /// All references must outlive the validator.
+  TranslationValidator(const TrainConfig& config, const Vocabulary& vocabulary, const RankContext& rank,
+                       EvaluatedSet set);
 
   /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples.
   EvalRecord run(const Model& model, bool translate) override;
@@ -49,7 +57,7 @@ class TranslationValidator : public Validator {
   const Vocabulary& vocabulary_;
   RankContext rank_;
   RankPart part_;
-  HeldOutSet set_;
+  EvaluatedSet set_;
 };
 
 }  // namespace babelring

@@ -194,6 +194,14 @@ TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
             std::string::npos);
 }
 
+TEST(TrainConfig, ASampleOfTheTrainingSetNeedsAnotherValidationSet) {
+  const std::string data = "data:\n  folder: d\n";
+  EXPECT_EQ(message_of(data, {"validation.train_sample=9", "data.valid_set="}),
+            "validation.train_sample: 9, but data.valid_set is empty, so there are no validations; expected 0");
+  EXPECT_EQ(message_of(data, {"validation.train_sample=9", "data.valid_set=train"}),
+            "validation.train_sample: 9, but data.valid_set is the training set; expected 0");
+}
+
 TEST(TrainConfig, DivergenceAcceptsOnlyUpdates) {
   const std::string data = "data:\n  folder: d\n";
   const TrainConfig config = read_config(data + "training:\n  divergence: {after: 7u, rewind: 2}\n", "test.yaml", {});
@@ -245,6 +253,8 @@ TEST(TrainConfig, RefusesWhatDoesNotFitTheTask) {
   refused(gssm, "training.stop_after=20e",
           "training.stop_after: 20e, but sequences made on the fly have no epochs; expected updates (u) or target "
           "tokens (t)");
+  refused(gssm, "validation.train_sample=9",
+          "validation.train_sample: 9, but sequences made on the fly have no training set; expected 0");
   refused(gssm, "gssm.entropy_every=1e",
           "test.yaml:2:1: gssm.entropy_every: expected a number of updates (100u), found '1e'");
   EXPECT_EQ(message_of("task: gssm\ngssm: {entropy_every: 5u}\n", {"data.folder=d"}),

@@ -63,7 +63,8 @@ class TranslationValidatorTest : public testing::Test {
     const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
     ActivationArenas arenas(*backend);
     return TranslationValidator(config_, *vocabulary_,
-                                {.backend = *backend, .communicator = communicator, .arenas = arenas})
+                                {.backend = *backend, .communicator = communicator, .arenas = arenas},
+                                open_validation_set(config_.data, *vocabulary_))
         .run(*model(*backend), translate);
   }
 
@@ -162,6 +163,53 @@ TEST_F(TranslationValidatorTest, ValidationsAndCheckpointsLeakNoMemory) {
     const std::string name(name_of(purpose));
     EXPECT_EQ(records.steps[199].memory_bytes.at(name), records.steps[79].memory_bytes.at(name)) << name;
   }
+}
+
+TEST_F(TranslationValidatorTest, ASampleOfTheTrainingSetIsEvaluatedBesideWithoutChangingTheRun) {
+  config_.training.stop_after = "4u";
+  config_.validation.every = "2u";
+  config_.validation.bleu_every = "4u";
+  Collector without, with;
+  train(without);
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  config_.validation.train_sample = 7;
+  train(with);
+  ASSERT_EQ(without.evaluations.size(), 2U);
+  ASSERT_EQ(with.evaluations.size(), 4U);
+  for (std::size_t i = 0; i < 4; i += 2) {
+    const EvalRecord &valid = with.evaluations[i], &sample = with.evaluations[i + 1];
+    EXPECT_EQ(valid.set, "valid");
+    EXPECT_EQ(valid.loss, without.evaluations[i / 2].loss);
+    EXPECT_EQ(sample.set, "train");
+    EXPECT_EQ(sample.update, valid.update);
+    EXPECT_GT(sample.nll, 0);
+    EXPECT_NE(sample.nll, valid.nll);
+    EXPECT_FALSE(sample.best);
+    EXPECT_TRUE(std::isnan(sample.sacrebleu)) << "no sample is translated";
+  }
+  EXPECT_EQ(with.steps.back().weights_digest, without.steps.back().weights_digest);
+  EXPECT_EQ(with.checkpoints.back().loss, without.checkpoints.back().loss);
+}
+
+TEST_F(TranslationValidatorTest, TheSampleIsSpreadOverTheSentencesThatAreTrainedOn) {
+  const Corpus corpus = Corpus::open(config_.data.folder, "train");
+  config_.validation.train_sample = 1000;
+  const EvaluatedSet all = sample_training_set(config_, *vocabulary_);
+  EXPECT_EQ(all.corpus.sentences(), corpus.sentences()) << "no more than there are";
+  EXPECT_EQ(all.text.target.size(), static_cast<std::size_t>(corpus.sentences()));
+  config_.validation.train_sample = 2;
+  const EvaluatedSet two = sample_training_set(config_, *vocabulary_);
+  ASSERT_EQ(two.corpus.sentences(), 2);
+  const std::int64_t middle = corpus.sentences() / 2;
+  EXPECT_TRUE(std::ranges::equal(two.corpus.target(1), corpus.target(middle)));
+  EXPECT_EQ(two.text.target[1], vocabulary_->decode(corpus.target(middle)));
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
+    longest = std::max({longest, corpus.source_length(i), corpus.target_length(i)});
+  }
+  config_.validation.train_sample = 1000;
+  config_.data.max_length = static_cast<int>(longest);  // with </s>, the longest has one more
+  EXPECT_LT(sample_training_set(config_, *vocabulary_).corpus.sentences(), corpus.sentences());
 }
 
 TEST_F(TranslationValidatorTest, TheLastCheckpointHasTheLastScores) {
