@@ -31,7 +31,7 @@ std::string report_html(const Report& report);
 std::string report_markdown(const Report& report);
 json::object report_json(const Report& report);
 
-/// The value of the header Content-Security-Policy for the HTML: its own styles, nothing else.
-std::string_view report_security_policy();
+/// The value of the header Content-Security-Policy for the HTML: its own styles, by their digest, nothing else.
+std::string report_security_policy();
 
 }  // namespace babelring::insight

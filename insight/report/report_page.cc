@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "base/base64.h"
+#include "base/digest.h"
 #include "base/xml_text.h"
 #include "insight/report/report.h"
 #include "insight/report/report_text.h"
@@ -108,9 +110,10 @@ std::string report_markdown(const Report& report) {
   return out;
 }
 
-std::string_view report_security_policy() {
-  return "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-         "sandbox";
+std::string report_security_policy() {
+  return fmt::format(
+      "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox",
+      base64_of_hex(sha256_hex(style)));
 }
 
 }  // namespace babelring::insight

@@ -19,7 +19,7 @@ http::Response show_report(Service& service, const http::Request& request) {
   http::Response response = http::text_response(200, type, insight::render(report, format));
   response.set("Cache-Control", "no-store");
   if (format == insight::ReportFormat::html) {
-    response.set("Content-Security-Policy", std::string(insight::report_security_policy()));
+    response.set("Content-Security-Policy", insight::report_security_policy());
   }
   return response;
 }

@@ -214,11 +214,23 @@ async function checkProbeComparison(page, section) {
   await page.unroute('**/artifacts/*/file');
 }
 
+/// The styles that the served report's policy allows are applied. In a sandbox the test could not look.
+async function checkPolicy(page, answer) {
+  const policy = answer.headers()['content-security-policy'];
+  assert.match(policy, /style-src 'sha256-.*; sandbox$/);
+  const headers = { 'Content-Type': 'text/html', 'Content-Security-Policy': policy.replace('; sandbox', '') };
+  const body = await answer.text();
+  await page.route('**/report-alone', (route) => route.fulfill({ headers, body }));
+  await page.goto(new URL('/report-alone', answer.url()).href);
+  assert.equal(await page.locator('main').evaluate((main) => getComputedStyle(main).maxWidth), '896px');
+}
+
 /// The report of the run: fetched when opened, twelve answers, and a file that passes axe by itself.
 export async function checkReport(page, address, run, options) {
   await open(page, address, run);
   await goBelow(page);
   const section = page.locator('details', { has: page.getByRole('heading', { name: 'Report', exact: true }) });
+  const served = page.waitForResponse(/\/report\?format=html$/);
   await section.locator('summary').focus();
   await page.keyboard.press('Enter');
   const answers = section.locator('article');
@@ -236,6 +248,7 @@ export async function checkReport(page, address, run, options) {
   await section.getByRole('button', { name: 'Save as a file' }).click();
   const file = await (await saved).path();
   const alone = await page.context().newPage();
+  await checkPolicy(alone, await served);
   for (const [colorScheme, width] of [
     ['light', 1280],
     ['dark', 360],

@@ -21,6 +21,7 @@ class ConstructedRun {
   std::int64_t end_ms = 0;  // wall time from begin_ms to the end; 0: right after the last update
   std::vector<EvalRecord> evals;
   std::vector<CheckpointRecord> checkpoints;
+  double peak_flops = 0;  // of each rank
 
   /// Passes each record to `take`.
   template <class Take>
@@ -66,7 +67,7 @@ class ConstructedRun {
                            .max_updates = max_updates,
                            .data = data});
     }
-    emit(LifecycleRecord{.event = "rank_up", .pid = 1, .device = "cpu (constructed)"});
+    emit(LifecycleRecord{.event = "rank_up", .pid = 1, .device = "cpu (constructed)", .peak_flops = peak_flops});
     double clock = static_cast<double>(begin_ms);
     std::size_t eval = 0, checkpoint = 0;
     for (std::int64_t update = 1; update <= updates; ++update) {
@@ -169,6 +170,33 @@ inline ConstructedRun published_run() {
                               .loss = 1.5937,
                               .write_seconds = 1});
   return made;
+}
+
+/// 300 updates of the published run, with what it lacks: a training set, evaluations, a removed checkpoint.
+inline ConstructedRun run_on_two_hosts() {
+  ConstructedRun run = published_run();
+  run.updates = 300, run.end_ms = 0;
+  run.data = {{"bytes", 2048}, {"pairs", 100}, {"dropped", json::object{{"empty", 3}}}};
+  run.evals.clear();
+  run.evaluate("valid", 50, [](double update) { return 4 - update / 200; });
+  run.checkpoints = {{.update = 100,
+                      .name = "update-00000100",
+                      .folder = "/c",
+                      .files = {{"state.json", 9, std::string(64, 'a')}},
+                      .sacrebleu = NAN,
+                      .loss = 3.5,
+                      .best = true,
+                      .write_seconds = 0.25},
+                     {.update = 100, .name = "update-00000100", .removed = true},
+                     {.update = 200,
+                      .name = "update-00000200",
+                      .folder = "/c",
+                      .files = {{"state.json", 9, std::string(64, 'b')}},
+                      .sacrebleu = NAN,
+                      .loss = 3,
+                      .best = true,
+                      .write_seconds = 0.25}};
+  return run;
 }
 
 /// A run whose validation loss rises from update 40 while that of the training sample falls.

@@ -153,11 +153,20 @@ TEST(Report, EscapesTextOfTheRun) {
   EXPECT_EQ(report_markdown(report).find("<script"), std::string::npos);
 }
 
-TEST(Report, EqualsItsGoldenJson) {
-  const fs::path golden = fs::path(BABELRING_SOURCE_DIR) / "tests/insight/report/stopped_run.json";
-  const std::string made = render(report_of(constructed::stopped_run()), ReportFormat::json);
+void expect_golden(const ConstructedRun& run, const std::string& file) {
+  const fs::path golden = fs::path(BABELRING_SOURCE_DIR) / "tests/insight/report" / file;
+  const std::string made = render(report_of(run), ReportFormat::json);
   if (std::getenv("BABELRING_WRITE_GOLDEN") != nullptr) write_file_atomically(golden, made);
   EXPECT_EQ(made, read_file(golden)) << "BABELRING_WRITE_GOLDEN=1 writes it again";
+}
+
+TEST(Report, EqualsItsGoldenJson) {
+  expect_golden(constructed::stopped_run(), "stopped_run.json");
+  expect_golden(constructed::overfit_run(), "overfit_run.json");
+  ConstructedRun hosts = constructed::run_on_two_hosts();
+  hosts.peak_flops = 1.5e13;
+  hosts.step.flops = 9e12;
+  expect_golden(hosts, "run_on_two_hosts.json");
 }
 
 TEST(Report, CountsRestartsAsLostTime) {

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "base/base64.h"
+#include "base/digest.h"
 #include "insight/report/report.h"
 #include "insight/report/spooled_history.h"
 #include "tests/insight/report/constructed_run.h"
@@ -60,44 +62,18 @@ class StoredHistoryTest : public babelring::testing::ApiFixture {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Record>> batches_;
 };
 
-constructed::ConstructedRun run_on_two_hosts() {
-  constructed::ConstructedRun run = constructed::published_run();
-  run.updates = 300, run.end_ms = 0;
-  run.data = {{"bytes", 2048}, {"pairs", 100}, {"dropped", json::object{{"empty", 3}}}};
-  run.evals.clear();
-  run.evaluate("valid", 50, [](double update) { return 4 - update / 200; });
-  run.checkpoints = {{.update = 100,
-                      .name = "update-00000100",
-                      .folder = "/c",
-                      .files = {{"state.json", 9, std::string(64, 'a')}},
-                      .sacrebleu = NAN,
-                      .loss = 3.5,
-                      .best = true,
-                      .write_seconds = 0.25},
-                     {.update = 100, .name = "update-00000100", .removed = true},
-                     {.update = 200,
-                      .name = "update-00000200",
-                      .folder = "/c",
-                      .files = {{"state.json", 9, std::string(64, 'b')}},
-                      .sacrebleu = NAN,
-                      .loss = 3,
-                      .best = true,
-                      .write_seconds = 0.25}};
-  return run;
-}
-
 TEST_F(StoredHistoryTest, GivesTheReportOfTheSpools) {
-  add(run_on_two_hosts());
+  add(constructed::run_on_two_hosts());
   expect_equal_reports();
   EXPECT_THAT(babelring::testing::Client(server.port()).get(run_path("/report?format=md")).body,
               HasSubstr("network-bound"));
 }
 
 TEST_F(StoredHistoryTest, GivesTheReportOfTheSpoolsAfterARestart) {
-  constructed::ConstructedRun run = run_on_two_hosts();
+  constructed::ConstructedRun run = constructed::run_on_two_hosts();
   run.end_event = "failed", run.end_detail = "rank 1 lost", run.updates = 250;
   add(run);
-  run = run_on_two_hosts();
+  run = constructed::run_on_two_hosts();
   run.begin_ms += 600'000;
   add(run, 2, 201);
   expect_equal_reports();
@@ -117,7 +93,7 @@ TEST_F(StoredHistoryTest, GivesTheReportOfTheSpoolsOfALongRun) {
 }
 
 TEST_F(StoredHistoryTest, ServesHtmlWithAPolicyWithoutScripts) {
-  add(run_on_two_hosts());
+  add(constructed::run_on_two_hosts());
   post_batches();
   babelring::testing::Client client(server.port());
   const auto html = client.get(run_path("/report?format=html"));
@@ -125,6 +101,10 @@ TEST_F(StoredHistoryTest, ServesHtmlWithAPolicyWithoutScripts) {
   const std::string policy = html.headers.at("content-security-policy");
   EXPECT_THAT(policy, HasSubstr("default-src 'none'"));
   EXPECT_THAT(policy, HasSubstr("sandbox"));
+  const std::size_t begin = html.body.find("<style>") + 7, end = html.body.find("</style>");
+  const std::string digest = sha256_hex(html.body.substr(begin, end - begin));
+  EXPECT_THAT(policy, HasSubstr("style-src 'sha256-" + base64_of_hex(digest) + "'"));
+  EXPECT_EQ(policy.find("unsafe"), std::string::npos);
   EXPECT_EQ(policy.find("script-src"), std::string::npos);
   EXPECT_EQ(html.body.find("<script"), std::string::npos);
   EXPECT_EQ(client.get(run_path("/report?format=pdf")).status, 400);
