@@ -18,6 +18,7 @@
 #include "cli/model_options.h"
 #include "cli/report_evaluation.h"
 #include "cli/runs/run_commands.h"
+#include "cli/watch_checkpoints.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
 #include "nmt/train/evaluation/teacher_forced.h"
@@ -36,7 +37,9 @@ struct EvaluateArguments {
   std::int64_t max_sentences = 0;
   std::string output;
   bool as_json = false;
-  std::string report_to;  // a run
+  CLI::Option* report = nullptr;  // given: the evaluation is added to a run
+  std::string report_to;          // the run; empty: the one that is watched
+  std::string watched;            // a run, each of whose checkpoints is evaluated; empty: none
   ServerChoice server;
 };
 
@@ -179,6 +182,30 @@ void run_evaluate(const EvaluateArguments& arguments) {
   if (report) report->send(scores.figures, samples_of(set, scores.hypotheses, *loaded.vocabulary));
 }
 
+/// The name under which the evaluations are reported.
+std::string name_of_set(const EvaluateArguments& arguments) {
+  if (!arguments.source.empty()) return std::filesystem::path(arguments.source).filename().string();
+  return arguments.data.empty() ? generated_set : arguments.set;
+}
+
+void evaluate_all(EvaluateArguments arguments) {
+  const bool report = arguments.report->count() > 0;
+  if (arguments.watched.empty() == arguments.model.checkpoint.empty()) {
+    throw UsageFailure("evaluate: expected either --checkpoint or --watch");
+  }
+  if (arguments.watched.empty()) {
+    if (report && arguments.report_to.empty()) throw UsageFailure("--report: expected a run");
+    return run_evaluate(arguments);
+  }
+  if (!arguments.output.empty()) throw UsageFailure("--output: is for a single checkpoint, without --watch");
+  if (report && arguments.report_to.empty()) arguments.report_to = arguments.watched;
+  watch_checkpoints({arguments.server.access(), arguments.watched, name_of_set(arguments)},
+                    [&arguments](const std::filesystem::path& checkpoint) {
+                      arguments.model.checkpoint = checkpoint.string();
+                      run_evaluate(arguments);
+                    });
+}
+
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
@@ -186,6 +213,7 @@ void add_evaluate(CLI::App& app) {
   const auto arguments = std::make_shared<EvaluateArguments>();
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
+  command->get_option("--checkpoint")->required(false);
   command->add_option(
       "--data", arguments->data,
       "folder written by `nmt prepare`; for a language model by `nmt gssm data`, or none to generate sequences");
@@ -202,10 +230,15 @@ void add_evaluate(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--output", arguments->output, "write the translations to this file");
   command->add_flag("--json", arguments->as_json, "print one JSON object instead of the table");
-  command->add_option("--report", arguments->report_to,
-                      "add the evaluation to this run on a server: id, name or a unique prefix");
+  arguments->report = command
+                          ->add_option("--report", arguments->report_to,
+                                       "add the evaluation to this run on a server: id, name or a unique prefix; with "
+                                       "--watch by default to the watched one")
+                          ->expected(0, 1);
+  command->add_option("--watch", arguments->watched,
+                      "evaluate each checkpoint of this run on a server, downloaded from it, until the run has ended");
   arguments->server.declare_access(*command);
-  command->callback([arguments] { run_evaluate(*arguments); });
+  command->callback([arguments] { evaluate_all(*arguments); });
 }
 
 }  // namespace babelring

@@ -20,6 +20,7 @@ constexpr Example examples[] = {
     {"nmt translate", "nmt translate --checkpoint best --input text.en.gz --output text.de --beam 4 --invalid replace"},
     {"nmt evaluate", "nmt evaluate --checkpoint runs/help --data data/ids --set test --report help"},
     {"nmt evaluate", "nmt evaluate --checkpoint best --source test.en --reference test.de --output test.out --json"},
+    {"nmt evaluate", "nmt evaluate --watch help --data data/ids --set test --report"},
     {"nmt score", "nmt score --reference test.de --hypothesis test.out"},
     {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf --lowercase"},
     {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},

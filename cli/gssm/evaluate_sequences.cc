@@ -88,7 +88,7 @@ std::int64_t limited(std::int64_t count, const SequenceSet& set) {
 }
 
 std::unique_ptr<GssmHeldOut> generated(const TrainConfig& config, std::int64_t sequences) {
-  return std::make_unique<GssmHeldOut>(make_gssm_graph(config.gssm), "generated",
+  return std::make_unique<GssmHeldOut>(make_gssm_graph(config.gssm), generated_set,
                                        sequences > 0 ? sequences : config.validation.sequences,
                                        config.data.sequence_length, static_cast<std::uint64_t>(config.training.seed));
 }

@@ -8,6 +8,9 @@
 
 namespace babelring {
 
+/// The name of held-out sequences that are made on the fly.
+inline constexpr const char* generated_set = "generated";
+
 /// The held-out sequences of `nmt evaluate`.
 struct EvaluatedSequences {
   std::string data;            // folder of `nmt gssm data`; empty: generated, as a run on the fly validates

@@ -98,7 +98,7 @@ RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id)
       first_on_set(reader, run, set,
                    "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
                    "AND (sacrebleu IS NOT NULL OR json_extract(body, '$.loss') IS NOT NULL) "
-                   "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC")};
+                   "ORDER BY sacrebleu DESC NULLS LAST, json_extract(body, '$.loss') NULLS LAST, eval DESC")};
   for (std::optional<EvalRow>* eval : {&evals.newest, &evals.best}) {
     if (*eval) (*eval)->run = id;
   }

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import unittest
+import urllib.request
 
 from system import BIN, SystemTest, wait_for
 
@@ -153,6 +154,39 @@ class GssmTest(SystemTest):
         ]
         printed = [[part["excess"] for part in along][at] for at in (0, -1)]
         self.assertEqual([float(row[-1]) for row in table], [round(excess, 4) for excess in printed])
+
+    def test_each_checkpoint_is_evaluated_while_training_goes_on(self) -> None:
+        server = self.server()
+        token = (server.folder / "admin.token").read_text(encoding="utf-8").strip()
+        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
+        run = self.start_run(
+            "watched",
+            server=server.address,
+            overrides=["training.stop_after=1000000u", "data.valid_set=", "checkpoint.keep_last=100000"],
+        )
+        wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000020").exists())
+        run_id = wait_for("the run", lambda: server.get("/api/v1/runs")["items"])[0]["id"]
+        path = f"/api/v1/runs/{run_id}"
+        command = [BIN / "nmt", "evaluate", "--watch", run_id, "--report", "--max-sentences", "4", "--json"]
+        watching = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watching.kill)
+        wait_for("two evaluations", lambda: len(server.get(f"{path}/evals")["items"]) >= 2)
+        self.assertEqual(server.get(path)["state"], "running")
+        with urllib.request.urlopen(server.request(f"{path}/stop", "POST", {}), timeout=60) as answer:
+            self.assertEqual(answer.status, 202)
+        self.assertEqual(run.wait(), 0, run.text())
+        printed = [json.loads(line) for line in watching.communicate(timeout=300)[0].splitlines()]
+        self.assertEqual(watching.returncode, 0)
+        evals = server.get(f"{path}/evals?limit=500")["items"]
+        self.assertEqual([item["update"] for item in evals], [figures["update"] for figures in printed])
+        last = max(item["update"] for item in server.get(f"{path}/checkpoints?limit=500")["items"])
+        self.assertEqual(evals[-1]["update"], last, "the last checkpoint of an ended run is evaluated too")
+        self.assertEqual({item["set"] for item in evals}, {"generated"})
+        self.assertEqual(server.get(path)["best"]["loss"], min(item["loss"] for item in evals))
+        again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        self.assertEqual((again.returncode, again.stdout), (0, ""), "nothing is evaluated twice")
+        self.assertIn("expected either --checkpoint or --watch", self.refusal("evaluate"))
+        self.assertIn("--report: expected a run", self.refusal("evaluate", "--checkpoint", "x", "--report"))
 
     def test_wrong_data_is_refused_in_one_line(self) -> None:
         run = self.start_run("pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"])

@@ -1,0 +1,98 @@
+#include "cli/watch_checkpoints.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/json_get.h"
+#include "base/log.h"
+#include "cli/runs/download.h"
+#include "cli/runs/find_run.h"
+#include "client/problem.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds between_looks{2};
+constexpr std::size_t max_listed = 100'000;
+
+/// A folder for a download, removed at the end.
+class DownloadFolder {
+ public:
+  explicit DownloadFolder(std::int64_t update)
+      : path_(fs::temp_directory_path() / fmt::format("babelring-evaluate-{}-update-{:08}", getpid(), update)) {}
+  ~DownloadFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    fs::remove_all(path_.string() + ".part", ignored);
+  }
+  DownloadFolder(const DownloadFolder&) = delete;
+  DownloadFolder& operator=(const DownloadFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool run_has_ended(ApiClient& api, const std::string& run) {
+  const std::string state = get_text(api.get("/runs/" + run), "state");
+  return state == "succeeded" || state == "failed" || state == "stopped";
+}
+
+std::set<std::int64_t> evaluated_updates(ApiClient& api, const std::string& run, const std::string& set) {
+  std::set<std::int64_t> updates;
+  for (const json::object& row : api.get_items("/runs/" + run + "/evals", max_listed)) {
+    if (get_text(row, "set") == set) updates.insert(get_integer(row, "update"));
+  }
+  return updates;
+}
+
+/// The checkpoints that can be downloaded, oldest first.
+std::vector<json::object> present_checkpoints(ApiClient& api, const std::string& run) {
+  std::vector<json::object> found = api.get_items("/runs/" + run + "/checkpoints", max_listed);
+  std::erase_if(found, [](const json::object& checkpoint) { return !get_flag(checkpoint, "complete"); });
+  std::ranges::sort(found, {}, [](const json::object& checkpoint) { return get_integer(checkpoint, "update"); });
+  return found;
+}
+
+/// Downloads and evaluates a checkpoint. Skips one that is gone.
+void evaluate_downloaded(ApiClient& api, const json::object& checkpoint,
+                         const std::function<void(const fs::path& checkpoint)>& evaluate) {
+  const std::int64_t update = get_integer(checkpoint, "update");
+  const DownloadFolder folder(update);
+  try {
+    download_checkpoint(api, checkpoint, folder.path());
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.problem().status != 404 && refusal.problem().status != 410) throw;
+    spdlog::warn("the checkpoint after update {} has been removed and is not evaluated", update);
+    return;
+  }
+  evaluate(folder.path());
+}
+
+}  // namespace
+
+void watch_checkpoints(const WatchedRun& watched, const std::function<void(const fs::path& checkpoint)>& evaluate) {
+  ApiClient api(watched.access);
+  const std::string run = get_text(find_run(api, watched.run), "id");
+  std::set<std::int64_t> done = evaluated_updates(api, run, watched.set);
+  spdlog::info("watching run {}: {} evaluations on {} so far", run, done.size(), printable(watched.set));
+  while (true) {
+    const bool ended = run_has_ended(api, run);  // asked first, so that its last checkpoint is listed
+    for (const json::object& checkpoint : present_checkpoints(api, run)) {
+      if (done.insert(get_integer(checkpoint, "update")).second) evaluate_downloaded(api, checkpoint, evaluate);
+    }
+    if (ended) return;
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+}  // namespace babelring
