@@ -19,6 +19,7 @@ constexpr double assumed_latency_us = 50, assumed_inside_gbit = 100, assumed_lin
 constexpr double data_bound_share = 0.02;  // above, making batches limits the step
 constexpr double min_error = 0.005;
 constexpr std::uint64_t seed = 1;
+constexpr double max_rank_sums = 30'000;  // in a simulation, so that an answer takes some milliseconds
 
 template <class Value>
 double median_of(const std::vector<UpdateSplit>& window, Value value) {
@@ -298,7 +299,7 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
 
 Prediction RunModel::predict(RunSetup setup, double error) const {
   const double sums = static_cast<double>(record_.buckets.size()) + 8;
-  setup.updates = std::clamp(static_cast<std::int64_t>(400'000 / (sums * setup.topology.ranks())), std::int64_t{6},
+  setup.updates = std::clamp(static_cast<std::int64_t>(max_rank_sums / (sums * setup.topology.ranks())), std::int64_t{2},
                              std::int64_t{200});
   RankRecord record = record_;
   record.compute_error = std::max(std::abs(error), min_error);
