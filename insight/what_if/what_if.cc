@@ -299,8 +299,8 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
 
 Prediction RunModel::predict(RunSetup setup, double error) const {
   const double sums = static_cast<double>(record_.buckets.size()) + 8;
-  setup.updates = std::clamp(static_cast<std::int64_t>(max_rank_sums / (sums * setup.topology.ranks())), std::int64_t{2},
-                             std::int64_t{200});
+  setup.updates = std::clamp(static_cast<std::int64_t>(max_rank_sums / (sums * setup.topology.ranks())),
+                             std::int64_t{2}, std::int64_t{200});
   RankRecord record = record_;
   record.compute_error = std::max(std::abs(error), min_error);
   for (Link* link : {&setup.topology.inside, &setup.topology.between})
