@@ -152,7 +152,7 @@ struct LifecycleRecord {
   // Of `started`: the training set. An object of bytes, pairs, source_tokens, target_tokens, vocabulary, digest, and
   // `dropped`: pairs dropped when it was prepared, by reason. Null: unknown.
   json::value data;
-  // Of `rank_up`: the most that a large matmul and a copy reached on the rank's device. 0: not measured.
+  // Of `rank_up`: measured on the rank's device by multiply-adds and by streaming through memory. 0: not measured.
   double peak_flops = 0, peak_bytes_per_second = 0;
 };
 
