@@ -19,7 +19,10 @@ constexpr double diverged = 1.3;             // times the mean loss of the windo
 constexpr std::size_t rises = 3;             // evaluations in a row with a rising loss
 constexpr std::size_t patience = 5;          // evaluations without improvement
 constexpr double better = 0.999;             // a loss below this times the best one is an improvement
+constexpr double worse = 1.1;                // a loss above this times the best one, which is old, is overfitting
 
+const char* const stop_overfitting =
+    "Stop the run and use the best checkpoint; more data or a higher model.dropout delays overfitting";
 const char* const lower_the_rate =
     "Lower optimizer.learning_rate or lengthen its warm-up, and resume from a checkpoint before this began";
 
@@ -94,10 +97,11 @@ std::optional<HealthPart> overfitting(const std::vector<ValidationResult>& evalu
                           "{:.3f} at update {}",
                           rises, evaluations[first].loss, counted(evaluations[first].update), evaluations.back().loss,
                           counted(evaluations.back().update)),
-              "Stop the run and use the best checkpoint; more data or a higher model.dropout delays overfitting");
+              stop_overfitting);
 }
 
-/// Found if none of the last `patience` evaluations is better than all before them.
+/// Found if none of the last `patience` evaluations is better than all before them. Overfitting if the last one is much
+/// worse: its loss need not rise any more.
 std::optional<HealthPart> plateau(const std::vector<ValidationResult>& evaluations) {
   if (evaluations.size() <= patience) return std::nullopt;
   const auto old_end = evaluations.end() - static_cast<std::ptrdiff_t>(patience);
@@ -112,11 +116,18 @@ std::optional<HealthPart> plateau(const std::vector<ValidationResult>& evaluatio
     return each.loss < better * best->loss || each.sacrebleu > best_bleu;
   });
   if (improved) return std::nullopt;
+  const double last = evaluations.back().loss;
+  if (last > worse * best->loss) {
+    return part(Level::warning,
+                fmt::format("Overfitting: the validation loss is {:.3f}, its best was {:.3f} at update {}", last,
+                            best->loss, counted(best->update)),
+                stop_overfitting);
+  }
   return part(
       Level::warning,
       fmt::format("Plateau: no improvement for {} evaluations; the validation loss is {:.3f}, its best was {:.3f} "
                   "at update {}",
-                  patience, evaluations.back().loss, best->loss, counted(best->update)),
+                  patience, last, best->loss, counted(best->update)),
       "Stop the run, or lower the learning rate");
 }
 

@@ -10,7 +10,7 @@ namespace babelring::verdict {
 /// Number of newest updates that learning is judged by.
 inline constexpr std::int64_t learning_window = 128;
 /// Number of newest evaluations that learning is judged by.
-inline constexpr std::int64_t learning_evaluations = 12;
+inline constexpr std::int64_t learning_evaluations = 100;
 
 /// The outcome of one update.
 struct TrainedUpdate {
