@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "insight/verdict/window.h"
 
@@ -48,14 +47,19 @@ double link_rate(const Input& input) {
   return slowest;
 }
 
+std::map<std::string, std::int64_t> ranks_by_host(const Input& input) {
+  std::map<std::string, std::int64_t> ranks;
+  for (const RankSteps& rank : input.ranks) ++ranks[rank.host];
+  return ranks;
+}
+
 }  // namespace
 
 Traffic traffic_of(const Input& input, double exposed_ms, double communication_ms) {
   Traffic traffic;
   traffic.exposed_ms = exposed_ms;
   traffic.communication_ms = communication_ms;
-  std::set<std::string> hosts;
-  for (const RankSteps& rank : input.ranks) hosts.insert(rank.host);
+  const std::map<std::string, std::int64_t> hosts = ranks_by_host(input);
   traffic.hosts = std::max<std::int64_t>(static_cast<std::int64_t>(hosts.size()), 1);
   if (traffic.hosts > 1) traffic.bytes_per_second = host_rate(input);
   const double link = link_rate(input);
@@ -63,11 +67,14 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   if (traffic.bytes_per_second > 0) traffic.link_share = traffic.bytes_per_second / (link > 0 ? link : gigabit);
   const Facts& facts = input.facts;
   if (facts.bucket_mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
-  // Buckets hold f32 gradients: 4 bytes per parameter. A ring sends 2 (n-1) messages in sequence for each bucket.
+  // Buckets hold f32 gradients: 4 bytes per parameter. A ring sends 2 (n-1) messages in sequence for each bucket, where
+  // n are the hosts if these have equal numbers of ranks, so that gradients are summed on two levels, else the ranks.
   traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket_mb));
-  const auto ranks = static_cast<double>(std::max<std::int64_t>(facts.world_size, 1));
   if (traffic.hosts > 1) {
-    traffic.latency_share = std::min(1.0, traffic.collectives * 2 * (ranks - 1) * message_ms / communication_ms);
+    const bool equal =
+        std::ranges::all_of(hosts, [&](const auto& host) { return host.second == hosts.begin()->second; });
+    const auto places = static_cast<double>(equal ? traffic.hosts : facts.world_size);
+    traffic.latency_share = std::min(1.0, traffic.collectives * 2 * (places - 1) * message_ms / communication_ms);
   }
   return traffic;
 }

@@ -11,8 +11,13 @@ namespace {
 constexpr std::size_t max_updates = 128;
 constexpr std::int64_t max_warm_up = 20, min_warm_up = 3;
 
+/// A rank's step of an update.
+struct RankStep {
+  std::size_t rank;  // index into Input::ranks
+  const Step* step;
+};
 /// One update's steps, by rank.
-using Row = std::vector<const Step*>;
+using Row = std::vector<RankStep>;
 
 double own_ms(const Step& step) {
   return step.step_ms - step.exposed_communication_ms;
@@ -30,15 +35,15 @@ bool sound(const Step& step) {
          std::all_of(std::begin(parts), std::end(parts), [](double ms) { return std::isfinite(ms); });
 }
 
-/// Updates for which every rank reported finite times.
+/// Updates for which enough ranks reported finite times.
 std::map<std::int64_t, Row> common_updates(const std::vector<RankSteps>& ranks) {
   std::map<std::int64_t, Row> rows;
-  for (const RankSteps& rank : ranks) {
-    for (const Step& step : rank.steps) {
-      if (sound(step)) rows[step.update].push_back(&step);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const Step& step : ranks[rank].steps) {
+      if (sound(step)) rows[step.update].push_back({rank, &step});
     }
   }
-  std::erase_if(rows, [&](const auto& row) { return row.second.size() != ranks.size(); });
+  std::erase_if(rows, [&](const auto& row) { return row.second.size() < enough_ranks(ranks.size()); });
   return rows;
 }
 
@@ -46,7 +51,7 @@ template <class Member>
 double median_without(const Row& row, std::size_t left_out, Member member) {
   std::vector<double> values;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    if (i != left_out || row.size() == 1) values.push_back(member(*row[i]));
+    if (i != left_out || row.size() == 1) values.push_back(member(*row[i].step));
   }
   return median(std::move(values));
 }
@@ -54,11 +59,13 @@ double median_without(const Row& row, std::size_t left_out, Member member) {
 UpdateSplit split(std::int64_t update, const Row& row) {
   UpdateSplit parts;
   parts.update = update;
+  std::size_t slowest = 0;
   for (std::size_t i = 1; i < row.size(); ++i) {
-    if (own_ms(*row[i]) > own_ms(*row[parts.last_rank])) parts.last_rank = i;
+    if (own_ms(*row[i].step) > own_ms(*row[slowest].step)) slowest = i;
   }
-  const Step& last = *row[parts.last_rank];
-  const auto others = [&](auto member) { return median_without(row, parts.last_rank, member); };
+  parts.last_rank = row[slowest].rank;
+  const Step& last = *row[slowest].step;
+  const auto others = [&](auto member) { return median_without(row, slowest, member); };
   parts.data_ms = others([](const Step& step) { return step.data_ms; });
   parts.forward_ms = others([](const Step& step) { return step.forward_ms; });
   parts.backward_ms = others([](const Step& step) { return step.backward_ms; });

@@ -28,9 +28,15 @@ struct UpdateSplit {
   double total_ms() const { return data_ms + compute_ms() + other_ms + network_ms + straggler_ms; }
 };
 
-/// The updates that the verdict rests on: up to 128 of the newest that every reporting rank reported. Leaves out the
-/// first updates of the attempt (memory is being mapped, caches are cold) and, if enough others remain, updates after
-/// a pause (ranks wait there for the rank that saved).
+/// How many of `ranks` ranks must have reported an update for it to be judged: 99 %, so that one silent rank of
+/// hundreds does not hold the verdict back.
+constexpr std::size_t enough_ranks(std::size_t ranks) {
+  return ranks - ranks / 100;
+}
+
+/// The updates that the verdict rests on: up to 128 of the newest that enough ranks reported. Leaves out the first
+/// updates of the attempt (memory is being mapped, caches are cold) and, if enough others remain, updates after a pause
+/// (ranks wait there for the rank that saved).
 std::vector<UpdateSplit> split_window(const Input& input);
 
 /// The cost of one kind of pause, spread over the updates between two pauses.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "insight/verdict/config_scalar.h"
+#include "insight/verdict/window.h"
 #include "server/store/ranks.h"
 #include "server/store/steps.h"
 
@@ -76,6 +78,15 @@ double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t r
   return static_cast<double>(pair[1].time_ms - pair[0].time_ms) - pair[1].values[0];
 }
 
+/// The newest update that enough ranks have reported.
+std::int64_t reached_by_enough(const std::vector<store::RankRow>& ranks) {
+  std::vector<std::int64_t> updates;
+  for (const auto& rank : ranks) updates.push_back(rank.last_update);
+  const auto found = updates.begin() + static_cast<std::ptrdiff_t>(enough_ranks(updates.size()) - 1);
+  std::nth_element(updates.begin(), found, updates.end(), std::greater<>());
+  return *found;
+}
+
 }  // namespace
 
 Input read_input(store::Reader& reader, const store::RunRow& run) {
@@ -92,9 +103,8 @@ Input read_input(store::Reader& reader, const store::RunRow& run) {
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
   if (ranks.empty()) return input;
 
-  std::int64_t last = newest;
   input.facts.first_update = ranks.front().first_update;
-  for (const auto& rank : ranks) last = std::min(last, rank.last_update);
+  const std::int64_t last = reached_by_enough(ranks);
   for (const auto& rank : ranks) {
     RankSteps& of_rank = input.ranks.emplace_back();
     of_rank.rank = rank.rank;

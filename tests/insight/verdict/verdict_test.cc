@@ -152,6 +152,20 @@ TEST(Verdict, SpreadsEvaluationsOverTheUpdatesBetweenThem) {
   expect_whole(verdict);
 }
 
+TEST(Verdict, OneSilentRankOfHundredsDoesNotHoldItBack) {
+  Stream run;
+  run.ranks.assign(200, RankTimes{});
+  run.ranks[199].backward_ms *= 3;
+  run.updates = 60;
+  Input input = run.input();
+  for (const std::size_t silent : {7U, 8U}) input.ranks[silent].steps.clear();
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_EQ(value_of(verdict, "last_rank"), 199);
+  input.ranks[9].steps.clear();
+  EXPECT_EQ(judge(input).kind, Kind::unknown) << "less than 99 %";
+}
+
 TEST(Verdict, CountsCheckpointsOnlyIfTrainingStoodStill) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
