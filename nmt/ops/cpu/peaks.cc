@@ -33,9 +33,9 @@ struct alignas(64) TileConfig {
 
 /// bf16 numbers of either sign between 2^-7 and 2^-6, as an operand's four tiles. Zeros would not do: they need less
 /// power and are multiplied up to a fifth faster.
-struct alignas(64) Operands {
+struct alignas(64) TileOperands {
   std::array<std::uint16_t, 4 * 512> values;
-  Operands() {
+  TileOperands() {
     std::uint32_t state = 1;
     for (std::uint16_t& value : values) {
       state = state * 1664525U + 1013904223U;
@@ -44,8 +44,17 @@ struct alignas(64) Operands {
   }
 };
 
+/// Enough sums in flight to hide the latency of two units.
+constexpr std::size_t sums_in_flight = 16;
+
+}  // namespace
+
+// What uses an instruction set has its namespace, as kernels do (tests/nmt/ops/baseline_test.py).
+namespace cpu::avx512_bf16 {
+namespace {
+
 /// Tiles 0-3 collect the products of tiles 4-5 with tiles 6-7, as a matmul's inner loop does.
-__attribute__((target("amx-tile,amx-bf16"))) double amx_bf16() {
+__attribute__((target("amx-tile,amx-bf16"))) double tiles() {
   TileConfig config;
   for (std::size_t tile = 0; tile < 8; ++tile) {
     config.row_bytes[tile] = 64;
@@ -57,7 +66,7 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_bf16() {
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  const Operands operands;
+  const TileOperands operands;
   _tile_loadd(4, operands.values.data(), 64);
   _tile_loadd(5, operands.values.data() + 512, 64);
   _tile_loadd(6, operands.values.data() + 1024, 64);
@@ -72,10 +81,7 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_bf16() {
   return 4.0 * 2 * 16 * 16 * 32 * rounds;
 }
 
-/// Enough sums in flight to hide the latency of two units.
-constexpr std::size_t sums_in_flight = 16;
-
-__attribute__((target("avx512f,avx512bf16"))) double avx512_bf16() {
+__attribute__((target("avx512f,avx512bf16"))) double multiply_add() {
   __m512 sums[sums_in_flight];
   for (__m512& sum : sums) sum = _mm512_setzero_ps();
   const __m512 ones = _mm512_set1_ps(1e-3f);
@@ -89,7 +95,13 @@ __attribute__((target("avx512f,avx512bf16"))) double avx512_bf16() {
   return static_cast<double>(sums_in_flight) * 2 * 32 * rounds;
 }
 
-__attribute__((target("avx512f"))) double avx512_f32() {
+}  // namespace
+}  // namespace cpu::avx512_bf16
+
+namespace cpu::avx512 {
+namespace {
+
+__attribute__((target("avx512f"))) double multiply_add() {
   __m512 sums[sums_in_flight];
   for (__m512& sum : sums) sum = _mm512_setzero_ps();
   const __m512 a = _mm512_set1_ps(0.5f);
@@ -102,7 +114,13 @@ __attribute__((target("avx512f"))) double avx512_f32() {
   return static_cast<double>(sums_in_flight) * 2 * 16 * rounds;
 }
 
-__attribute__((target("avx2,fma"))) double avx2_f32() {
+}  // namespace
+}  // namespace cpu::avx512
+
+namespace cpu::avx2 {
+namespace {
+
+__attribute__((target("avx2,fma"))) double multiply_add() {
   __m256 sums[10];  // of 16 registers
   for (__m256& sum : sums) sum = _mm256_setzero_ps();
   const __m256 a = _mm256_set1_ps(0.5f);
@@ -114,6 +132,11 @@ __attribute__((target("avx2,fma"))) double avx2_f32() {
   }
   return 10.0 * 2 * 8 * rounds;
 }
+
+}  // namespace
+}  // namespace cpu::avx2
+
+namespace {
 
 double sse_f32() {
   __m128 sums[10];
@@ -140,17 +163,17 @@ struct Chosen {
 };
 
 Chosen f32_kernel() {
-  if (__builtin_cpu_supports("avx512f")) return {avx512_f32, "avx512f"};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2_f32, "avx2"};
+  if (__builtin_cpu_supports("avx512f")) return {cpu::avx512::multiply_add, "avx512f"};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {cpu::avx2::multiply_add, "avx2"};
   return {sse_f32, "sse"};
 }
 
 /// Without tiles, the faster of bf16's own instruction and converted f32: the former has half the rate on some.
 Chosen bf16_kernel(const std::function<double(Kernel)>& rate) {
-  if (amx_granted()) return {amx_bf16, "amx"};
+  if (amx_granted()) return {cpu::avx512_bf16::tiles, "amx"};
   const Chosen f32 = f32_kernel();
-  const bool own = __builtin_cpu_supports("avx512bf16") && rate(avx512_bf16) > rate(f32.kernel);
-  return own ? Chosen{avx512_bf16, "avx512_bf16"} : f32;
+  const bool own = __builtin_cpu_supports("avx512bf16") && rate(cpu::avx512_bf16::multiply_add) > rate(f32.kernel);
+  return own ? Chosen{cpu::avx512_bf16::multiply_add, "avx512_bf16"} : f32;
 }
 
 /// Units a second that `threads` do together; work(thread) does some and returns how many.
