@@ -30,9 +30,9 @@ class RankTree {
   std::vector<int> parents_;
 };
 
-/// The ranks that a rank asks for signs of life: those of its own host, and those of other hosts to which it is
-/// connected anyway: its neighbours in the ring (of the ranks with its index, if hosts have equal numbers of ranks) and
-/// in the tree by host.
+/// The ranks that `rank` polls for signs of life: all of its host, and on other hosts its neighbours in the ring (of
+/// the ranks with its index, if hosts have equal numbers of ranks) and in the tree of hosts, with which it is connected
+/// anyway.
 std::vector<int> peers_to_ask(const std::vector<std::string>& hosts, int rank);
 
 }  // namespace babelring

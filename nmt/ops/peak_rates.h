@@ -13,7 +13,7 @@ struct PeakRates {
   double flops = 0, bytes_per_second = 0;
 };
 
-/// The operands on a device with memory of its own.
+/// The sizes of operands on a device that has its own memory.
 struct PeakOperands {
   std::int64_t matmul_edge = 4096;                 // of square matrices
   std::int64_t elements = std::int64_t{32} << 20;  // of f32 arrays
