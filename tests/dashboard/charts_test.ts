@@ -191,8 +191,9 @@ describe('sequences of known entropy', () => {
       alerts: [],
       attempts: [],
     });
-  const shown = (evals: object[]): string[] =>
-    CHARTS.filter(({ when }) => when === undefined || when(run(evals))).map(({ id }) => id);
+  const shownOf = (data: RunData): string[] =>
+    CHARTS.filter(({ when }) => when === undefined || when(data)).map(({ id }) => id);
+  const shown = (evals: object[]): string[] => shownOf(run(evals));
   it('have a chart of the excess instead of one of translations', () => {
     expect(shown([entropy])).toContain('excess');
     expect(shown([entropy])).not.toContain('bleu');
@@ -201,6 +202,12 @@ describe('sequences of known entropy', () => {
     const excess = CHARTS.find(({ id }) => id === 'excess')!;
     const lines = excess.data(run([entropy]), VIEW).lines;
     expect(lines.map(({ label, y }) => [label, y])).toEqual([['validation', [0.25]]]);
+  });
+  it('and translation are not charted of emulated runs, which have no losses', () => {
+    const absent = ['loss', 'excess', 'bleu', 'gradient'];
+    const emulated = Object.assign(run([]), { run: { emulated: true } });
+    expect(shownOf(emulated).filter((id) => absent.includes(id))).toEqual([]);
+    expect(shown([]).filter((id) => absent.includes(id))).toEqual(['loss', 'bleu', 'gradient']);
   });
 });
 

@@ -85,6 +85,9 @@ function excessData(run: RunData, view: ViewState): ChartData {
 const hasEntropy = (run: RunData): boolean =>
   run.evals.some(({ entropy }) => typeof entropy === 'number') || run.keys.some(({ key }) => key === 'entropy');
 
+/// An emulated run has no losses, gradients or scores.
+const computes = (run: RunData): boolean => run.run?.emulated !== true;
+
 /// The search that produced the scored translations, read from the resolved configuration.
 export function searchOf(config: string): string {
   const beam = Number(/^validation:\n(?:[ \t].*\n)*?[ \t]+beam: *(\d+)/m.exec(config)?.[1] ?? 0);
@@ -216,6 +219,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     unit: 'nats per target token',
     keys: (run) => (run.key('entropy') ? ['loss', 'entropy'] : ['loss']),
     evals: ['loss', 'entropy'],
+    when: computes,
     axisFormat: plainTick,
     data: lossData,
   },
@@ -235,7 +239,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     unit: 'held-out set',
     keys: () => [],
     evals: ['sacrebleu', 'chrf'],
-    when: (run) => !hasEntropy(run),
+    when: (run) => computes(run) && !hasEntropy(run),
     axisFormat: plainTick,
     data: scoreData,
   },
@@ -262,6 +266,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     title: 'Gradient norm',
     unit: 'before clipping',
     keys: () => ['gradient_norm'],
+    when: computes,
     axisFormat: plainTick,
     data: one('gradient_norm', 'gradient norm', 'navy', plain),
   },
