@@ -25,7 +25,7 @@ Buffer map_zeros(std::size_t bytes) {
   if (bytes == 0) return {};
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (data == MAP_FAILED) fail("out of addresses: {} bytes were needed", bytes);  // NOLINT: the macro casts
+  if (data == MAP_FAILED) fail("out of addresses: {} bytes were needed", bytes);
   return Buffer(data, bytes, [bytes](void* mapped) { ::munmap(mapped, bytes); });
 }
 
