@@ -311,6 +311,7 @@ main() {
   local stage stages built=yes began=$SECONDS # run_stage sets built
   parse_arguments "$@"
   cd "$ROOT"
+  unset "${!OMPI_@}" # settings of this shell, which another machine does not have
   CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
   export CTEST_PARALLEL_LEVEL
   mkdir -p "$LOGS"

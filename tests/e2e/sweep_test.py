@@ -101,7 +101,8 @@ class SweepTest(ControlTest):
     def test_the_script_of_a_sweep_trains_all_cells_and_names_those_that_failed(self) -> None:
         expanded = self.sweep("expand", self.grid, "--output", self.folder / "tasks")
         self.assertIn("toy: 12 tasks, 0 left out", expanded.stdout)
-        environment = dict(self.environment, PATH=f"{BIN}:{os.environ['PATH']}")
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        environment = dict(self.environment, PATH=f"{BIN}:{os.environ['PATH']}", **as_root)
         environment.pop("BABELRING_SERVER")
         done = subprocess.run(
             ["bash", self.folder / "tasks" / "sweep.sh"], capture_output=True, text=True, timeout=500, env=environment
