@@ -2,11 +2,11 @@
 # Installs missing packages, builds, and runs every test that this machine can run.
 #
 #   scripts/test.sh                 everything but tests labelled slow
-#   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
+#   scripts/test.sh --fast          without clang-tidy, the address sanitizer and the fuzzers
 #   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, the page under load, long faults and fuzzing,
 #                                   clang-tidy over all sources, and all unit tests under the sanitizers with every check
 #   scripts/test.sh --only STAGE    one stage and those that it needs: setup checks scripts build ctest system contract page browser
-#                                   tidy asan tsan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan_full
+#                                   tidy asan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan
 #   scripts/test.sh --help          this text
 #
 # A test of the stage system (whole programs, MPI ranks, hosts, faults) that fails runs once more; the summary names each that needed
@@ -22,17 +22,15 @@ EXCHANGES=$LOGS/exchanges.jsonl
 TOOLS=$ROOT/build/tools
 PROMTOOL=${PROMTOOL:-$TOOLS/promtool}
 UNIT_TESTS=(-L unit -LE 'slow|learning')
-# Rooms that read bytes from outside, the lab with them, and the GPU's emulation. The nightly run has all rooms, also arithmetic on tensors, what
-# links it, and the clients; and every check, also those of each pointer's use (null, vptr, object-size, alignment), which take half
-# of the compile time.
-ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|core|cuda_emulation|data|gssm|lab|metrics|server(_.*)?)$')
-# Rooms with threads of their own; the server's and what it leans on in every run, the worker's in the nightly one. Computation
-# (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
-TSAN_TESTS=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|launch|translate|server)([_.-].*)?$')
-TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|gssm|launch|runs|translate|worker|server)([_.-].*)?$')
-STAGES=(setup checks scripts build ctest system contract page browser tidy asan tsan fuzz)
+# Rooms that read bytes from outside, without those checks of each pointer's use that take half of the compile time (null, vptr,
+# object-size, alignment). The nightly run has all rooms and every check.
+ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|data|metrics|server(_.*)?)$')
+# Rooms with threads of their own, in the nightly run. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into
+# libgomp.
+TSAN_TESTS=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|gssm|launch|runs|translate|worker|server)([_.-].*)?$')
+STAGES=(setup checks scripts build ctest system contract page browser tidy asan fuzz)
 SKIPPED=77
-SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)
+SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan)
 # A unity build; --slow compiles each source alone, which finds sources that rely on their neighbours' includes.
 PRESET=ci
 
@@ -202,13 +200,12 @@ compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# Compiles at the lowest priority, beside other stages, what the stages asan, tsan and fuzz will run. It always succeeds: what it
-# leaves undone these stages do, and report.
+# Compiles at the lowest priority, beside other stages, what the stages asan and fuzz will run. It always succeeds: what it leaves
+# undone these stages do, and report.
 compile_meanwhile() {
   set +e
   renice -n 19 -p "$BASHPID"
   compile_sanitized asan "${ASAN_TESTS[@]}"
-  compile_sanitized tsan "${TSAN_TESTS[@]}"
   scripts/fuzz.sh --build
 }
 
@@ -226,16 +223,12 @@ stage_asan() { under_asan asan "${ASAN_TESTS[@]}"; }
 
 stage_asan_full() { under_asan asan-full "${UNIT_TESTS[@]}"; }
 
-stage_tsan() { under_tsan "${TSAN_TESTS[@]}"; }
-
-stage_tsan_full() { under_tsan "${TSAN_TESTS_ALL[@]}"; }
-
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
-under_tsan() { # CTEST-ARGUMENTS...
+stage_tsan() {
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/scripts/lib/tsan.supp
   if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
-  compile_sanitized tsan "$@"
-  run_ctest build/tsan tsan "$@"
+  compile_sanitized tsan "${TSAN_TESTS[@]}"
+  run_ctest build/tsan tsan "${TSAN_TESTS[@]}"
 }
 
 # Each fuzzer for a while. Skipped without clang.
@@ -320,7 +313,7 @@ main() {
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi
-    if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
+    if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan fuzz "* ]]; then
       set -m # its own process group, which ends with this script
       compile_meanwhile >"$LOGS/meanwhile.log" 2>&1 &
       meanwhile=$!
