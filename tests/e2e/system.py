@@ -71,9 +71,11 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> A
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is no zombie, or a zombie with threads that have not ended: its parent cannot reap it yet."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        process = Path(f"/proc/{pid}")
+        state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state != "Z" or len(list((process / "task").iterdir())) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
 
