@@ -18,10 +18,24 @@ std::string system_error() {
   return std::generic_category().message(errno);
 }
 
+/// A rename would replace a device (/dev/null), a pipe or a link to one (/dev/stdout) by a file.
+bool is_special(const std::filesystem::path& target) {
+  std::error_code no_link;
+  if (std::filesystem::read_symlink(target, no_link).string().starts_with("/proc/")) return true;
+  struct stat status {};
+  if (::stat(target.c_str(), &status) != 0) return false;
+  return !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner)
-    : target_(std::move(target)), temporary_(target_.string() + ".tmp." + std::to_string(::getpid())) {
+AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner) : target_(std::move(target)) {
+  if (is_special(target_)) {
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail("write {}: {}", target_.string(), system_error());
+    return;
+  }
+  temporary_ = target_.string() + ".tmp." + std::to_string(::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, only_owner ? 0600 : 0644);
   if (descriptor_ < 0) fail("write {}: cannot create {}: {}", target_.string(), temporary_.string(), system_error());
   if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // an older temporary file may have another mode
@@ -32,7 +46,7 @@ AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner)
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
@@ -51,6 +65,10 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::commit() {
   if (descriptor_ < 0) fail("write {}: committed twice", target_.string());
+  if (temporary_.empty()) {
+    ::close(std::exchange(descriptor_, -1));
+    return;
+  }
   if (::fsync(descriptor_) != 0) fail("write {}: fsync: {}", target_.string(), system_error());
   if (::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail("write {}: rename: {}", target_.string(), system_error());

@@ -8,7 +8,8 @@
 namespace babelring {
 
 /// Writes a file that becomes visible only when complete. Data goes to NAME.tmp.PID in the same folder; commit() fsyncs
-/// it, renames it to NAME and fsyncs the folder. Destruction without commit() deletes the temporary file.
+/// it, renames it and fsyncs the folder. Without commit() the temporary file is deleted. A device or pipe is written
+/// directly.
 class AtomicFile {
  public:
   /// `only_owner`: mode 0600. Throws Failure (file, system error) if the temporary file cannot be created.

@@ -1,10 +1,13 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/file_descriptor.h"
 
 namespace babelring {
 namespace {
@@ -89,6 +92,21 @@ TEST_F(AtomicFileTest, FullDeviceIsAFailure) {
         full.write("x");
       },
       ThrowsMessage<Failure>("write " + file_.string() + ": 1 bytes left: No space left on device"));
+}
+
+TEST_F(AtomicFileTest, WritesIntoAPipeOrDeviceInsteadOfReplacingIt) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  const FileDescriptor reader(::open(file_.c_str(), O_RDONLY | O_NONBLOCK));
+  const fs::path link = folder_ / "link";
+  fs::create_symlink(file_, link);
+  write_file_atomically(file_, "one ");
+  write_file_atomically(link, "two");
+  char text[16] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 7);
+  EXPECT_STREQ(text, "one two");
+  EXPECT_TRUE(fs::is_fifo(file_));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(files(), 2U);
 }
 
 TEST_F(AtomicFileTest, ReadAndSyncNameAnAbsentFile) {
