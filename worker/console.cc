@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/evaluated_set.h"
 #include "base/grouped.h"
 
 namespace babelring {
@@ -86,9 +87,9 @@ void Console::show(const EvalRecord& eval) {
   if (!std::isnan(eval.sacrebleu)) {
     scores += fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
   }
-  spdlog::info("validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
-               eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
-               scores, eval.best ? ", the best so far" : "", eval.seconds);
+  spdlog::info("{} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
+               evaluation_name(eval.set), grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll),
+               100 * eval.accuracy, scores, eval.best ? ", the best so far" : "", eval.seconds);
 }
 
 void Console::show(const CheckpointRecord& checkpoint) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/evaluated_set.h"
+
 namespace babelring {
 namespace {
 
@@ -54,12 +56,14 @@ SummaryBytes summary_of(const StepRecord& step) {
 
 SummaryBytes summary_of(const EvalRecord& eval) {
   SummaryBytes summary;
+  // The group `train` has the losses of the updates.
+  const std::string group = eval.set == train_sample_set ? "train_sample" : eval.set;
   const std::pair<const char*, double> numbers[] = {{"loss", eval.loss},
                                                     {"nll", eval.nll},
                                                     {"perplexity", std::exp(eval.nll)},
                                                     {"accuracy", eval.accuracy},
                                                     {"seconds", eval.seconds}};
-  for (const auto& [key, value] : numbers) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
+  for (const auto& [key, value] : numbers) summary.scalar(fmt::format("{}/{}", group, key), value);
   // Teacher-forced BLEU and sacreBLEU have separate curves. A validation without translation has no sacreBLEU.
   const std::pair<const char*, double> known[] = {{"entropy", eval.entropy},
                                                   {"excess", eval.nll - eval.entropy},
@@ -67,9 +71,9 @@ SummaryBytes summary_of(const EvalRecord& eval) {
                                                   {"sacrebleu", eval.sacrebleu},
                                                   {"chrf", eval.chrf}};
   for (const auto& [key, value] : known) {
-    if (!std::isnan(value)) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
+    if (!std::isnan(value)) summary.scalar(fmt::format("{}/{}", group, key), value);
   }
-  if (!eval.samples.empty()) summary.text(eval.set + "/samples", samples_table(eval));
+  if (!eval.samples.empty()) summary.text(group + "/samples", samples_table(eval));
   return summary;
 }
 

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/evaluated_set.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
 
@@ -108,8 +109,8 @@ void RunView::metrics(const json::object& data) {
 }
 
 void RunView::eval(const json::object& item) {
-  std::string text =
-      fmt::format("validation on {} after update {}", text_of(item, "set"), grouped_text(get_number(item, "update")));
+  std::string text = fmt::format("{} after update {}", evaluation_name(text_of(item, "set")),
+                                 grouped_text(get_number(item, "update")));
   if (const auto loss = get_number(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
   if (const auto excess = get_number(item, "excess")) text += fmt::format(", excess {:.4f}", *excess);
   if (const auto bleu = get_number(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/evaluated_set.h"
 #include "insight/report/answers.h"
 #include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"
@@ -163,7 +164,7 @@ struct OverfitSigns {
   bool rises = false;    // since `best`
 
   explicit OverfitSigns(const RunHistory& history) : valid(loss_curve(history, main_set(history))) {
-    const LossCurve train = loss_curve(history, sample_set);
+    const LossCurve train = loss_curve(history, train_sample_set);
     of_train = aligned(train, valid.updates);
     for (std::size_t i = 0; i < valid.size(); ++i) {
       if (!std::isfinite(of_train[i])) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/evaluated_set.h"
 #include "insight/verdict/config_scalar.h"
 
 namespace babelring::insight {
@@ -20,7 +21,7 @@ std::string main_set(const RunHistory& history) {
   std::string first;
   for (const HistoryEval& each : history.evals) {
     if (each.eval.set == configured) return configured;
-    if (first.empty() && each.eval.set != sample_set) first = each.eval.set;
+    if (first.empty() && each.eval.set != train_sample_set) first = each.eval.set;
   }
   return first;
 }

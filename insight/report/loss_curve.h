@@ -8,9 +8,6 @@
 
 namespace babelring::insight {
 
-/// The name of the set of the training sample's evaluations (validation.train_sample).
-inline constexpr const char* sample_set = "train";
-
 /// The nll of one set by update.
 struct LossCurve {
   std::vector<double> updates, nll;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check_name.h"
+#include "base/evaluated_set.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/data/gssm/graph.h"
 

@@ -89,9 +89,6 @@ struct TrainingConfig {
   void bind(OptionBinder& binder);
 };
 
-/// The set that evaluations of a sample of the training set name (validation.train_sample).
-inline constexpr const char* train_sample_set = "train";
-
 struct ValidationConfig {
   Interval every = "1e";
   Interval bleu_every = "1e";

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/evaluated_set.h"
 #include "base/grouped.h"
 #include "nmt/train/checkpointing/start_from.h"
 #include "nmt/train/evaluation/sequence_validator.h"

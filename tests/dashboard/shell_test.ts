@@ -1,5 +1,5 @@
 import type { AlertRule, Run, Verdict } from '../../server/dashboard/src/api/types';
-import { otherSets } from '../../server/dashboard/src/lib/eval_sets';
+import { otherSets, setName } from '../../server/dashboard/src/lib/eval_sets';
 import { formatTime } from '../../server/dashboard/src/lib/format';
 import { isLive, localTimes, percentDone, timeLeft, timeLeftUntil } from '../../server/dashboard/src/lib/health';
 import { offersResume } from '../../server/dashboard/src/views/run_health';
@@ -171,6 +171,9 @@ describe('evaluations on other sets', () => {
     expect(otherSets(evals)).toEqual([row('news', 200), row('test', 900)]);
     expect(otherSets([row('valid', 1)])).toEqual([]);
     expect(otherSets([])).toEqual([]);
+  });
+  it('are named by their set, the sample of the training set in words', () => {
+    expect(['valid', 'train'].map(setName)).toEqual(['valid', 'training sample']);
   });
 });
 

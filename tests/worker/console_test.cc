@@ -47,6 +47,15 @@ TEST(Console, LeavesOutTheEpochOfGeneratedData) {
   EXPECT_THAT(log.text(), HasSubstr("update 7: loss 8.0000"));
 }
 
+TEST(Console, TellsAValidationFromTheTrainingSample) {
+  const LogCapture log;
+  Console console(TrainConfig(), false);
+  console.write(EvalRecord{.update = 50, .set = "valid", .loss = 2.5, .nll = 1});
+  console.write(EvalRecord{.update = 50, .set = "train", .loss = 2.25, .nll = 1});
+  EXPECT_THAT(log.text(), HasSubstr("validation on valid after update 50: loss 2.5000, "));
+  EXPECT_THAT(log.text(), HasSubstr("training sample after update 50: loss 2.2500, "));
+}
+
 /// What a log line or another program writes next begins at the front of the bar's line.
 TEST(Console, LeavesTheCursorAtTheStartOfTheBar) {
   TrainConfig config;

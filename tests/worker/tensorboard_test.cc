@@ -36,6 +36,16 @@ TEST_F(TensorBoardTest, ARewindDiscardsLaterEvents) {
   EXPECT_THAT(content(), testing::HasSubstr(start_at_6));
 }
 
+/// The group `train` has the losses of the updates, which are those of other sentences.
+TEST_F(TensorBoardTest, TheTrainingSampleIsAGroupOfItsOwn) {
+  TensorBoard board(folder_, "host", 0);
+  board.write(EvalRecord{.update = 6, .set = "train", .loss = 2});
+  board.write(EvalRecord{.update = 6, .set = "valid", .loss = 3});
+  const std::string content = read_file(fs::directory_iterator(folder_)->path());
+  EXPECT_THAT(content, testing::AllOf(testing::HasSubstr("train_sample/loss"), testing::HasSubstr("valid/loss"),
+                                      testing::Not(testing::HasSubstr("train/loss"))));
+}
+
 TEST_F(TensorBoardTest, AFullDiskStopsEventsButNotTheRun) {
   TensorBoard board(folder_, "host", 0);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "base/evaluated_set.h"
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/chrf.h"
 #include "nmt/parallel/sum_over_ranks.h"

@@ -47,7 +47,8 @@ ScriptedServer::Script story(const std::string& end) {
               event(
                   "eval",
                   R"({"set":"valid","update":50,"loss":3.5,"sacrebleu":21.5,"teacher_forced_bleu":28.25,"best":true})",
-                  2)}};
+                  2),
+              event("eval", R"({"set":"train","update":50,"loss":3.25})", 2)}};
     }
     EXPECT_EQ(request.header("last-event-id"), "1-2");
     return {.pieces = {": hello\n\n" + event("checkpoint", R"({"id":"c_1","update":50,"best":true})", 3) +
@@ -63,6 +64,7 @@ TEST(Watch, PrintsPlainLinesAcrossALostConnection) {
   EXPECT_THAT(out.str(), HasSubstr("update 10/200 (5.0 %)  loss 5.5000  19 s left\n"));
   EXPECT_THAT(out.str(), HasSubstr("validation on valid after update 50: loss 3.5000, sacreBLEU 21.50, teacher-forced "
                                    "BLEU 28.25, the best so far\n"));
+  EXPECT_THAT(out.str(), HasSubstr("training sample after update 50: loss 3.2500\n"));
   EXPECT_THAT(out.str(), HasSubstr("the stream ended; trying again\nconnected again\n"));
   EXPECT_THAT(out.str(), HasSubstr("checkpoint c_1 after update 50 (best)\n"));
   EXPECT_TRUE(out.str().ends_with("run toy (" + id + ") succeeded: why\n")) << out.str();
@@ -100,7 +102,7 @@ TEST(Watch, PrintsEventsAsJsonLines) {
     ASSERT_TRUE(value.ok()) << line;
     names.emplace_back(value->at("event").as_string());
   }
-  EXPECT_THAT(names, testing::ElementsAre("state", "state", "metrics", "eval", "state", "checkpoint", "state"));
+  EXPECT_THAT(names, testing::ElementsAre("state", "state", "metrics", "eval", "eval", "state", "checkpoint", "state"));
 }
 
 TEST(Watch, CtrlCStopsOnlyTheWatching) {

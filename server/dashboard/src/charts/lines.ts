@@ -1,6 +1,7 @@
 import type { Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { ema } from '../lib/ema';
+import { setName } from '../lib/eval_sets';
 import { formatCount } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { alignOnFirst, describeSampling, stack, type Column, type Series } from '../lib/series';
@@ -124,7 +125,7 @@ export function evalLines(
   return sets.map((set, at) => {
     const rows: Evaluation[] = known.filter((row) => row.set === set);
     return {
-      label: sets.length > 1 ? `${label} (${set})` : label,
+      label: sets.length > 1 ? `${label} (${setName(set)})` : label,
       color: colors[at % colors.length]!,
       kind: 'points',
       legend: true,

@@ -1,5 +1,5 @@
 import type { RunData } from '../data/run_data';
-import { otherSets } from '../lib/eval_sets';
+import { otherSets, setName } from '../lib/eval_sets';
 import { h, type Child } from '../lib/dom';
 import {
   DASH,
@@ -117,9 +117,9 @@ function tests(data: RunData): (HTMLElement | null)[] {
     .map((row) => {
       const at = `at update ${formatCount(row.update)}`;
       return row.sacrebleu === null
-        ? tile(`Loss on ${row.set}`, formatLoss(row.loss), at)
+        ? tile(`Loss on ${setName(row.set)}`, formatLoss(row.loss), at)
         : tile(
-            `sacreBLEU on ${row.set}`,
+            `sacreBLEU on ${setName(row.set)}`,
             formatFixed(row.sacrebleu, 2),
             row.chrf === null ? at : `chrF ${formatFixed(row.chrf, 2)} · ${at}`,
           );

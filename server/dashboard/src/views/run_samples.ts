@@ -3,6 +3,7 @@ import type { Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { diffWords, type DiffSpan } from '../lib/diff';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
+import { setName } from '../lib/eval_sets';
 import { formatCount, formatFixed, formatLoss, formatPercent } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { badge, table } from './tables';
@@ -115,7 +116,7 @@ export class Evaluations {
         .reverse()
         .map((row) => [
           [formatCount(row.update), row.id === data.run?.best?.id ? badge('best') : null],
-          row.set,
+          setName(row.set),
           formatFixed(row.sacrebleu, 2),
           formatFixed(row.chrf, 2),
           formatLoss(row.loss),
@@ -140,7 +141,10 @@ export class Evaluations {
     if (!row) return replaceChildren(this.list, h('p', { class: 'muted' }, 'no translations yet'));
     this.slider.value = String(at);
     this.slider.setAttribute('aria-valuetext', `update ${formatCount(row.update)}`);
-    setText(this.chosen, `${formatCount(row.update)} · sacreBLEU ${formatFixed(row.sacrebleu, 2)} · ${row.set}`);
+    setText(
+      this.chosen,
+      `${formatCount(row.update)} · sacreBLEU ${formatFixed(row.sacrebleu, 2)} · ${setName(row.set)}`,
+    );
     if (row.id !== this.shown) void this.load(row.id);
   }
 

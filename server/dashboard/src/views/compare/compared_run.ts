@@ -7,7 +7,8 @@ import type { XAxis } from '../../lib/x_axis';
 
 export const isEval = (key: string): boolean => key.startsWith('eval:');
 
-/// Keeps the evaluations of the set that was evaluated most often, which is the validation set. Other sets do not belong on its curve.
+/// Keeps the evaluations of the set that was evaluated most often (of several such sets the first), which is the validation set. Other
+/// sets do not belong on its curve.
 export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
   const times = new Map<string, number>();
   for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
