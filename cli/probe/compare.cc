@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ProbeCompareArguments {
-  std::string a, b, tolerance = "0";
+  std::string a, b, fields, tolerance = "0";
   CompareOptions options;
   ProbeReportOptions report;
   ProbeColour colour = ProbeColour::automatic;
@@ -118,6 +118,7 @@ void compare_probes_given(ProbeCompareArguments arguments) {
   Result<Tolerance> tolerance = Tolerance::parse(arguments.tolerance);
   if (!tolerance) throw UsageFailure("--tolerance: " + tolerance.error());
   arguments.options.tolerance = *tolerance;
+  if (!arguments.fields.empty()) arguments.report.fields = probe_fields(arguments.fields);
   bool alike = false;
   try {
     alike = compare_given(arguments);
@@ -140,6 +141,8 @@ void add_probe_compare(CLI::App& probe) {
   add_word_option(
       *command, "--by", {"layer", "tensor"}, "layer",
       [arguments](std::size_t index) { arguments->report.by_tensor = index == 1; }, "rows of the table");
+  command->add_option("--fields", arguments->fields,
+                      "members of both probes to show beside each tensor, such as min,max,rms; rows are then tensors");
   command->add_flag("--all", arguments->report.all, "show also what is the same");
   command->add_flag("--anyway", arguments->options.anyway, "compare also probes of different models or batches");
   add_colour(*command, arguments->colour);

@@ -1,13 +1,8 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/failure.h"
-#include "base/nearest.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/report.h"
 
@@ -28,12 +23,7 @@ void add_probe_print(CLI::App& probe) {
   command->add_option("--fields", arguments->fields, "members to show, separated by commas")->capture_default_str();
   command->add_option("--layers", arguments->layers, "glob of the layers to show; default: all");
   command->callback([arguments] {
-    const std::vector<std::string> fields = split_list(arguments->fields);
-    for (const std::string& field : fields) {
-      if (std::find(probe_fields().begin(), probe_fields().end(), field) != probe_fields().end()) continue;
-      throw UsageFailure(fmt::format("--fields: '{}' is no member of a record{}; members are {}", field,
-                                     did_you_mean(field, probe_fields()), fmt::join(probe_fields(), ", ")));
-    }
+    const std::vector<std::string> fields = probe_fields(arguments->fields);
     print_probe(read_probe(arguments->file), fields, arguments->layers, Screen::of_stdout());
   });
 }

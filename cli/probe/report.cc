@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/failure.h"
+#include "base/nearest.h"
+#include "cli/probe/probe_commands.h"
 #include "cli/runs/table.h"
 #include "nmt/lab/probe/layer_filter.h"
 
@@ -63,24 +65,6 @@ void print_layers(const ProbeComparison& comparison, const ProbeReportOptions& o
   if (hidden > 0) screen.out << fmt::format("{} of {} layers are the same\n", hidden, comparison.layers.size());
 }
 
-void print_tensors(const ProbeComparison& comparison, const ProbeReportOptions& options, const Screen& screen) {
-  Table table({{.title = "tensor", .importance = 100},
-               {.title = "result", .importance = 100},
-               {.title = "distance", .importance = 20}});
-  std::size_t hidden = 0;
-  for (const RecordPair& pair : comparison.pairs) {
-    if (!options.all && pair.sameness == Sameness::same) {
-      ++hidden;
-      continue;
-    }
-    table.add({{.text = place_of(pair.record())},
-               {std::string(name_of(pair.sameness)), colour_of(pair.sameness)},
-               {.text = pair.sameness == Sameness::same ? "" : distance_text(pair)}});
-  }
-  if (!table.empty()) table.print(screen);
-  if (hidden > 0) screen.out << fmt::format("{} of {} tensors are the same\n", hidden, comparison.pairs.size());
-}
-
 std::string field_of(const ProbeRecord& record, const std::string& field) {
   const json::object object = to_json(record);
   const json::value* value = object.if_contains(field);
@@ -89,6 +73,34 @@ std::string field_of(const ProbeRecord& record, const std::string& field) {
     return field == "sha256" ? text.substr(0, 12) : text;
   }
   return value->is_double() ? fmt::format("{:.6g}", value->get_double()) : to_text(*value);
+}
+
+/// The member of both records: once if its texts are equal, otherwise "1.5 and 1.6". Absent records have "-".
+std::string field_of_both(const RecordPair& pair, const std::string& field) {
+  const std::string a = pair.a != nullptr ? field_of(*pair.a, field) : "-";
+  const std::string b = pair.b != nullptr ? field_of(*pair.b, field) : "-";
+  return a == b ? a : fmt::format("{} and {}", a, b);
+}
+
+void print_tensors(const ProbeComparison& comparison, const ProbeReportOptions& options, const Screen& screen) {
+  std::vector<Table::Column> columns = {{.title = "tensor", .importance = 100}, {.title = "result", .importance = 100}};
+  for (const std::string& field : options.fields) columns.push_back({.title = field, .importance = 100});
+  columns.push_back({.title = "distance", .importance = 20});
+  Table table(std::move(columns));
+  std::size_t hidden = 0;
+  for (const RecordPair& pair : comparison.pairs) {
+    if (!options.all && pair.sameness == Sameness::same) {
+      ++hidden;
+      continue;
+    }
+    std::vector<Table::Cell> cells = {{.text = place_of(pair.record())},
+                                      {std::string(name_of(pair.sameness)), colour_of(pair.sameness)}};
+    for (const std::string& field : options.fields) cells.push_back({.text = field_of_both(pair, field)});
+    cells.push_back({.text = pair.sameness == Sameness::same ? "" : distance_text(pair)});
+    table.add(std::move(cells));
+  }
+  if (!table.empty()) table.print(screen);
+  if (hidden > 0) screen.out << fmt::format("{} of {} tensors are the same\n", hidden, comparison.pairs.size());
 }
 
 }  // namespace
@@ -121,18 +133,29 @@ void print_comparison(const ProbeComparison& comparison, const ProbeReportOption
   screen.out << "probes: " << screen.coloured(outcome, colour_of(comparison.sameness)) << '\n';
   print_first(comparison, screen);
   for (const std::string& line : comparison.header_lines) screen.out << "differs: " << line << '\n';
-  options.by_tensor ? print_tensors(comparison, options, screen) : print_layers(comparison, options, screen);
+  options.by_tensor || !options.fields.empty() ? print_tensors(comparison, options, screen)
+                                               : print_layers(comparison, options, screen);
 }
 
-const std::vector<std::string>& probe_fields() {
-  static const std::vector<std::string> fields = {
+std::vector<std::string> probe_fields(const std::string& list) {
+  static const std::vector<std::string> known = {
       "record", "update", "micro_batch", "phase", "layer",  "op",  "member", "occurrence", "role",     "shape", "dtype",
       "sha256", "min",    "max",         "mean",  "absmax", "rms", "zeros",  "non_finite", "elements", "inputs"};
+  std::vector<std::string> fields = split_list(list);
+  for (const std::string& field : fields) {
+    if (std::find(known.begin(), known.end(), field) != known.end()) continue;
+    throw UsageFailure(fmt::format("--fields: '{}' is no member of a record{}; members are {}", field,
+                                   did_you_mean(field, known), fmt::join(known, ", ")));
+  }
   return fields;
 }
 
 void print_probe(const Probe& probe, const std::vector<std::string>& fields, const std::string& layers,
                  const Screen& screen) {
+  const auto shown = [&](const ProbeRecord& record) { return layers.empty() || matches_glob(layers, record.layer); };
+  if (std::none_of(probe.records.begin(), probe.records.end(), shown) && !layers.empty()) {
+    throw UsageFailure(fmt::format("--layers: '{}' matches no layer of {}", layers, probe.file.string()));
+  }
   const json::object header = to_json(probe.header);
   for (const auto& member : header) {
     if (!member.value().is_object())
@@ -147,13 +170,11 @@ void print_probe(const Probe& probe, const std::vector<std::string>& fields, con
   for (const std::string& field : fields) columns.push_back({.title = field, .importance = 100});
   Table table(std::move(columns));
   for (const ProbeRecord& record : probe.records) {
-    if (!layers.empty() && !matches_glob(layers, record.layer)) continue;
+    if (!shown(record)) continue;
     std::vector<Table::Cell> cells;
     for (const std::string& field : fields) cells.push_back({.text = field_of(record, field)});
     table.add(std::move(cells));
   }
-  if (table.empty())
-    throw UsageFailure(fmt::format("--layers: '{}' matches no layer of {}", layers, probe.file.string()));
   table.print(screen);
 }
 

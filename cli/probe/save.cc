@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/probe_plans.h"
 
@@ -18,7 +19,13 @@ namespace fs = std::filesystem;
 void save_probes(const ProbeRunArguments& arguments, const fs::path& output) {
   const std::vector<NamedPlan> plans = plans_of(arguments);
   const std::unique_ptr<Backend> backend = backend_for(arguments, plans);
-  if (plans.size() > 1) fs::create_directories(output);
+  if (plans.size() > 1) {
+    if (fs::exists(output) && !fs::is_directory(output)) {
+      throw UsageFailure(
+          fmt::format("--output: {} is a file, expected a folder for {} probes", output.string(), plans.size()));
+    }
+    fs::create_directories(output);
+  }
   for (const auto& [name, plan] : plans) {
     const fs::path file = !name.empty() && fs::is_directory(output) ? output / (name + ".jsonl") : output;
     save_probe(plan, *backend, arguments.threads, file);

@@ -42,7 +42,7 @@ fs::path newest_report(const fs::path& run) {
 MemoryReport stored_report(const std::string& run) {
   const fs::path file = fs::is_directory(run) ? newest_report(run) : fs::path(run);
   const Result<json::value> value = parse_json(read_file(file));
-  if (!value) fail("{}: {}", file.string(), value.error());
+  if (!value) fail("{}: {}; expected a file memory-update-….json", file.string(), value.error());
   Result<MemoryReport> report = memory_report_from_json(*value);
   if (!report) fail("{}: {}", file.string(), report.error());
   return std::move(*report);
@@ -57,6 +57,10 @@ MemoryReport dry_report(const DryOptions& options) {
 void run_memory(const MemoryArguments& arguments) {
   if (arguments.run.empty() == arguments.dry.config_file.empty()) {
     throw UsageFailure("trace memory: expected either RUN or --config FILE");
+  }
+  if (!arguments.run.empty() && !arguments.dry.overrides.empty()) {
+    throw UsageFailure(fmt::format("trace memory: '{}' changes a configuration, expected --config FILE instead of {}",
+                                   arguments.dry.overrides.front(), arguments.run));
   }
   const MemoryReport report = arguments.run.empty() ? dry_report(arguments.dry) : stored_report(arguments.run);
   if (report.moments.empty()) fail("trace memory: the update ran no ops");

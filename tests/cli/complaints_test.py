@@ -159,6 +159,125 @@ class ComplaintsTest(unittest.TestCase):
             "BABELRING_SERVER",
         )
 
+    SAVE = "probe save --preset transformer-tiny --threads 1 model.encoder_layers=1 model.decoder_layers=1 --output "
+
+    def test_nmt_probe_save(self) -> None:
+        save = self.SAVE
+        Path("folder").mkdir()
+        Path("full").symlink_to("/dev/full")
+        usage = {
+            "probe": "expected a command: save, print, compare, repeat, weights, backends",
+            "probe save --preset transformer-tiny": "--output is required",
+            "probe save --output x.jsonl": "expected one of --config, --checkpoint and --preset, found 0",
+            f"{save}x.jsonl --config good.yaml": "expected one of --config, --checkpoint and --preset, found 2",
+            "probe save --preset transformer-tin --output x": "'transformer-tin' is no preset; did you mean 'transformer-tiny'?",
+            "probe save --preset all --output file": "--output: file is a file, expected a folder for 3 probes",
+            "probe save --config absent.yaml --output x": "--config: absent.yaml: no such file",
+            "probe save --checkpoint folder --first-update 2 --output x": "--first-update: a checkpoint says its own",
+            f"{save}x.jsonl --mode test": "--mode: found 'test', expected training or inference",
+            f"{save}x.jsonl --updates 0": "--updates: found 0, expected 1 to 1000",
+            f"{save}x.jsonl --threads 1025": "--threads: found 1025, expected 0 to 1024",
+            f"{save}x.jsonl --precision f16": "--precision: found 'f16', expected auto, f32 or bf16",
+            f"{save}x.jsonl --device tpu": "--device: found 'tpu', expected auto, cpu or cuda",
+            f"{save}x.jsonl --batch corpus": "--batch corpus: a preset has no data; expected --config or --checkpoint",
+            f"{save}x.jsonl --batch random:0x3/3": "--batch: expected corpus or random:",
+            f"{save}x.jsonl --batch random:2x3/3 --layers encoder.0.atention.qkv": (
+                "layers: 'encoder.0.atention.qkv' matches no layer; did you mean 'encoder.0.attention.qkv'?"
+            ),
+            f"{save}x.jsonl --batch random:2x3/3 --layers first0": "layers: expected all, firstN, lastN or globs",
+            f"{save}x.jsonl --batch random:2x3/3 --tensors nothing": "tensors: 'nothing' matches no tensor",
+            f"{save}x.jsonl model.widht=3": "unknown key 'model.widht'; did you mean 'model.width'?",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
+        failures = {
+            f"{save}absent/x.jsonl --batch random:2x3/3": "write absent/x.jsonl: cannot create",
+            f"{save}full --batch random:2x3/3": "write full: ",
+            "probe save --config good.yaml --output x.jsonl": "nowhere: no manifest.json there",
+            "probe save --checkpoint folder --output x.jsonl": "folder: no checkpoint here; expected state.json",
+        }
+        for arguments, words in failures.items():
+            self.complains(f"nmt {arguments}", FAILED, "nmt: ", words)
+        self.assertFalse(Path("x.jsonl").exists(), "a probe that fails leaves no file")
+        self.assertTrue(Path("full").is_symlink(), "a device is written, not replaced")
+
+    def test_nmt_probe_compare(self) -> None:
+        for name, batch in (("a", "2x3/3"), ("b", "2x3/4")):
+            command = f"{self.SAVE}{name}.jsonl --batch random:{batch}"
+            subprocess.run([BIN / "nmt", *command.split()], check=True, capture_output=True, timeout=120)
+        lines = Path("a.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+        Path("newer.jsonl").write_text(lines[0].replace('"version":', '"version":1') + "".join(lines[1:]))
+        Path("short.jsonl").write_text("".join(lines[:5]))
+        Path("torn.jsonl").write_text("".join(lines)[:5000])
+        Path("empty.jsonl").touch()
+        Path("folder").mkdir()
+        usage = {
+            "probe print a.jsonl --fields shap": "--fields: 'shap' is no member of a record; did you mean 'shape'?",
+            "probe print a.jsonl --layers nothing": "--layers: 'nothing' matches no layer of a.jsonl",
+            "probe compare a.jsonl": "expected two probes or two folders, found one",
+            "probe compare a.jsonl folder": "a.jsonl and folder: expected two files or two folders",
+            "probe compare folder folder": "folder and folder: no probe, no file *.jsonl",
+            "probe compare a.jsonl absent.jsonl": "read absent.jsonl: No such file or directory",
+            "probe compare a.jsonl empty.jsonl": "empty.jsonl: empty file; expected a probe",
+            "probe compare a.jsonl torn.jsonl": "torn.jsonl: torn: the last line has no end",
+            "probe compare short.jsonl a.jsonl": "short.jsonl: torn: no line with the member 'end' behind 4 records",
+            "probe compare a.jsonl newer.jsonl": "newer.jsonl:1: probe format version 12, this program reads version 2",
+            "probe compare a.jsonl file": "file:1: JSON, byte 0: syntax error",
+            "probe compare a.jsonl b.jsonl": "a.jsonl and b.jsonl have different batches: ",
+            "probe compare a.jsonl a.jsonl --tolerance 4": "--tolerance: expected 0 or limits such as 4ulp, 1e-5rel or 1e-6abs, found '4'",
+            "probe compare a.jsonl a.jsonl --by op": "--by: found 'op', expected layer or tensor",
+            "probe compare a.jsonl a.jsonl --fields mni": "--fields: 'mni' is no member of a record; did you mean 'min'?",
+            "probe compare a.jsonl a.jsonl --color blue": "--color: found 'blue', expected auto, always or never",
+            "probe compare a.jsonl a.jsonl --ranks": "--ranks: expected the folder of one run, found two paths",
+            "probe compare folder --ranks": "folder: expected probes of several ranks, probe-update-N-rank-0.jsonl",
+            "probe repeat --preset transformer-tiny -n 1": "--runs: found 1, expected 2 to 100000",
+            "probe weights folder folder": "folder: no checkpoint here; expected state.json",
+            "probe weights folder": "b is required",
+            "probe backends --a tpu --preset transformer-tiny": "--a: found 'tpu', expected cpu, cuda, emulated-cuda or f32",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
+        self.complains("nmt probe print torn.jsonl", FAILED, "nmt: torn.jsonl: torn: the last line has no end")
+
+    def test_nmt_trace(self) -> None:
+        Path("folder").mkdir()
+        usage = {
+            "trace": "expected a command: timeline, memory, graph, light, parameters",
+            "trace timeline": "file is required",
+            "trace timeline folder": "folder: found no lab/trace-update-*.json.gz, expected one: train with lab.trace.updates=1",
+            "trace memory": "trace memory: expected either RUN or --config FILE",
+            "trace memory folder": "trace memory: folder has no lab/memory-update-….json: train with lab.memory.at=UPDATE",
+            "trace memory folder --config good.yaml": "trace memory: expected either RUN or --config FILE",
+            "trace memory folder model.width=64": "'model.width=64' changes a configuration, expected --config FILE",
+            "trace memory --config good.yaml --tokens 0": "--tokens: found 0, expected 1 to 16777216",
+            "trace memory --config good.yaml --json --csv": "--json excludes --csv",
+            "trace memory --config good.yaml model.heads=3": "model.heads: 3 does not divide model.width",
+            "trace graph": "trace graph: expected either --config FILE or --checkpoint DIR",
+            "trace graph --config good.yaml --checkpoint folder": "expected either --config FILE or --checkpoint DIR",
+            "trace graph --config good.yaml --format png": "--format: found 'png', expected dot, json, svg or tensorboard",
+            "trace graph --config good.yaml --depth tensor": "--depth: found 'tensor', expected layer or op",
+            "trace graph --config good.yaml --format tensorboard": "--format tensorboard needs --output FOLDER",
+            "trace parameters folder --unit column": "--unit: found 'column', expected row, neuron, head or parameter",
+            "trace parameters folder --sort size": "--sort: found 'size', expected ratio, changed or visible",
+            "trace parameters folder --top 0": "--top: found 0, expected 1 to",
+            "trace light folder": "folder: found no spool/attempt-*/rank-0.jsonl, expected the folder of a run",
+            "trace light folder --rank -1": "--rank: found -1, expected a number of at least 0",
+            "run trace x --updates 21": "--updates: found 21, expected 1 to 20",
+            "run trace x --ops maybe": "--ops: found 'maybe', expected true or false",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
+        failures = {
+            "trace timeline absent": "cannot open absent: No such file or directory",
+            "trace timeline file": "file: JSON, byte 0: syntax error; expected a timeline, trace-update-N.json.gz",
+            "trace memory file": "file: JSON, byte 0: syntax error; expected a file memory-update-….json",
+            "trace graph --checkpoint folder": "folder: no checkpoint here; expected state.json",
+            "trace graph --config good.yaml --format tensorboard --output file": "tensorboard: file: Not a directory",
+            "trace parameters folder": "folder/lab: found no parameters-*.json; lab.parameters.window=1000u",
+        }
+        for arguments, words in failures.items():
+            self.complains(f"nmt {arguments}", FAILED, "nmt: ", words)
+
     def test_nmt_score(self) -> None:
         Path("empty").touch()
         Path("latin1").write_bytes(b"caf\xe9\n")

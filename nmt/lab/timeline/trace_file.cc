@@ -56,7 +56,7 @@ void read_ranks(const json::object& head, TraceFile& trace) {
 
 TraceFile read_trace(const std::filesystem::path& file) {
   const Result<json::value> parsed = parse_json(unpacked(file));
-  if (!parsed) fail("{}: {}", file.string(), parsed.error());
+  if (!parsed) fail("{}: {}; expected a timeline, trace-update-N.json.gz", file.string(), parsed.error());
   const json::object none;
   const json::object& root = parsed->is_object() ? parsed->get_object() : none;
   const json::object* head = get_object(root, "otherData");
