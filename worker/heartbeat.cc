@@ -33,6 +33,7 @@ Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatCommands orders)
     : options_(std::move(options)),
       orders_(std::move(orders)),
       client_(options_.server.address, client_options(options_.server, options_.request_timeout)),
+      relay_(options_.identity, options_.sender),
       updated_at_(SteadyClock::now().time_since_epoch().count()),
       thread_([this] { loop(); }) {}
 
@@ -65,8 +66,18 @@ void Heartbeat::loop() {
     pause = taken ? options_.between : std::max(std::min(2 * pause, options_.max_backoff), requested_pause_);
     const double spread = taken ? 1.0 : std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
     lock.lock();
-    wake_.wait_for(lock, spread * pause, [&] { return stopping_; });
+    wait(lock, std::chrono::duration_cast<std::chrono::milliseconds>(spread * pause));
   }
+}
+
+void Heartbeat::wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds duration) {
+  const auto end = SteadyClock::now() + duration;
+  const auto stopping = [&] { return stopping_; };
+  while (relay_.receives() && SteadyClock::now() + HeartbeatRelay::receive_interval < end && !stopping_) {
+    wake_.wait_for(lock, HeartbeatRelay::receive_interval, stopping);
+    relay_.receive();
+  }
+  wake_.wait_until(lock, end, stopping);
 }
 
 json::object Heartbeat::body() const {
@@ -93,22 +104,35 @@ json::object Heartbeat::body() const {
   return heartbeat;
 }
 
+Result<HttpResponse> Heartbeat::post(const std::string& heartbeat) {
+  return client_.post(fmt::format("/api/v1/runs/{}/heartbeat", options_.identity.run), heartbeat);
+}
+
+bool Heartbeat::is_fenced(const HttpResponse& response) {
+  if (response.status != 409) return false;
+  const auto parsed = parse_json(response.body);
+  const std::string code = parsed.ok() && parsed->is_object() ? get_text(parsed->get_object(), "code") : "";
+  if (code != "stale_attempt" && code != "attempt_refused") return false;
+  orders_.fenced(explain(response));
+  return true;
+}
+
 bool Heartbeat::beat() {
-  const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.identity.run);
-  const Result<HttpResponse> answer = client_.post(target, to_text(body()));
+  const std::string own = to_text(body());
   requested_pause_ = std::chrono::milliseconds(0);
+  if (relay_.pass_on(own)) return true;
+  const Result<HttpResponse> answer = post(own);
   if (!answer.ok()) return false;
   if (answer->retry_after)
     requested_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, max_requested_pause);
-  const auto parsed = parse_json(answer->body);
-  const json::object* object = parsed.ok() ? parsed->if_object() : nullptr;
-  const std::string code = object != nullptr ? get_text(*object, "code") : "";
-  if (answer->status == 409 && (code == "stale_attempt" || code == "attempt_refused")) {
-    orders_.fenced(explain(*answer));
-    return true;
-  }
+  if (is_fenced(*answer)) return true;
   if (!answer->success()) return answer->status == 404;  // unknown until the first records arrive
-  if (object != nullptr) execute(*object);
+  const auto parsed = parse_json(answer->body);
+  if (parsed.ok() && parsed->is_object()) execute(parsed->get_object());
+  for (const std::string& theirs : relay_.take()) {
+    const Result<HttpResponse> relayed = post(theirs);
+    if (!relayed.ok() || is_fenced(*relayed)) break;
+  }
   return true;
 }
 

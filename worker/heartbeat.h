@@ -16,6 +16,7 @@
 #include "client/server_access.h"
 #include "nmt/metering/nvml.h"
 #include "nmt/train/requests.h"
+#include "worker/heartbeat_relay.h"
 #include "worker/rank_identity.h"
 
 namespace babelring {
@@ -23,6 +24,7 @@ namespace babelring {
 struct HeartbeatOptions {
   ServerAccess server;
   RankIdentity identity;
+  RecordSender sender = {};           // sends heartbeats too
   std::filesystem::path folder = {};  // a path on the file system whose free space is reported
   /// Returns the newest GPU reading. Called on the heartbeat's thread. Empty without a GPU.
   std::function<GpuReading()> gpu = {};
@@ -42,8 +44,9 @@ struct HeartbeatCommands {
 };
 
 /// Sends the rank's state to the server once a second and executes the commands in the response. Uses its own thread
-/// and connection and no collectives: training never waits for it, and a rank stuck in a collective still reports.
-/// Ignores a server that is down or too old to support heartbeats.
+/// and connection and no collectives: training never waits for it, and a rank stuck in a collective still reports. The
+/// rank that sends the records of a host sends the heartbeats of the ranks that reach it, too; commands to these are
+/// the same as to itself. Ignores a server that is down or too old to support heartbeats.
 class Heartbeat {
  public:
   Heartbeat(HeartbeatOptions options, HeartbeatCommands orders);
@@ -56,14 +59,20 @@ class Heartbeat {
 
  private:
   void loop();
+  /// Waits, and receives heartbeats of other ranks meanwhile.
+  void wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds duration);
   /// Sends one heartbeat. Returns false if the server did not accept it; then requested_pause_ is its Retry-After.
   bool beat();
+  Result<HttpResponse> post(const std::string& heartbeat);
+  /// Whether the response says that this attempt is over. Then it has called `fenced`.
+  bool is_fenced(const HttpResponse& response);
   void execute(const json::object& answer);
   json::object body() const;
 
   const HeartbeatOptions options_;
   HeartbeatCommands orders_;
   HttpClient client_;
+  HeartbeatRelay relay_;
   std::atomic<std::int64_t> update_{0};
   std::atomic<SteadyClock::rep> updated_at_;
   bool stop_logged_ = false;

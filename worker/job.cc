@@ -131,14 +131,26 @@ struct ServerRequests {
 
 /// Null without a server.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
-                                           const RankIdentity& identity, const GpuMeter* gpu_meter,
-                                           HeartbeatCommands orders) {
+                                           const RankIdentity& identity, const RecordSender& sender,
+                                           const GpuMeter* gpu_meter, HeartbeatCommands orders) {
   if (options.server.address.empty()) return nullptr;
   std::function<GpuReading()> gpu;
   if (gpu_meter != nullptr) gpu = [gpu_meter] { return gpu_meter->newest(); };
   return std::make_unique<Heartbeat>(
-      HeartbeatOptions{.server = options.server, .identity = identity, .folder = folder, .gpu = std::move(gpu)},
+      HeartbeatOptions{
+          .server = options.server, .identity = identity, .sender = sender, .folder = folder, .gpu = std::move(gpu)},
       std::move(orders));
+}
+
+ReporterOptions reporter_options(const JobOptions& options, const std::filesystem::path& folder,
+                                 const RankIdentity& identity, const RecordSender& sender, SpanLog& spans) {
+  const bool confirmed = !options.server.address.empty();
+  return {.server = options.server,
+          .identity = identity,
+          .spool_folder = folder / "spool",
+          .spool_limits = {.max_bytes = confirmed ? options.max_spool_mb << 20 : 0},
+          .sender = sender,
+          .spans = &spans};
 }
 
 /// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
@@ -329,12 +341,12 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   ServerRequests requests;
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
   const HeartbeatCommands commands{stop, requests.checkpoint, requests.trace, end_fenced};
-  const auto heartbeat = start_heartbeat(options, folder, identity, gpu_meter.get(), commands);
+  const RecordSender sender = choose_record_sender(communicator, folder / "spool", identity.attempt);
+  const auto heartbeat = start_heartbeat(options, folder, identity, sender, gpu_meter.get(), commands);
   if (first_rank) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
 
   SpanLog spans;
-  Reporter reporter(
-      {.server = options.server, .identity = identity, .spool_folder = folder / "spool", .spans = &spans});
+  Reporter reporter(reporter_options(options, folder, identity, sender, spans));
   const LogRecords::Connection logged(log, reporter);
   const auto console = first_rank ? std::make_unique<Console>(config, draws_progress(options.progress)) : nullptr;
   ProgressMeter progress(config.training.stop_after, config.training.max_minutes);

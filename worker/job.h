@@ -20,6 +20,7 @@ struct JobOptions {
   ServerAccess server;                 // its token is set after shared_token(); no address: no server
   std::filesystem::path token_file;    // read on rank 0; empty: the defaults of find_token()
   std::filesystem::path run_folder;    // empty: runs/NAME
+  std::int64_t max_spool_mb = 1024;    // of confirmed records in each rank's spool; 0: unlimited
   std::string run;                     // r_…, set by a server that starts runs; empty: from run_folder, or a new id
   std::int64_t attempt = 0;            // set together with `run`
   bool take_over = false;              // take the run folder from a worker that trains there

@@ -72,6 +72,10 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
   app.add_option("--token-file", line.job.token_file,
                  "file with the server token, read on rank 0 and sent to the other ranks; default: BABELRING_TOKEN");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run, for checkpoints and spool; default runs/NAME");
+  app.add_option("--spool-mb", line.job.max_spool_mb,
+                 "max size of each rank's spool in MiB, as far as the server has confirmed it; 0: unlimited")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   app.add_flag("--take-over", line.job.take_over,
                "start even if another worker trains in the run's folder; that worker stops at its next checkpoint");
   app.add_option("--run-id", line.job.run, "run id, set by a server that starts the run")->group(for_servers);

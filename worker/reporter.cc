@@ -24,8 +24,7 @@ constexpr std::size_t max_refusals_logged = 10;     // with different reasons
 }  // namespace
 
 Reporter::Reporter(ReporterOptions options)
-    : options_(std::move(options)),
-      writer_(spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank)) {
+    : options_(std::move(options)), writer_(spool_of(options_.identity.rank), options_.spool_limits) {
   if (options_.server.address.empty()) return;
   client_ =
       std::make_unique<HttpClient>(options_.server.address, client_options(options_.server, options_.request_timeout));
@@ -33,7 +32,11 @@ Reporter::Reporter(ReporterOptions options)
 }
 
 Reporter::~Reporter() {
-  close(milliseconds(2000));
+  close(milliseconds(2000), false);
+}
+
+fs::path Reporter::spool_of(std::int64_t rank) const {
+  return spool_path(options_.spool_folder, options_.identity.attempt, rank);
 }
 
 void Reporter::write(RecordBody body) {
@@ -54,7 +57,7 @@ void Reporter::write(RecordBody body) {
 }
 
 std::string Reporter::spool_notice() {
-  const fs::path file = spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank);
+  const fs::path file = spool_of(options_.identity.rank);
   const std::int64_t dropped = writer_.dropped() - drops_logged_;
   if (!writer_.last_write() && !std::exchange(spool_fails_, true)) {
     return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
@@ -80,13 +83,12 @@ void Reporter::close_spool() {
   const Status last = writer_.last_write();
   lock.unlock();
   if (lost == 0) return;
-  spdlog::error("spool {}: {}; {} records of rank {} are lost",
-                spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank).string(),
+  spdlog::error("spool {}: {}; {} records of rank {} are lost", spool_of(options_.identity.rank).string(),
                 last ? "could not be written for a while" : "cannot be written: " + last.error(), lost,
                 options_.identity.rank);
 }
 
-std::int64_t Reporter::close(milliseconds timeout) {
+std::int64_t Reporter::close(milliseconds timeout, bool wait_for_served) {
   if (!thread_.joinable()) {
     close_spool();
     return remaining_;
@@ -94,6 +96,7 @@ std::int64_t Reporter::close(milliseconds timeout) {
   {
     std::unique_lock lock(mutex_);
     closing_ = true;
+    wait_for_served_ = wait_for_served;
     changed_.notify_all();
     changed_.wait_for(lock, timeout, [&] { return finished_; });
     stop_ = true;
@@ -103,7 +106,8 @@ std::int64_t Reporter::close(milliseconds timeout) {
   thread_.join();
   close_spool();
   // Count before logging the warnings, which may become records.
-  for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
+  for (SpoolReader& spool : older_) remaining_ += spool.remaining();
+  remaining_ += spools_.empty() ? SpoolReader(spool_of(options_.identity.rank)).remaining() : spools_[0].remaining();
   if (skipped_ > 0) {
     spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_,
                  options_.identity.rank, options_.server.address, options_.spool_folder.string());
@@ -117,11 +121,11 @@ std::int64_t Reporter::close(milliseconds timeout) {
 }
 
 void Reporter::send_loop() try {
-  spools_ = older_spools();
-  spools_.emplace_back(spool_path(options_.spool_folder, options_.identity.attempt, options_.identity.rank));
-  for (SpoolReader& spool : spools_) {
-    send_spool(spool, &spool == &spools_.back());
-    spool.save_acknowledged();
+  if (wait_for_sender()) {
+    send_older_spools();
+    spools_.emplace_back(spool_of(options_.identity.rank));
+    for (const std::int64_t rank : options_.sender.served) spools_.emplace_back(spool_of(rank));
+    send_spools();
   }
   const std::lock_guard lock(mutex_);
   finished_ = true;
@@ -134,20 +138,44 @@ void Reporter::send_loop() try {
   changed_.notify_all();
 }
 
+bool Reporter::wait_for_sender() {
+  if (!options_.sender.by) return true;
+  const fs::path theirs = spool_of(*options_.sender.by), own = spool_of(options_.identity.rank);
+  const auto patience = SteadyClock::now() + options_.sender.patience;
+  for (bool met = false;;) {
+    std::unique_lock lock(mutex_);
+    const bool was_closing = closing_;
+    changed_.wait_for(lock, was_closing ? options_.post_interval : 4 * options_.post_interval,
+                      [&] { return stop_ || closing_ != was_closing; });
+    if (stop_) return false;
+    const bool closing = closing_, disk_full = writer_.kept_records() > 0;
+    lock.unlock();
+    if (disk_full) return true;
+    if (closing && SpoolReader(own).remaining() == 0) return false;
+    const bool writes = has_writer(theirs);
+    met = met || writes;
+    if (writes || (!met && SteadyClock::now() < patience)) continue;
+    spdlog::info("rank {} has ended: rank {} sends its records itself", *options_.sender.by, options_.identity.rank);
+    return true;
+  }
+}
+
 std::vector<SpoolReader> Reporter::older_spools() const {
+  std::set<std::int64_t> ranks(options_.sender.served.begin(), options_.sender.served.end());
+  ranks.insert(options_.identity.rank);
   std::vector<SpoolReader> spools;
   for (std::int64_t attempt = 1; attempt < options_.identity.attempt; ++attempt) {
-    const fs::path own = spool_path(options_.spool_folder, attempt, options_.identity.rank);
-    std::vector<fs::path> files;
-    if (options_.identity.rank == 0 && fs::is_directory(own.parent_path())) {
-      for (const auto& entry : fs::directory_iterator(own.parent_path())) {
-        if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+    const fs::path folder = spool_path(options_.spool_folder, attempt, 0).parent_path();
+    std::set<fs::path> files;
+    for (const std::int64_t rank : ranks) files.insert(spool_path(options_.spool_folder, attempt, rank));
+    if (options_.identity.rank == 0 && fs::is_directory(folder)) {
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        if (name.ends_with(".jsonl") && !name.ends_with(".old.jsonl")) files.insert(entry.path());
       }
-      std::sort(files.begin(), files.end());
-    } else if (fs::exists(own)) {
-      files.push_back(own);
     }
     for (const fs::path& file : files) {
+      if (!fs::exists(file)) continue;
       SpoolReader spool(file);
       if (spool.remaining() > 0) spools.push_back(std::move(spool));
     }
@@ -155,18 +183,68 @@ std::vector<SpoolReader> Reporter::older_spools() const {
   return spools;
 }
 
-void Reporter::send_spool(SpoolReader& spool, bool own) {
+void Reporter::send_older_spools() {
+  older_ = older_spools();
+  for (SpoolReader& spool : older_) {
+    while (!stopped()) {
+      wait_for_turn();
+      const SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
+      if (batch.lines == 0 || !deliver(batch.records)) break;
+      spool.acknowledge(batch);
+    }
+    spool.save_acknowledged();
+  }
+}
+
+void Reporter::send_spools() {
   auto saved = SteadyClock::now();
   while (!stopped()) {
-    const SpoolReader::Batch batch = next_batch(spool, own);
-    if (batch.lines == 0) return;
-    if (!deliver(batch.records)) return;
-    settle(spool, batch);
-    if (SteadyClock::now() - saved >= std::chrono::seconds(1)) {
-      spool.save_acknowledged();
+    wait_for_turn();
+    const std::int64_t seen = written();
+    bool any = false;
+    for (std::size_t spool = 0; spool < spools_.size(); ++spool) any = send_next(spool) || any;
+    if (!any || SteadyClock::now() - saved >= std::chrono::seconds(1)) {
+      for (SpoolReader& spool : spools_) spool.save_acknowledged();
       saved = SteadyClock::now();
     }
+    if (!any && !wait_for_more(seen)) return;
   }
+  for (SpoolReader& spool : spools_) spool.save_acknowledged();
+}
+
+bool Reporter::send_next(std::size_t spool) {
+  const SpoolReader::Batch batch = next_batch(spools_[spool], spool == 0);
+  if (batch.lines == 0 || !deliver(batch.records)) return false;
+  settle(spools_[spool], batch);
+  return true;
+}
+
+bool Reporter::wait_for_more(std::int64_t seen) {
+  const bool serves = !options_.sender.served.empty();
+  std::unique_lock lock(mutex_);
+  const auto due = [&] { return written_ != seen || stop_; };
+  if (closing_) {
+    if (stop_ || written_ != seen) return !stop_;
+    const bool wait = wait_for_served_;
+    lock.unlock();
+    if (!serves || !wait || !served_rank_writes()) return false;
+    lock.lock();
+    changed_.wait_for(lock, options_.post_interval, due);
+  } else if (serves) {
+    changed_.wait_for(lock, options_.post_interval, [&] { return due() || closing_; });
+  } else {
+    changed_.wait(lock, [&] { return due() || closing_; });
+  }
+  return !stop_;
+}
+
+bool Reporter::served_rank_writes() const {
+  return std::ranges::any_of(options_.sender.served, [&](std::int64_t rank) { return has_writer(spool_of(rank)); });
+}
+
+std::int64_t Reporter::written() {
+  const std::lock_guard lock(mutex_);
+  return written_;
 }
 
 void Reporter::settle(SpoolReader& spool, const SpoolReader::Batch& batch) {
@@ -177,22 +255,15 @@ void Reporter::settle(SpoolReader& spool, const SpoolReader::Batch& batch) {
 
 SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
   for (;;) {
-    std::unique_lock lock(mutex_);
-    const std::int64_t seen = written_;
-    const bool last = closing_ || stop_ || !own;
-    lock.unlock();
+    const std::int64_t seen = written();
     SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
-    if (batch.lines > 0) return batch;
-    spool.save_acknowledged();  // idle, so save now
-    lock.lock();
-    if (own && written_ != seen) continue;  // the file may have more
-    if (own) {
-      batch.records = writer_.kept(max_batch_records, max_batch_bytes);
-      batch.lines = static_cast<std::int64_t>(batch.records.size());
-      batch.end = in_memory;
-    }
-    if (batch.lines > 0 || last) return batch;
-    changed_.wait(lock, [&] { return written_ != seen || closing_ || stop_; });
+    if (batch.lines > 0 || !own) return batch;
+    const std::lock_guard lock(mutex_);
+    if (written_ != seen) continue;  // the file may have more
+    batch.records = writer_.kept(max_batch_records, max_batch_bytes);
+    batch.lines = static_cast<std::int64_t>(batch.records.size());
+    batch.end = in_memory;
+    return batch;
   }
 }
 
@@ -202,7 +273,6 @@ bool Reporter::deliver(std::span<const Record> records) {
   while (!left.empty()) {
     if (stopped()) return false;
     const auto part = left.back();
-    if (part.size() == records.size()) wait_for_turn();  // parts of a refused batch are not delayed
     const Outcome outcome = send(part);
     if (outcome.delivery == Delivery::again) {
       if (!stopped()) report_outage(outcome.why);

@@ -19,6 +19,7 @@
 #include "client/server_access.h"
 #include "worker/delivery.h"
 #include "worker/rank_identity.h"
+#include "worker/record_sender.h"
 #include "worker/spool.h"
 
 namespace babelring {
@@ -27,6 +28,8 @@ struct ReporterOptions {
   ServerAccess server;  // without an address, records stay in the spool
   RankIdentity identity;
   std::filesystem::path spool_folder = {};  // contains attempt-1/rank-0.jsonl
+  SpoolLimits spool_limits = {};
+  RecordSender sender = {};  // without a server unused
   std::chrono::milliseconds post_interval{250};
   std::chrono::milliseconds first_retry{30}, max_backoff{5000};  // exponential backoff with jitter
   std::chrono::milliseconds request_timeout{10000};
@@ -36,16 +39,19 @@ struct ReporterOptions {
 /// Delivers one rank's records to the server. write() appends to the rank's spool file and never waits for the network.
 /// A sender thread posts the spooled records in batches and retries until the server confirms them.
 ///
-/// Unconfirmed records of earlier attempts are sent first: each rank sends its own, and rank 0 those of all ranks in
-/// its spool folder. If the server refuses a batch, the sender bisects it to find the refused record, then logs and
-/// skips it. While the disk is full, records are kept in memory and sent from there. A warning is logged when that
-/// begins, and again, with the number of dropped records, when the disk has space or the kept records were sent.
+/// Of the ranks of a host that share the spool folder one sends the records of all, from their spools (RecordSender),
+/// and each rank confirms by its spool. A rank sends its own as soon as that rank has ended or the disk is full.
+///
+/// Unconfirmed records of earlier attempts are sent first: each sender sends those of its ranks, and rank 0 those of
+/// all ranks in its spool folder. If the server refuses a batch, the sender bisects it to find the refused record, then
+/// logs and skips it. While the disk is full, records are kept in memory and sent from there. A warning is logged when
+/// that begins, and again, with the number of dropped records, when the disk has space or the kept records were sent.
 class Reporter : public RecordSink {
  public:
   /// Opens the spool and starts the sender thread. Throws UsageFailure on an invalid address, Failure if the spool
   /// cannot be opened.
   explicit Reporter(ReporterOptions options);
-  /// Calls close() with a timeout of two seconds.
+  /// Closes with a timeout of two seconds, without waiting for served ranks.
   ~Reporter() override;
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -53,18 +59,32 @@ class Reporter : public RecordSink {
   /// Fills in the header and appends the record to the spool. Thread-safe. Does not throw if the disk is full.
   void write(RecordBody body) override;
 
-  /// Sends the remaining records for at most `timeout`, then ends the sender thread. Returns and logs the number of
-  /// records that the server has neither confirmed nor refused; 0 without a server. They stay in the spool for the
-  /// run's next attempt, if it can be written. Later records only go to the spool.
-  std::int64_t close(std::chrono::milliseconds timeout);
+  /// Sends the remaining records for at most `timeout`, also those of served ranks until these have closed, then ends
+  /// the sender thread. Returns and logs the number of this rank's records that the server has neither confirmed nor
+  /// refused; 0 without a server. They stay in the spool for the run's next attempt, if it can be written. Later
+  /// records only go to the spool.
+  std::int64_t close(std::chrono::milliseconds timeout) { return close(timeout, true); }
 
  private:
+  std::int64_t close(std::chrono::milliseconds timeout, bool wait_for_served);
   void send_loop();
-  /// Sends a spool: an older one to its end, the current one (`own`) until close().
-  void send_spool(SpoolReader& spool, bool own);
-  /// The next records from the spool file or from memory. Waits for more if the spool is the current one. Empty if
-  /// nothing is left to send.
+  /// Waits while another rank sends this rank's records. True if this rank has to send them from now on, false if all
+  /// are confirmed and the reporter closes.
+  bool wait_for_sender();
+  void send_older_spools();
+  /// Sends the spools of this attempt, in turns, until close().
+  void send_spools();
+  /// Sends the next records of one of spools_. False if there are none.
+  bool send_next(std::size_t spool);
+  /// The next records from the spool's file or, of the own one, from memory. Empty if nothing is left to send.
   SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
+  /// Waits until there may be more records than when `seen` were written. False if there will be none.
+  bool wait_for_more(std::int64_t seen);
+  /// Whether a served rank still writes to its spool.
+  bool served_rank_writes() const;
+  /// Number of records written since the start.
+  std::int64_t written();
+  std::filesystem::path spool_of(std::int64_t rank) const;
   /// Marks the records as stored or skipped.
   void settle(SpoolReader& spool, const SpoolReader::Batch& batch);
   /// A warning about a full or recovered disk, once for each change; otherwise empty. Requires mutex_.
@@ -96,6 +116,7 @@ class Reporter : public RecordSink {
   std::int64_t drops_logged_ = 0;
   bool closed_ = false;
   bool closing_ = false, stop_ = false, finished_ = false;
+  bool wait_for_served_ = true;  // before the end, for served ranks to close
 
   // Used by the sender thread only, and by close() after it ended.
   SteadyClock::time_point next_post_;
@@ -104,7 +125,8 @@ class Reporter : public RecordSink {
   bool outage_ = false;
   std::int64_t skipped_ = 0;
   std::set<std::string> refusals_;   // reasons that were logged
-  std::vector<SpoolReader> spools_;  // the spools to send, the current one last
+  std::vector<SpoolReader> older_;   // spools of earlier attempts
+  std::vector<SpoolReader> spools_;  // of this attempt: this rank's, then those of served ranks
   std::int64_t remaining_ = 0;
   std::thread thread_;
 };

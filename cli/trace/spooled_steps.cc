@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/parse_number.h"
+#include "base/spool_files.h"
 #include "nmt/data/line_reader.h"
 
 namespace babelring {
@@ -31,7 +32,9 @@ std::vector<fs::path> spools_of(const fs::path& run, int rank) {
         fmt::format("{}: found no spool/attempt-*/rank-{}.jsonl, expected the folder of a run", run.string(), rank));
   }
   std::vector<fs::path> spools;
-  for (auto& [attempt, file] : by_attempt) spools.push_back(std::move(file));
+  for (const auto& [attempt, file] : by_attempt) {
+    for (fs::path& part : spool_parts(file)) spools.push_back(std::move(part));
+  }
   return spools;
 }
 

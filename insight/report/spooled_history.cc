@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/parse_number.h"
+#include "base/spool_files.h"
 
 namespace babelring::insight {
 
@@ -147,7 +148,9 @@ RunHistory read_spooled_history(const fs::path& run) {
         fmt::format("{}: found no spool/attempt-*/rank-0.jsonl, expected the folder of a run", run.string()));
   }
   HistoryCollector collector;
-  for (const auto& [key, file] : spools) add_spool(file, collector);
+  for (const auto& [key, file] : spools) {
+    for (const fs::path& part : spool_parts(file)) add_spool(part, collector);
+  }
   return std::move(collector).finish();
 }
 

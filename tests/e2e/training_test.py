@@ -1,5 +1,6 @@
 """From raw text to BLEU, as a user does it."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,8 +8,20 @@ import shutil
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 from system import BIN, SystemTest, toy_corpus, wait_for
+
+
+def connections(pid: int, port: int) -> int:
+    """How many connections a process has to a local port."""
+    sockets = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            sockets.add(os.readlink(file))
+    table = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    remote = f":{port:04X}"
+    return sum(row[2].endswith(remote) and row[3] == "01" and f"socket:[{row[9]}]" in sockets for row in table)
 
 
 class TrainingTest(SystemTest):
@@ -49,6 +62,31 @@ class TrainingTest(SystemTest):
             content = server.get_bytes(f"/api/v1/checkpoints/{newest['id']}/files/{file['name']}")
             self.assertEqual(hashlib.sha256(content).hexdigest(), file["sha256"], file["name"])
         self.assertEqual(server.stop(), 0)
+
+    def test_one_rank_of_a_host_reports_for_all_and_a_kill_loses_nothing(self) -> None:
+        server = self.server()
+        run = self.start_run(ranks=3, server=server.address, overrides=["training.stop_after=100000u"])
+        rows = (
+            lambda: (listed := server.get("/api/v1/runs")["items"])
+            and server.get(f"/api/v1/runs/{listed[0]['id']}/ranks")["items"]  # noqa: E731
+        )
+        wait_for(
+            "records and heartbeats of all ranks",
+            lambda: len(rows()) == 3 and all(row["update"] > 5 and row["heartbeat_age_ms"] for row in rows()),
+        )
+        pids = run.rank_pids()
+        self.assertEqual([row["pid"] for row in rows()], pids)
+        self.assertEqual([connections(pid, server.port) for pid in pids[1:]], [0, 0])
+        self.assertIn(connections(pids[0], server.port), (1, 2), "records, heartbeats")
+
+        os.kill(pids[0], signal.SIGKILL)
+        self.assertNotEqual(run.wait(), 0)
+        resumed = self.start_run(ranks=3, server=server.address, overrides=["training.stop_after=40u"])
+        self.assertEqual(resumed.wait(), 0, resumed.text())
+        for rank in range(3):
+            spool = self.folder / f"run/spool/attempt-1/rank-{rank}.jsonl"
+            confirmed = int(spool.with_suffix(".ack").read_text(encoding="ascii").split()[0])
+            self.assertEqual(confirmed, spool.stat().st_size, f"rank {rank}")
 
     def test_checkpoint_translates_and_is_evaluated_by_itself(self) -> None:
         run = self.start_run(overrides=["training.stop_after=400u"])

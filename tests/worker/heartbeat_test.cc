@@ -75,6 +75,60 @@ TEST(Heartbeat, PassesOnARequestForATrace) {
   EXPECT_FALSE(trace.wanted()) << "a repeated request has no effect";
 }
 
+TEST(Heartbeat, OneRankOfAHostSendsThoseOfAll) {
+  Ledger ledger;
+  TestServer server(ledger, [](int) { return Behaviour{.body = R"({"commands":[],"interval_ms":1000})"}; });
+  StopRequest stop;
+  CheckpointRequest checkpoint;
+  TraceRequest trace;
+  const HeartbeatCommands commands{stop, checkpoint, trace, [](const std::string&) {}};
+  const auto options = [&](std::int64_t rank) {
+    HeartbeatOptions of_rank{
+        .server = {server.address()},
+        .identity = {.run = "r_01J000000000000000000000HR", .attempt = 1, .rank = rank, .host = "hostA"}};
+    of_rank.between = std::chrono::milliseconds(5);
+    return of_rank;
+  };
+  HeartbeatOptions first = options(0), second = options(1);
+  first.sender.served = {1};
+  second.sender.by = 0;
+  auto sending = std::make_unique<Heartbeat>(first, commands);
+  Heartbeat served(second, commands);
+  served.record_update(33);
+  const auto heard = [&](std::int64_t rank) {
+    return soon([&] { return server.newest_body().find(fmt::format("\"rank\":{},", rank)) != std::string::npos; });
+  };
+  EXPECT_TRUE(heard(0));
+  EXPECT_TRUE(heard(1));
+  EXPECT_EQ(server.connections(), 1);
+  sending.reset();
+  EXPECT_TRUE(soon([&] { return server.connections() > 1; })) << "rank 1 sends its own";
+  EXPECT_TRUE(heard(1));
+}
+
+TEST(HeartbeatRelay, IgnoresWhatIsNoHeartbeatOfAServedRank) {
+  RankIdentity identity{.run = "r_01J000000000000000000000HS", .attempt = 1, .rank = 0, .host = "hostA"};
+  HeartbeatRelay receiver(identity, {.served = {2}});
+  identity.rank = 2;
+  HeartbeatRelay other(identity, {.by = 0});
+  for (const char* text :
+       {"text", "[]", "{}", R"({"rank":1})", R"({"rank":2,"update":1})", R"({"rank":2,"update":2})"}) {
+    EXPECT_TRUE(other.pass_on(text));
+    receiver.receive();
+  }
+  EXPECT_EQ(receiver.take(), std::vector<std::string>{R"({"rank":2,"update":2})"});
+  EXPECT_TRUE(receiver.take().empty());
+  EXPECT_FALSE(other.pass_on(std::string(100'000, ' '))) << "too long";
+  int passed_on = 0;
+  while (passed_on < 1000 && other.pass_on(std::string(500, ' '))) ++passed_on;
+  EXPECT_LT(passed_on, 20) << "the receiver does not receive";
+  receiver.receive();
+  EXPECT_TRUE(other.pass_on("{}"));
+  identity.attempt = 2;
+  EXPECT_FALSE(HeartbeatRelay(identity, {.by = 0}).pass_on("{}")) << "nobody listens";
+  EXPECT_FALSE(receiver.pass_on("{}")) << "it sends its own";
+}
+
 TEST(Heartbeat, RespectsRetryAfter) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/spool_files.h"
 #include "tests/worker/full_disk.h"
 
 namespace babelring {
@@ -124,7 +125,7 @@ TEST_F(SpoolTest, FolderThatCannotBeCreatedIsAFailure) {
 }
 
 TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
-  SpoolWriter writer(file_, std::size_t{1} << 20, std::chrono::milliseconds(0));
+  SpoolWriter writer(file_, {.max_kept_bytes = std::size_t{1} << 20, .between_trials = std::chrono::milliseconds(0)});
   writer.append(record(1));
   const std::string whole = read_file(file_);
   {
@@ -146,7 +147,7 @@ TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
 
 TEST_F(SpoolTest, MemoryIsBoundedAndDroppedRecordsHaveNoSequence) {
   constexpr std::size_t max_bytes = 8000;
-  SpoolWriter writer(file_, max_bytes, std::chrono::milliseconds(0));
+  SpoolWriter writer(file_, {.max_kept_bytes = max_bytes, .between_trials = std::chrono::milliseconds(0)});
   writer.append(record(1));
   const FullDisk full(file_);
   std::int64_t tried = 0;
@@ -171,7 +172,7 @@ TEST_F(SpoolTest, MemoryIsBoundedAndDroppedRecordsHaveNoSequence) {
 /// Records that were sent from memory are not in the file.
 TEST_F(SpoolTest, SequenceContinuesAfterTheLastRecord) {
   {
-    SpoolWriter writer(file_, std::size_t{1} << 20, std::chrono::milliseconds(0));
+    SpoolWriter writer(file_, {.max_kept_bytes = std::size_t{1} << 20, .between_trials = std::chrono::milliseconds(0)});
     writer.append(record(1));
     {
       const FullDisk full(file_);
@@ -181,6 +182,103 @@ TEST_F(SpoolTest, SequenceContinuesAfterTheLastRecord) {
     writer.append(record(3));
   }
   EXPECT_EQ(SpoolWriter(file_).next_sequence(), 4);
+}
+
+/// A spool of small parts, whose reader confirms what it reads, by default at once.
+class RotatedSpoolTest : public SpoolTest {
+ protected:
+  void append(int count) {
+    for (int i = 0; i < count; ++i) writer_.append(record(writer_.next_sequence()));
+  }
+  /// Sequences that a reader finds from its place on. It confirms them, and stores that.
+  static std::vector<std::int64_t> confirm(SpoolReader& reader) {
+    std::vector<std::int64_t> sequences;
+    for (;;) {
+      const auto batch = reader.next(7, 1 << 20);
+      if (batch.lines == 0) break;
+      for (const Record& each : batch.records) sequences.push_back(each.header.sequence);
+      reader.acknowledge(batch);
+    }
+    reader.save_acknowledged();
+    return sequences;
+  }
+  static std::vector<std::int64_t> numbers(std::int64_t first, std::int64_t last) {
+    std::vector<std::int64_t> numbers;
+    for (; first <= last; ++first) numbers.push_back(first);
+    return numbers;
+  }
+  std::uintmax_t bytes() const {
+    std::uintmax_t sum = 0;
+    for (const fs::path& part : spool_parts(file_)) sum += fs::file_size(part);
+    return sum;
+  }
+
+  static constexpr std::int64_t max_bytes = 4000;  // about 30 records
+  SpoolWriter writer_{file_, {.max_bytes = max_bytes}};
+};
+
+TEST_F(RotatedSpoolTest, ConfirmedRecordsMakeRoom) {
+  SpoolReader reader(file_);
+  for (std::int64_t round = 0; round < 100; ++round) {
+    append(5);
+    EXPECT_EQ(confirm(reader), numbers(5 * round + 1, 5 * round + 5));
+    EXPECT_LE(bytes(), static_cast<std::uintmax_t>(max_bytes) + 1000);
+    EXPECT_EQ(reader.remaining(), 0);
+  }
+  EXPECT_EQ(spool_parts(file_).size(), 2U);
+}
+
+TEST_F(RotatedSpoolTest, UnconfirmedRecordsStay) {
+  append(200);
+  EXPECT_GT(bytes(), 4 * static_cast<std::uintmax_t>(max_bytes));
+  SpoolReader reader(file_);
+  EXPECT_EQ(reader.remaining(), 200);
+  EXPECT_EQ(confirm(reader), numbers(1, 200));
+  append(1);
+  EXPECT_EQ(confirm(reader), numbers(201, 201));
+}
+
+TEST_F(RotatedSpoolTest, APlaceIsFoundAgainInEitherPart) {
+  for (std::int64_t round = 0; round < 100; ++round) {
+    append(5);
+    SpoolReader reader(file_);
+    EXPECT_EQ(reader.remaining(), 5);
+    EXPECT_EQ(confirm(reader), numbers(5 * round + 1, 5 * round + 5));
+  }
+}
+
+TEST_F(RotatedSpoolTest, AReaderThatLagsReadsTheOlderPartFirst) {
+  append(10);
+  SpoolReader reader(file_);
+  EXPECT_EQ(reader.next(3, 1 << 20).records.size(), 3U);
+  append(60);
+  EXPECT_EQ(spool_parts(file_).size(), 2U);
+  EXPECT_EQ(confirm(reader), numbers(1, 70));
+}
+
+TEST_F(RotatedSpoolTest, TheNextWriterContinuesTheSequence) {
+  SpoolReader reader(file_);
+  append(10);
+  EXPECT_EQ(confirm(reader), numbers(1, 10));
+  const fs::path copy = folder_ / "rank-13.jsonl";
+  fs::copy_file(file_, older_part(copy));
+  EXPECT_EQ(SpoolWriter(copy).next_sequence(), 11) << "an empty file beside an older part";
+  const fs::path killed = folder_ / "rank-14.jsonl";  // killed between the two steps of a rotation
+  fs::copy_file(file_, killed);
+  fs::create_hard_link(killed, older_part(killed));
+  EXPECT_EQ(SpoolReader(killed).remaining(), 10);
+  EXPECT_EQ(SpoolWriter(killed).next_sequence(), 11);
+  EXPECT_EQ(spool_parts(killed).size(), 1U);
+}
+
+TEST_F(RotatedSpoolTest, TellsWhetherItHasAWriter) {
+  EXPECT_TRUE(has_writer(file_));
+  append(100);
+  EXPECT_TRUE(has_writer(file_)) << "after a rotation";
+  EXPECT_FALSE(has_writer(folder_ / "absent.jsonl"));
+  const fs::path closed = folder_ / "rank-15.jsonl";
+  { const SpoolWriter writer(closed); }
+  EXPECT_FALSE(has_writer(closed));
 }
 
 TEST_F(SpoolTest, AbsentFileIsEmpty) {
