@@ -25,9 +25,9 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks. On two levels the
-  /// payload is this rank's shard of it and n the number of hosts. Shared memory sends no messages; there, the same
-  /// formula counts the bytes read from and written to the other ranks' memory.
+  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks (MpiTree: see there).
+  /// On two levels the payload is this rank's shard of it and n the number of hosts. Shared memory sends no messages;
+  /// there, the same formula counts the bytes read from and written to the other ranks' memory.
   std::int64_t bytes_sent = 0;
   double busy_ms = 0;  // time with at least one collective in progress
 };
@@ -73,6 +73,8 @@ class Communicator {
   /// wait: work submitted to the backend afterwards waits on the device instead, and the next collective throws if an
   /// all-reduce failed.
   virtual void all_reduce_finish() = 0;
+  /// True if the bits of an element's sum do not depend on the elements that are summed in the same all-reduce.
+  virtual bool same_bits_in_any_bucket() const { return false; }
   /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
   virtual bool device_memory() const { return false; }
   /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host, so it is null on
@@ -135,7 +137,7 @@ class SharedArrays {
 enum class AllReduceAlgorithm {
   automatic,      // shared_memory on one host, two_level on hosts with several ranks each, if possible; else ring
   shared_memory,  // each rank sums one shard in place, reading the other ranks' memory; one host only
-  two_level,      // TwoLevelAllReduce: shared memory within hosts with the same number of ranks, MpiRing between them
+  two_level,      // TwoLevelAllReduce: shared memory within hosts with the same number of ranks, messages between them
   ring,           // MpiRing, over point-to-point messages
   mpi,            // MPI_Iallreduce
 };

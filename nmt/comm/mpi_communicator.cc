@@ -28,15 +28,37 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
   };
 }
 
-/// A sum by messages: a ring, or a tree.
-std::unique_ptr<Collective> make_sum(MpiProgress::World& world, std::int64_t sequence, const RingPlace& place,
-                                     float* data, std::int64_t count, const CommOptions& options) {
-  const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-  if (options.order == AddOrder::tree) {
-    return std::make_unique<MpiTree>(world.ring.get(), place, data, count, tag, world.pool);
+constexpr std::int64_t part_elements = 1 << 20;
+constexpr std::int64_t largest_sum = std::int64_t{1} << 40;  // elements
+
+/// How ranks or hosts are summed by messages.
+struct MessageSums {
+  RingPlace place;
+  GradientWire wire = GradientWire::f32;
+  AddOrder order = AddOrder::any;
+  bool may_choose_tree = false;  // where it is faster
+
+  bool by_tree(std::int64_t count) const {
+    return order == AddOrder::tree || (may_choose_tree && tree_is_faster(place.ranks, count * 4));
   }
-  return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, options.wire, world.pool);
-}
+  /// True if an element's bits do not depend on which elements are summed together with it.
+  bool same_bits_in_any_bucket() const {
+    return wire == GradientWire::f32 && (place.ranks <= 2 || order == AddOrder::tree ||
+                                         (may_choose_tree && std::has_single_bit(static_cast<unsigned>(place.ranks))));
+  }
+  /// True if large sums are taken in parts.
+  bool in_parts() const { return by_tree(largest_sum) && same_bits_in_any_bucket(); }
+  std::int64_t bytes_to_send(std::int64_t count) const {
+    if (by_tree(count)) return tree_elements_sent(place, count) * 4;
+    return count * (wire == GradientWire::bf16 ? 2 : 4) * 2 * (place.ranks - 1) / place.ranks;
+  }
+  std::unique_ptr<Collective> make(MpiProgress::World& world, std::int64_t sequence, float* data,
+                                   std::int64_t count) const {
+    const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
+    if (by_tree(count)) return std::make_unique<MpiTree>(world.ring.get(), place, data, count, tag, world.pool);
+    return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
+  }
+};
 
 class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
  public:
@@ -51,6 +73,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
+  bool same_bits_in_any_bucket() const override;
   SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
   CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { small_->sum(values); }
@@ -74,6 +97,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void end_thread();
   void learn_hosts();
   void choose_algorithm();
+  MessageSums message_sums(AllReduceAlgorithm requested) const;
   std::string share_board(AllReduceAlgorithm algorithm);
   std::shared_ptr<SharedFile> share(std::size_t bytes);
   void agree(std::string_view call, std::size_t bytes);
@@ -81,12 +105,14 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
   std::shared_ptr<CommMemory> memory_of(std::string_view call, const Tensor& tensor) const;
   std::int64_t bytes_to_send(std::int64_t count) const;
+  void start_sum(const std::shared_ptr<CommMemory>& memory, float* data, std::int64_t count);
   void start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count);
 
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
   RingPlace place_;
+  MessageSums messages_;
   std::optional<HostPlace> host_place_;  // absent if hosts have different numbers of ranks
   std::string why_ring_;                 // why `automatic` became the ring although a host has several ranks
   MemoryRegistry memory_;
@@ -114,6 +140,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   try {
     learn_hosts();
     choose_algorithm();
+    messages_ = message_sums(options.algorithm);
   } catch (...) {
     end_thread();
     throw;
@@ -166,6 +193,23 @@ void MpiCommunicator::choose_algorithm() {
     fail("communicator: all_reduce {} is impossible on {}: {}",
          requested == shared_memory ? "shared_memory" : "two_level", fmt::join(hosts_, ", "), obstacle);
   }
+}
+
+/// By messages between all ranks, or on two levels between hosts. A tree is chosen between hosts only: the ranks of one
+/// host are neighbours in a ring, but not in a tree.
+MessageSums MpiCommunicator::message_sums(AllReduceAlgorithm requested) const {
+  using enum AllReduceAlgorithm;
+  const bool between_hosts = options_.algorithm == two_level || (host_place_ && local_size_ == 1);
+  return {.place = options_.algorithm == two_level ? host_place_->between : place_,
+          .wire = options_.wire,
+          .order = options_.order,
+          .may_choose_tree = between_hosts && (requested == automatic || requested == two_level) &&
+                             options_.wire == GradientWire::f32};
+}
+
+bool MpiCommunicator::same_bits_in_any_bucket() const {
+  if (options_.algorithm == AllReduceAlgorithm::shared_memory) return true;
+  return options_.algorithm != AllReduceAlgorithm::mpi && messages_.same_bits_in_any_bucket();
 }
 
 /// Creates the board of this host's ranks. If `algorithm` is impossible, returns the reason and creates no board.
@@ -242,18 +286,25 @@ std::shared_ptr<CommMemory> MpiCommunicator::memory_of(std::string_view call, co
 }
 
 std::int64_t MpiCommunicator::bytes_to_send(std::int64_t count) const {
-  const int element =
-      options_.wire == GradientWire::bf16 && options_.algorithm != AllReduceAlgorithm::shared_memory ? 2 : 4;
-  if (options_.algorithm != AllReduceAlgorithm::two_level) return count * element * 2 * (size_ - 1) / size_;
+  if (options_.algorithm == AllReduceAlgorithm::shared_memory) return count * 4 * 2 * (size_ - 1) / size_;
+  if (options_.algorithm != AllReduceAlgorithm::two_level) return messages_.bytes_to_send(count);
   const ElementRange shard = summed_by(local_rank_, local_size_, count);
-  const int hosts = host_place_->between.ranks;
-  return (shard.end - shard.begin) * element * 2 * (hosts - 1) / hosts;
+  return messages_.bytes_to_send(shard.end - shard.begin);
 }
 
 void MpiCommunicator::all_reduce_start(Tensor tensor) {
   const auto memory = memory_of("all_reduce_start", tensor);
-  float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
+  // The steps of a tree follow one another. In parts of a large sum, one uses the link while another adds.
+  const std::int64_t part = messages_.in_parts() ? part_elements : std::max<std::int64_t>(1, count);
+  std::int64_t begin = 0;
+  do {
+    start_sum(memory, tensor.as<float>() + begin, std::min(part, count - begin));
+    begin += part;
+  } while (begin < count);
+}
+
+void MpiCommunicator::start_sum(const std::shared_ptr<CommMemory>& memory, float* data, std::int64_t count) {
   bytes_sent_ += bytes_to_send(count);
   if (board_ != nullptr && memory != nullptr) {
     start_shared(std::static_pointer_cast<SharedMemory>(memory), data, count);
@@ -264,12 +315,12 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
-  progress_->submit([=, options = options_, place = place_](MpiProgress::World& world,
-                                                            std::int64_t sequence) -> std::unique_ptr<Collective> {
-    auto sum = make_sum(world, sequence, place, data, count, options);
-    sum->keep(memory);
-    return sum;
-  });
+  progress_->submit(
+      [=, messages = messages_](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+        auto sum = messages.make(world, sequence, data, count);
+        sum->keep(memory);
+        return sum;
+      });
 }
 
 /// Sums `data` of `memory` through the host's shared memory and, on two levels, over hosts.
@@ -283,13 +334,13 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
     });
     return;
   }
-  progress_->submit([=, board = board_, options = options_, place = *host_place_](
+  progress_->submit([=, board = board_, messages = messages_, local_ranks = host_place_->local_ranks](
                         MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-    auto over_hosts = [&world, sequence, options, place](float* shard, std::int64_t size) {
-      return make_sum(world, sequence, place.between, shard, size, options);
+    auto over_hosts = [&world, sequence, messages](float* shard, std::int64_t size) {
+      return messages.make(world, sequence, shard, size);
     };
-    auto two_level = std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, place.local_ranks,
-                                                         over_hosts, options.order);
+    auto two_level = std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, local_ranks, over_hosts,
+                                                         messages.order);
     two_level->keep(memory);
     return two_level;
   });
@@ -314,7 +365,7 @@ std::string MpiCommunicator::description() const {
   const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
   const std::string messages = fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
                                            options_.wire == GradientWire::bf16 ? "bf16" : "f32");
-  const char* shape = options_.order == AddOrder::tree ? "tree" : "ring";
+  const char* shape = messages_.by_tree(0) ? messages_.by_tree(largest_sum) ? "tree" : "tree or ring" : "ring";
   std::string algorithm = "MPI_Iallreduce";
   if (options_.algorithm == AllReduceAlgorithm::shared_memory) algorithm = "all-reduce in shared memory";
   if (options_.algorithm == AllReduceAlgorithm::two_level) {

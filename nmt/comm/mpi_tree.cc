@@ -19,22 +19,8 @@ MpiTree::MpiTree(MPI_Comm comm, const RingPlace& place, float* data, std::int64_
       count_(count),
       tag_(tag),
       pool_(pool),
-      segment_(pool.bytes() / std::int64_t{sizeof(float)}) {
-  ElementRange range{.begin = 0, .end = count};
-  for (int bit = 1; bit < place.ranks; bit *= 2) {
-    const std::int64_t middle = range.begin + (range.end - range.begin) / 2;
-    ElementRange kept{.begin = range.begin, .end = middle}, given{.begin = middle, .end = range.end};
-    if ((place.position & bit) != 0) std::swap(kept, given);
-    const int peer = place.order[static_cast<std::size_t>(place.position ^ bit)];
-    steps_.push_back({.peer = peer, .adding = true, .sent = given, .received = kept});
-    range = kept;
-  }
-  for (std::size_t step = steps_.size(); step-- > 0;) {
-    // By now all of `kept` is summed.
-    const auto [peer, adding, given, kept] = steps_[step];
-    steps_.push_back({.peer = peer, .adding = false, .sent = kept, .received = given});
-  }
-}
+      segment_(pool.bytes() / std::int64_t{sizeof(float)}),
+      steps_(tree_steps(place, count)) {}
 
 std::string MpiTree::name() const {
   return fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes()) / 1e6);
@@ -65,7 +51,7 @@ void MpiTree::enter_step() {
 
 void MpiTree::post() {
   if (step_ == steps_.size()) return;
-  const Step& step = steps_[step_];
+  const TreeStep& step = steps_[step_];
   while (next_received_ < step.received.end && receives_.size() < max_messages) {
     Receive& receive = receives_.emplace_back();
     receive.target = data_ + next_received_;
@@ -108,7 +94,7 @@ bool MpiTree::finish_sends() {
 
 /// A later step overwrites what this one sends, so its sends must be complete too.
 bool MpiTree::step_done() const {
-  const Step& step = steps_[step_];
+  const TreeStep& step = steps_[step_];
   return next_sent_ == step.sent.end && next_received_ == step.received.end && receives_.empty() && sends_.empty();
 }
 

@@ -6,17 +6,19 @@
 #include <vector>
 
 #include "nmt/comm/mpi_ring.h"
-#include "nmt/core/shards.h"
+#include "nmt/comm/tree_schedule.h"
 
 namespace babelring {
 
 /// All-reduce over point-to-point messages that adds in pairs of positions: (0 + 1) + (2 + 3), and so on. Recursive
 /// halving, then recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.4): in step s positions that differ
 /// in bit s exchange halves of what they still sum, nearest positions first; afterwards they exchange sums in the
-/// reverse order. A rank sends as many bytes as in a ring, in 2 log2(ranks) steps. Sums into `data` in place, in f32.
+/// reverse order. A rank sends as many bytes as in a ring, in 2 log2(ranks) steps. If the number of ranks is no power
+/// of two, the positions from its largest power p on first give all their values to position - p, and get the sums
+/// last. Sums into `data` in place, in f32. See tree_steps().
 class MpiTree final : public Collective {
  public:
-  /// `place.ranks` must be a power of two. `tag` must be unique among the all-reduces in flight on `comm`. `pool` must
+  /// `tag` must be unique among the all-reduces in flight on `comm`. `pool` must
   /// outlive this object.
   MpiTree(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, SegmentPool& pool);
 
@@ -27,11 +29,6 @@ class MpiTree final : public Collective {
   int waiting_for() const override { return step_ < steps_.size() ? steps_[step_].peer : -1; }
 
  private:
-  struct Step {
-    int peer;
-    bool adding;  // what is received is added; otherwise it is a final sum
-    ElementRange sent, received;
-  };
   struct Receive {
     MpiRequest request;
     float* target;
@@ -50,7 +47,7 @@ class MpiTree final : public Collective {
   int tag_;
   SegmentPool& pool_;
   std::int64_t segment_;  // floats
-  std::vector<Step> steps_;
+  std::vector<TreeStep> steps_;
   std::size_t step_ = 0;
   std::int64_t next_sent_ = 0, next_received_ = 0;  // of this step, elements that have no message yet
   std::deque<Receive> receives_;

@@ -1,5 +1,7 @@
 #include "nmt/parallel/comm_config.h"
 
+#include <spdlog/spdlog.h>
+
 #include <set>
 
 #include "nmt/parallel/bucket_size.h"
@@ -30,19 +32,30 @@ AllReduceAlgorithm host_algorithm(GradientPath path) {
   }
 }
 
+std::int64_t measured_bucket_bytes(std::int64_t gradient_bytes, Communicator& communicator) {
+  const AllReduceModel model = measure_all_reduce(communicator);
+  const std::int64_t bytes = best_bucket_bytes(gradient_bytes, model, min_measured_bucket_bytes);
+  if (communicator.rank() == 0) {
+    spdlog::info("gradients: buckets of {:.2f} MB, since a small sum takes {:.2f} ms and a large one {:.0f} MB/s",
+                 static_cast<double>(bytes) * 1e-6, model.latency_s * 1e3, model.bytes_per_s * 1e-6);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void CommConfig::bind(OptionBinder& b) {
   b.choice("all_reduce", all_reduce, gradient_paths(),
            "gradient all-reduce: shared_memory (one host), two_level (shared memory within hosts that have equal "
-           "numbers of ranks, a ring between hosts), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
+           "numbers of ranks, a tree or ring between hosts), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
            "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
-           "shared memory on one host, two levels on hosts with several ranks each, otherwise the ring");
+           "shared memory on one host, two levels on hosts with several ranks each, otherwise a tree or ring");
   b.choice("gradient_wire", gradient_wire, {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}},
            "data type in which rings and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
            "bits; shared memory always uses f32");
   b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
-              "MB of gradients per all-reduce; auto: 4, or with NCCL tens, computed from a model of the network");
+              "MB of gradients per all-reduce; auto: from measured latency and rate if the size changes no bit (f32 "
+              "between 2, 4, 8, ... hosts), else 4; with NCCL tens, computed from a model of the network");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
 }
@@ -57,10 +70,10 @@ CommOptions CommConfig::options() const {
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
 }
 
-std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator,
-                                      bool by_nccl) const {
+std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, Communicator& communicator, bool by_nccl) const {
   if (bucket_mb != automatic) return static_cast<std::int64_t>(bucket_mb * 1e6);
-  if (!by_nccl) return host_bucket_bytes;
+  if (!by_nccl && !(communicator.size() > 1 && communicator.same_bits_in_any_bucket())) return host_bucket_bytes;
+  if (!by_nccl) return measured_bucket_bytes(gradient_bytes, communicator);
   const std::set<std::string> hosts(communicator.hosts().begin(), communicator.hosts().end());
   return best_bucket_bytes(gradient_bytes,
                            nccl_model(communicator.size(), static_cast<int>(hosts.size()), options().wire));

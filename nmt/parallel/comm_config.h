@@ -27,7 +27,8 @@ struct CommConfig {
   /// `automatic`.
   CommOptions options() const;
   /// Bucket size in bytes for a model with `gradient_bytes` bytes of f32 gradients. `by_nccl`: NCCL reduces them.
-  std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;
+  /// `auto` for host memory is a constant, or measured where the size changes no bit. Collective.
+  std::int64_t bucket_bytes(std::int64_t gradient_bytes, Communicator& communicator, bool by_nccl) const;
 };
 
 }  // namespace babelring

@@ -11,10 +11,12 @@ namespace {
 
 std::unique_ptr<GradientReducer> make_reducer(const TrainConfig& config, const ModelReplica& replica) {
   const ParameterStore& store = replica.model.parameters();
-  const Communicator& communicator = replica.communicator;
+  Communicator& communicator = replica.communicator;
   const std::int64_t gradient_bytes = store.count() * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t bucket_bytes =
-      config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
+      replica.sharding.single_copy()  // without buckets
+          ? gradient_bytes
+          : config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
   return replica.sharding.make_reducer(store, bucket_bytes, replica.model.shared_table(), config.comm_options().order);
 }
 

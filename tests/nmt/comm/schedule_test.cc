@@ -9,6 +9,7 @@
 #include "nmt/comm/rank_tree.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/ring_schedule.h"
+#include "nmt/comm/tree_schedule.h"
 
 namespace babelring {
 namespace {
@@ -54,11 +55,12 @@ TEST(Schedule, ARankOfALargeClusterHasFewConnectionsToOtherHosts) {
       const RingPlace between = host_place(hosts, rank)->between;
       add(between.left);
       add(between.right);
+      for (const TreeStep& step : tree_steps(between, 1000)) add(step.peer);
       const bool first = tree.parent(rank) < 0 || tree.parent(tree.parent(rank)) >= 0 ||
                          hosts[static_cast<std::size_t>(tree.parent(rank))] != hosts[static_cast<std::size_t>(rank)];
       const bool leads = first && (tree.children(rank).size() >= ranks_per_host - 1);
       first_ranks += leads ? 1 : 0;
-      EXPECT_LE(connected.size(), leads ? 2U + 6U : 2U) << "rank " << rank;
+      EXPECT_LE(connected.size(), leads ? 2U + 6U + 2U : 2U + 6U) << "rank " << rank;
     }
     EXPECT_EQ(first_ranks, host_count);
   }
@@ -149,6 +151,86 @@ TEST(Schedule, TheRingOverHostsEndsAndSendsTwiceItsPayload) {
     EXPECT_NEAR(static_cast<double>(rank.bytes), 2.0 * (host_count - 1) / host_count * count * sizeof(float),
                 8 * host_count);
   }
+}
+
+/// Position `position` of `ranks` whose numbers are their positions.
+RingPlace position_of(int ranks, int position) {
+  RingPlace place{.position = position, .ranks = ranks, .order = {}};
+  for (int rank = 0; rank < ranks; ++rank) place.order.push_back(rank);
+  return place;
+}
+
+/// The terms that each element of each rank sums after tree_steps(), as "(0+1)", or "" after a step without its match.
+std::vector<std::vector<std::string>> sums_of_tree(int ranks, std::int64_t count) {
+  std::vector<std::vector<TreeStep>> steps;
+  std::vector<std::vector<std::string>> sums;
+  for (int rank = 0; rank < ranks; ++rank) {
+    steps.push_back(tree_steps(position_of(ranks, rank), count));
+    sums.emplace_back(static_cast<std::size_t>(count), std::to_string(rank));
+  }
+  std::vector<std::size_t> next(static_cast<std::size_t>(ranks), 0);
+  const auto step_of = [&](std::size_t rank) {
+    return next[rank] < steps[rank].size() ? &steps[rank][next[rank]] : nullptr;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t rank = 0; rank < steps.size(); ++rank) {
+      const TreeStep* own = step_of(rank);
+      if (own == nullptr) continue;
+      const auto peer = static_cast<std::size_t>(own->peer);
+      const TreeStep* theirs = step_of(peer);
+      if (theirs == nullptr || theirs->peer != static_cast<int>(rank)) continue;
+      if (!(own->sent == theirs->received) || !(own->received == theirs->sent)) return {};
+      const std::vector<std::string> before = sums[rank];
+      const auto receive = [](std::vector<std::string>& to, const std::vector<std::string>& from, const TreeStep& step,
+                              bool lower) {
+        for (std::int64_t i = step.received.begin; i < step.received.end; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          to[at] = !step.adding ? from[at] : "(" + (lower ? to[at] + "+" + from[at] : from[at] + "+" + to[at]) + ")";
+        }
+      };
+      receive(sums[rank], sums[peer], *own, rank < peer);
+      receive(sums[peer], before, *theirs, peer < rank);
+      ++next[rank];
+      ++next[peer];
+      moved = true;
+    }
+  }
+  for (std::size_t rank = 0; rank < steps.size(); ++rank) {
+    if (step_of(rank) != nullptr) return {};  // waits for ever
+  }
+  return sums;
+}
+
+TEST(Schedule, ATreeSumsEveryElementOnEveryRankInOneOrder) {
+  for (int ranks = 1; ranks <= 50; ++ranks) {
+    const auto sums = sums_of_tree(ranks, 100);
+    ASSERT_EQ(sums.size(), static_cast<std::size_t>(ranks)) << "two steps do not match";
+    for (const auto& of_rank : sums) {
+      for (const std::string& sum : of_rank) ASSERT_EQ(sum, sums[0][0]) << ranks << " ranks";
+    }
+    EXPECT_EQ(std::count(sums[0][0].begin(), sums[0][0].end(), '+'), ranks - 1);
+  }
+  EXPECT_EQ(sums_of_tree(4, 3)[2][1], "((0+1)+(2+3))");
+  EXPECT_EQ(sums_of_tree(6, 3)[5][1], "(((0+4)+(1+5))+(2+3))");
+}
+
+TEST(Schedule, ATreeOfPairsSendsAsMuchAsARing) {
+  for (const int ranks : {2, 4, 8, 64}) {
+    EXPECT_EQ(tree_elements_sent(position_of(ranks, ranks - 1), 6400), 2 * 6400 * (ranks - 1) / ranks);
+  }
+  EXPECT_EQ(tree_elements_sent(position_of(6, 5), 6400), 6400) << "gives everything once";
+  EXPECT_EQ(tree_elements_sent(position_of(6, 1), 6400), 2 * 4800 + 6400);
+}
+
+TEST(Schedule, ATreeIsChosenWhereItsStepsAreWorthItsBytes) {
+  constexpr std::int64_t mb = 1'000'000;
+  for (const int ranks : {2, 3}) EXPECT_FALSE(tree_is_faster(ranks, 1)) << ranks;
+  for (const int ranks : {4, 8, 16, 64}) EXPECT_TRUE(tree_is_faster(ranks, 1000 * mb)) << ranks;
+  EXPECT_TRUE(tree_is_faster(6, 10'000));
+  EXPECT_FALSE(tree_is_faster(6, mb));
+  EXPECT_TRUE(tree_is_faster(host_count, mb));
+  EXPECT_FALSE(tree_is_faster(host_count, 10 * mb));
 }
 
 /// All ranks wait; one does not answer. Each question and answer takes a millisecond.

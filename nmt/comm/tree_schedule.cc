@@ -1,0 +1,62 @@
+#include "nmt/comm/tree_schedule.h"
+
+#include <bit>
+#include <utility>
+
+namespace babelring {
+namespace {
+
+constexpr double step_bytes = 12'500;  // that a link of 1 Gbit/s carries in the 100 us of a step
+
+/// The largest power of two of ranks, which exchange halves.
+int pairing_ranks(int ranks) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+}
+
+}  // namespace
+
+std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
+  const ElementRange all{.begin = 0, .end = count}, nothing;
+  const int pairing = pairing_ranks(place.ranks);
+  const auto rank_at = [&place](int position) { return place.order[static_cast<std::size_t>(position)]; };
+  if (place.position >= pairing) {
+    const int taker = rank_at(place.position - pairing);
+    return {{.peer = taker, .adding = true, .sent = all, .received = nothing},
+            {.peer = taker, .adding = false, .sent = nothing, .received = all}};
+  }
+  std::vector<TreeStep> steps;
+  if (place.position + pairing < place.ranks) {
+    steps.push_back({.peer = rank_at(place.position + pairing), .adding = true, .sent = nothing, .received = all});
+  }
+  ElementRange range = all;
+  for (int bit = 1; bit < pairing; bit *= 2) {
+    const std::int64_t middle = range.begin + (range.end - range.begin) / 2;
+    ElementRange kept{.begin = range.begin, .end = middle}, given{.begin = middle, .end = range.end};
+    if ((place.position & bit) != 0) std::swap(kept, given);
+    steps.push_back({.peer = rank_at(place.position ^ bit), .adding = true, .sent = given, .received = kept});
+    range = kept;
+  }
+  for (std::size_t step = steps.size(); step-- > 0;) {
+    // By now all of `kept` is summed. Who gave everything before the pairs gets the sums last.
+    const auto [peer, adding, given, kept] = steps[step];
+    steps.push_back({.peer = peer, .adding = false, .sent = kept, .received = given});
+  }
+  return steps;
+}
+
+std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count) {
+  std::int64_t elements = 0;
+  for (const TreeStep& step : tree_steps(place, count)) elements += step.sent.end - step.sent.begin;
+  return elements;
+}
+
+bool tree_is_faster(int ranks, std::int64_t bytes) {
+  if (ranks < 4) return false;  // the ring has as few steps, and keeps both directions busy
+  const int pairing = pairing_ranks(ranks), levels = std::countr_zero(static_cast<unsigned>(pairing));
+  if (pairing == ranks) return true;
+  const int steps_saved = 2 * (ranks - 1) - 2 * (levels + 1);
+  const double more = 2.0 * (pairing - 1) / pairing + 1 - 2.0 * (ranks - 1) / ranks;  // a taker's, per byte
+  return static_cast<double>(bytes) * more <= steps_saved * step_bytes;
+}
+
+}  // namespace babelring

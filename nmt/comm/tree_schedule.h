@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nmt/comm/ring_order.h"
+#include "nmt/core/shards.h"
+
+namespace babelring {
+
+/// One exchange of a rank in MpiTree. A range may be empty: then nothing is sent or received.
+struct TreeStep {
+  int peer;
+  bool adding;  // what is received is added; otherwise it is a final sum
+  ElementRange sent, received;
+};
+
+/// The exchanges of the rank at `place` that sum `count` elements over all ranks, in order. The steps of two peers
+/// match: what one sends the other receives. See MpiTree.
+std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count);
+
+/// Elements that the rank at `place` sends in its tree_steps().
+std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count);
+
+/// True if a tree over `ranks` hosts sums `bytes` bytes sooner than a ring does. For four hosts and more that are a
+/// power of two it always does, with as many bytes in fewer steps: then the bits of a sum do not depend on its size.
+/// Other trees send more bytes, which must cost less than the steps saved, each counted as 100 us at 1 Gbit/s.
+bool tree_is_faster(int ranks, std::int64_t bytes);
+
+}  // namespace babelring
