@@ -109,7 +109,7 @@ std::string straggler_advice(const Input& input, const Findings& findings) {
   if (findings.host_is_late) {
     return fmt::format(
         "check {} for other programs, overheating, or fewer processors or threads; at the speed of the others it "
-        "would save {} per step",
+        "would save {} per step; if it stays slow, data.balance=measured gives its ranks less of each update",
         findings.late_host, about(findings.straggler_ms));
   }
   if (!findings.one_is_late(input.ranks.size())) {

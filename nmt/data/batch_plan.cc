@@ -191,11 +191,11 @@ DataPosition BatchPlan::position_at(double epochs) const {
 
 namespace {
 
-/// Those of the update's `parts` parts for which takes(part) is true.
-template <class Takes>
+/// Those of the update's `parts` parts for which takes(part) is true. part_at(before, tokens) is the part of a sentence
+/// of `tokens` tokens that follows `before` tokens.
+template <class PartAt, class Takes>
 std::vector<BatchSlice> take_parts(const Corpus& corpus, const UpdatePlan& update, std::int64_t parts,
-                                   const Takes& takes) {
-  const std::int64_t total = update.source_tokens + update.target_tokens;
+                                   const PartAt& part_at, const Takes& takes) {
   std::vector<BatchSlice> slices;
   BatchSlice part;
   std::int64_t position = 0;
@@ -209,7 +209,7 @@ std::vector<BatchSlice> take_parts(const Corpus& corpus, const UpdatePlan& updat
       const std::int64_t target = target_cost(corpus, sentence);
       const std::int64_t before =
           part.first_source_row + part.source_tokens + part.first_target_row + part.target_tokens;
-      if (part_of(before, source + target, parts, total) > p) break;
+      if (part_at(before, source + target) > p) break;
       part.source_tokens += source;
       part.target_tokens += target;
     }
@@ -219,6 +219,48 @@ std::vector<BatchSlice> take_parts(const Corpus& corpus, const UpdatePlan& updat
   return slices;
 }
 
+template <class Takes>
+std::vector<BatchSlice> take_equal_parts(const Corpus& corpus, const UpdatePlan& update, std::int64_t parts,
+                                         const Takes& takes) {
+  const std::int64_t total = update.source_tokens + update.target_tokens;
+  return take_parts(
+      corpus, update, parts,
+      [=](std::int64_t before, std::int64_t tokens) { return part_of(before, tokens, parts, total); }, takes);
+}
+
+/// Parts by `bounds` of each micro-batch over all ranks.
+template <class Takes>
+std::vector<BatchSlice> take_bounded_parts(const Corpus& corpus, const UpdatePlan& update,
+                                           const std::vector<double>& bounds, int micro_batches, const Takes& takes) {
+  const auto world = std::ssize(bounds) - 1;
+  const auto total = static_cast<double>(update.source_tokens + update.target_tokens);
+  const auto part_at = [&](std::int64_t before, std::int64_t tokens) {
+    const double middle = static_cast<double>(2 * before + tokens) / (2 * total) * micro_batches;
+    const auto micro_batch = std::min<std::int64_t>(micro_batches - 1, static_cast<std::int64_t>(middle));
+    const auto after =
+        std::upper_bound(bounds.begin() + 1, bounds.end() - 1, middle - static_cast<double>(micro_batch));
+    return micro_batch * world + (after - bounds.begin() - 1);
+  };
+  return take_parts(corpus, update, world * micro_batches, part_at, takes);
+}
+
+/// The min number of micro-batches whose parts, parts_of(number), do not exceed `limit`.
+template <class PartsOf>
+int min_micro_batches(const UpdatePlan& update, std::int64_t world, std::int64_t limit, const PartsOf& parts_of) {
+  if (limit < 1) return 1;
+  const std::int64_t larger = std::max(update.source_tokens, update.target_tokens);
+  // Terminates: once there are as many parts as tokens, each holds at most one sentence.
+  for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world)));; ++count) {
+    const std::vector<BatchSlice> parts = parts_of(count);
+    const bool fits = std::all_of(parts.begin(), parts.end(), [&](const BatchSlice& part) {
+      return part.last - part.first <= 1 || std::max(part.source_tokens, part.target_tokens) <= limit;
+    });
+    if (fits) return count;
+  }
+}
+
+constexpr auto every_part = [](std::int64_t) { return true; };
+
 }  // namespace
 
 std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches) {
@@ -226,28 +268,34 @@ std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, in
     fail("slice: rank {} of {}, {} micro-batches; expected a rank below the world size and at least 1 micro-batch",
          rank, world, micro_batches);
   }
-  return take_parts(corpus, update, std::int64_t{world} * micro_batches,
-                    [&](std::int64_t part) { return part % world == rank; });
+  return take_equal_parts(corpus, update, std::int64_t{world} * micro_batches,
+                          [&](std::int64_t part) { return part % world == rank; });
+}
+
+std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank,
+                              const std::vector<double>& bounds, int micro_batches) {
+  const auto world = std::ssize(bounds) - 1;
+  return take_bounded_parts(corpus, update, bounds, micro_batches,
+                            [&](std::int64_t part) { return part % world == rank; });
 }
 
 std::vector<BatchSlice> slice_range(const Corpus& corpus, const UpdatePlan& update, int first, int last, int parts) {
   if (first < 0 || first > last || last > parts) {
     fail("slice_range: parts {} to {} of {}; expected a range of the parts", first, last, parts);
   }
-  return take_parts(corpus, update, parts, [&](std::int64_t part) { return part >= first && part < last; });
+  return take_equal_parts(corpus, update, parts, [&](std::int64_t part) { return part >= first && part < last; });
 }
 
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit) {
-  if (limit < 1) return 1;
-  const std::int64_t larger = std::max(update.source_tokens, update.target_tokens);
-  // Terminates: once there are as many parts as tokens, each holds at most one sentence.
-  for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world)));; ++count) {
-    const std::vector<BatchSlice> parts = slice(corpus, update, 0, 1, count * world);
-    const bool fits = std::all_of(parts.begin(), parts.end(), [&](const BatchSlice& part) {
-      return part.last - part.first <= 1 || std::max(part.source_tokens, part.target_tokens) <= limit;
-    });
-    if (fits) return count;
-  }
+  return min_micro_batches(update, world, limit, [&](int count) {
+    return take_equal_parts(corpus, update, std::int64_t{count} * world, every_part);
+  });
+}
+
+int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, const std::vector<double>& bounds,
+                      std::int64_t limit) {
+  return min_micro_batches(update, std::ssize(bounds) - 1, limit,
+                           [&](int count) { return take_bounded_parts(corpus, update, bounds, count, every_part); });
 }
 
 }  // namespace babelring

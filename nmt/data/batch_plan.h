@@ -96,8 +96,15 @@ std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, in
 /// on `parts` alone. Throws Failure unless 0 <= first <= last <= parts.
 std::vector<BatchSlice> slice_range(const Corpus& corpus, const UpdatePlan& update, int first, int last, int parts);
 
+/// The same with parts of other sizes: rank r computes [bounds[r], bounds[r + 1]) of each micro-batch over all ranks,
+/// where an update's tokens lie between 0 and 1.
+std::vector<BatchSlice> slice(const Corpus& corpus, const UpdatePlan& update, int rank,
+                              const std::vector<double>& bounds, int micro_batches);
+
 /// The min number of micro-batches with which no slice of any rank exceeds `limit` source or `limit` target tokens; a
 /// slice of a single sentence may exceed it. Returns 1 if `limit` is 0 (no limit). The same on every rank.
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit);
+int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, const std::vector<double>& bounds,
+                      std::int64_t limit);
 
 }  // namespace babelring

@@ -1,6 +1,7 @@
 #include "nmt/data/sequence_batches.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/failure.h"
 
@@ -27,14 +28,33 @@ PackedBatch pack_sequences(const SequenceRange& range, std::int64_t length, cons
   return batch;
 }
 
+namespace {
+
+/// The parts into which an update's sequences are divided: units, or a part for each rank.
+std::vector<SequenceRange> parts_of(const SequenceUpdate& update, const RankPart& part) {
+  std::vector<SequenceRange> ranges;
+  if (part.shares == nullptr) {
+    const std::int64_t parts = part.units > 0 ? part.units : part.world;
+    for (std::int64_t i = 0; i < parts; ++i) ranges.push_back(part_of_range({0, update.sequences}, i, parts));
+    return ranges;
+  }
+  const auto bounds = part.shares->bounds(update.update);
+  const auto begin = [&](std::size_t rank) {
+    return std::llround((*bounds)[rank] * static_cast<double>(update.sequences));
+  };
+  for (std::size_t rank = 0; rank + 1 < bounds->size(); ++rank) ranges.push_back({begin(rank), begin(rank + 1)});
+  return ranges;
+}
+
+}  // namespace
+
 UpdateBatches make_sequence_batches(const SequenceUpdate& update, const RankPart& part, const ReadSequence& read) {
   const std::int64_t targets = update.length - 1;
   const UnitRange units = units_of(part);
-  const std::int64_t parts = part.units > 0 ? part.units : part.world;
-  const std::int64_t first_part = part.units > 0 ? units.first : part.rank;
-  const SequenceRange all{0, update.sequences};
-  const SequenceRange mine{part_of_range(all, first_part, parts).first,
-                           part_of_range(all, first_part + units.count - 1, parts).last};
+  const std::vector<SequenceRange> parts = parts_of(update, part);
+  const auto first_part = static_cast<std::size_t>(part.units > 0 ? units.first : part.rank);
+  const std::size_t last_part = first_part + static_cast<std::size_t>(units.count) - 1;
+  const SequenceRange mine{parts[first_part].first, parts[last_part].last};
   UpdateBatches batches{.update = update.update,
                         .epoch = 0,
                         .global_sentences = update.sequences,
@@ -42,15 +62,15 @@ UpdateBatches make_sequence_batches(const SequenceUpdate& update, const RankPart
                         .sentences = mine.count(),
                         .target_tokens = mine.count() * targets};
   batches.units = units;
-  const std::int64_t largest_share = (update.sequences + parts - 1) / parts;
+  const std::int64_t largest_share = std::ranges::max(parts, {}, &SequenceRange::count).count();
   const std::int64_t fitting = part.micro_batch_tokens > 0
                                    ? std::max<std::int64_t>(1, part.micro_batch_tokens / targets)
                                    : std::max<std::int64_t>(1, largest_share);
   const std::int64_t micro_batches = std::max<std::int64_t>(1, (largest_share + fitting - 1) / fitting);
-  for (std::int64_t unit = first_part; unit < first_part + units.count; ++unit) {
-    const SequenceRange of_unit = part_of_range(all, unit, parts);
+  for (std::size_t unit = first_part; unit <= last_part; ++unit) {
     for (std::int64_t i = 0; i < micro_batches; ++i) {
-      batches.micro_batches.push_back(pack_sequences(part_of_range(of_unit, i, micro_batches), update.length, read));
+      batches.micro_batches.push_back(
+          pack_sequences(part_of_range(parts[unit], i, micro_batches), update.length, read));
     }
   }
   return batches;

@@ -6,7 +6,13 @@ namespace babelring {
 
 namespace {
 
-std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update, const RankPart& part) {
+std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update, const RankPart& part,
+                                  std::int64_t number) {
+  if (part.shares != nullptr) {
+    const auto bounds = part.shares->bounds(number);
+    return slice(corpus, update, part.rank, *bounds,
+                 micro_batches_for(corpus, update, *bounds, part.micro_batch_tokens));
+  }
   const bool by_units = part.units > 0;
   const int parts = by_units ? part.units : part.world;
   const int micro_batches = micro_batches_for(corpus, update, parts, part.micro_batch_tokens);
@@ -29,7 +35,7 @@ UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, c
   batches.global_source_tokens = planned.source_tokens;
   batches.global_target_tokens = planned.target_tokens;
   batches.units = units_of(part);
-  for (const BatchSlice& slice_of_rank : slices_of(corpus, planned, part)) {
+  for (const BatchSlice& slice_of_rank : slices_of(corpus, planned, part, update)) {
     batches.sentences += slice_of_rank.last - slice_of_rank.first;
     batches.source_tokens += slice_of_rank.source_tokens;
     batches.target_tokens += slice_of_rank.target_tokens;

@@ -8,6 +8,7 @@
 
 #include "nmt/core/packed_batch.h"
 #include "nmt/data/data_position.h"
+#include "nmt/data/update_shares.h"
 
 namespace babelring {
 
@@ -45,6 +46,8 @@ struct RankPart {
   /// Cut the update into this number of units, of which each rank gets an equal number, in the order of ranks. 0: each
   /// rank's part is one unit.
   int units = 0;
+  /// Parts of other sizes; null: equal ones. Not with units.
+  const UpdateShares* shares = nullptr;
 };
 
 /// The units of `part`'s rank.

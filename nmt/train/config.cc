@@ -38,6 +38,10 @@ void DataConfig::bind(OptionBinder& b) {
             "task gssm: sequences per update, summed over all ranks");
   b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
   b.integer("workers", workers, 1, 64, "threads of a rank that prepare updates; they deliver them in order");
+  b.choice(
+      "balance", balance, {{"equal", Balance::equal}, {"measured", Balance::measured}},
+      "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
+      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -180,6 +184,9 @@ void check_units(const TrainConfig& config) {
   if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
     refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
                       "auto, shared_memory, two_level or ring");
+  }
+  if (config.data.balance == Balance::measured) {
+    refuse_with_units("data.balance", "measured divides updates by time", "equal");
   }
   if (config.training.cuda_graphs) {
     refuse_with_units("training.cuda_graphs", "a recorded pass writes to one copy of the gradient", "false");

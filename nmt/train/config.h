@@ -21,6 +21,9 @@ struct PlanOptions;
 enum class Task { translation, gssm };
 const Choices<Task>& tasks();
 
+/// How an update is divided among ranks: equally, or by their measured speed.
+enum class Balance { equal, measured };
+
 struct DataConfig {
   static constexpr std::int64_t automatic = -1;  // value of micro_batch_tokens that means "auto"
 
@@ -34,6 +37,7 @@ struct DataConfig {
   std::int64_t sequences_per_update = 16;
   int prefetch = 4;
   int workers = 1;
+  Balance balance = Balance::equal;
 
   void bind(OptionBinder& binder);
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "nmt/data/update_shares.h"
 #include "nmt/model/padded_batch.h"
 #include "nmt/ops/dry_backend.h"
 
@@ -41,8 +42,9 @@ struct ShareTokens {
   std::int64_t larger() const { return std::max(source, target); }
 };
 
-ShareTokens share_of(const UpdateShape& update, int ranks) {
-  const auto with_margin = [&](double tokens) { return std::llround(1.1 * (tokens / ranks)) + update.max_length; };
+/// `parts`: the number of parts of this size in an update.
+ShareTokens share_of(const UpdateShape& update, double parts) {
+  const auto with_margin = [&](double tokens) { return std::llround(1.1 * (tokens / parts)) + update.max_length; };
   return {.source = with_margin(update.source_tokens), .target = with_margin(update.target_tokens)};
 }
 
@@ -163,7 +165,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
 
 MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
                        Communicator& communicator) {
-  const ShareTokens share = share_of(shape, config.training.by_units() ? config.training.units : communicator.size());
+  const int parts = config.training.by_units() ? config.training.units : communicator.size();
+  const bool measured = config.data.balance == Balance::measured;
+  const ShareTokens share = share_of(shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {
     answer_auto(memory, shape.max_length, share.larger(), model, backend, communicator);

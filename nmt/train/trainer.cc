@@ -38,7 +38,8 @@ Trainer::Trainer(const TrainerParts& parts)
               : CheckpointWriting{.start = [this] { start_checkpoint(); },
                                   .finish = [this](bool wait) { return parts_.checkpoints->finish_save(wait); }},
           parts.checkpoint_request),
-      divergence_(parts.config) {
+      divergence_(parts.config),
+      balancer_(parts.config, parts.communicator) {
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
@@ -119,7 +120,10 @@ TrainingEnd Trainer::run() try {
 
 /// Trains and evaluates to the end, or until training has diverged; then the result has no meaning.
 TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
-  BatchPipeline pipeline(parts_.source, {.part = rank_part(parts_.config, parts_.communicator, micro_batch_tokens),
+  balancer_.begin(state_.progress.update + 1);
+  RankPart part = rank_part(parts_.config, parts_.communicator, micro_batch_tokens);
+  part.shares = balancer_.shares();
+  BatchPipeline pipeline(parts_.source, {.part = part,
                                          .start = state_.position.value(),
                                          .first_update = state_.progress.update + 1,
                                          .prefetch = parts_.config.data.prefetch,
@@ -211,6 +215,7 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   state_.adam_steps = replica_.adam.steps();
   state_.elapsed_minutes = result.elapsed_minutes;
   divergence_.note(result.record);
+  balancer_.note(result.record);
   record(std::move(result.record), before);
   return result;
 }

@@ -17,6 +17,7 @@
 #include "nmt/train/evaluation/validator.h"
 #include "nmt/train/requests.h"
 #include "nmt/train/update/divergence.h"
+#include "nmt/train/update/share_balancer.h"
 #include "nmt/train/update/update_observer.h"
 #include "nmt/train/update/update_runner.h"
 
@@ -90,6 +91,7 @@ class Trainer {
   EvaluationPolicy evaluations_;
   CheckpointPolicy checkpoints_;
   DivergenceWatch divergence_;
+  ShareBalancer balancer_;
   TrainingState state_;
   bool trace_next_ = false;  // the ranks voted for a trace in the last update
 };

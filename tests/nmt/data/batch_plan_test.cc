@@ -265,6 +265,45 @@ INSTANTIATE_TEST_SUITE_P(Worlds, SliceTest,
                          testing::Values(World{1, 1}, World{2, 1}, World{4, 1}, World{1, 3}, World{2, 5}, World{4, 7},
                                          World{64, 2}));
 
+TEST(SliceTest, PartsFollowTheSharesOfTheRanks) {
+  const Corpus corpus = random_corpus(400, 25);
+  const BatchPlan plan(corpus, {.tokens_per_update = 700});
+  const std::vector<double> bounds{0, 0.6, 0.7, 1};
+  for (const int micro_batches : {1, 3}) {
+    for (const UpdatePlan& update : rest_of_epoch(plan, {})) {
+      const auto tokens = static_cast<double>(update.source_tokens + update.target_tokens);
+      std::int64_t position = 0, rows = 0;
+      for (int m = 0; m < micro_batches; ++m) {
+        for (int rank = 0; rank < 3; ++rank) {
+          const auto part = slice(corpus, update, rank, bounds, micro_batches).at(static_cast<std::size_t>(m));
+          const auto at = static_cast<std::size_t>(rank);
+          EXPECT_EQ(part.first, position);
+          EXPECT_EQ(part.first_target_row, rows);
+          EXPECT_NEAR(static_cast<double>(part.source_tokens + part.target_tokens),
+                      tokens * (bounds[at + 1] - bounds[at]) / micro_batches, 53);
+          position = part.last;
+          rows += part.target_tokens;
+        }
+      }
+      EXPECT_EQ(position, std::ssize(update.sentences));
+      EXPECT_EQ(rows, update.target_tokens);
+    }
+  }
+}
+
+TEST(SliceTest, MicroBatchesKeepTheLimitOfTheLargestShare) {
+  const Corpus corpus = random_corpus(400, 25);
+  const UpdatePlan update = BatchPlan(corpus, {.tokens_per_update = 900})({});
+  const std::vector<double> bounds{0, 0.75, 1};
+  const int count = micro_batches_for(corpus, update, bounds, 120);
+  EXPECT_GT(count, micro_batches_for(corpus, update, 2, 120));
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const BatchSlice& part : slice(corpus, update, rank, bounds, count)) {
+      EXPECT_LE(std::max(part.source_tokens, part.target_tokens), 120);
+    }
+  }
+}
+
 TEST(SliceTest, FewerSentencesThanRanksLeavesSomeEmpty) {
   const Corpus corpus = Corpus::from_memory({{5}, {5}}, {{6}, {6}});
   const BatchPlan plan(corpus, {});

@@ -54,6 +54,20 @@ TEST(SequenceBatches, RanksShareOutAnUpdate) {
   }
 }
 
+TEST(SequenceBatches, FollowTheSharesOfTheRanks) {
+  UpdateShares shares(2);
+  shares.set(7, {3, 1});
+  std::vector<std::int64_t> sequences;
+  for (int rank = 0; rank < 2; ++rank) {
+    const UpdateBatches part =
+        make_sequence_batches({.update = 7, .sequences = 8, .length = 4},
+                              {.rank = rank, .world = 2, .micro_batch_tokens = 6, .shares = &shares}, count_up);
+    sequences.push_back(part.sentences);
+    EXPECT_EQ(part.micro_batches.size(), 3U) << "the same number on every rank";
+  }
+  EXPECT_THAT(sequences, ElementsAre(6, 2));
+}
+
 TEST(SequenceBatches, ALongSequenceIsAMicroBatchOfItsOwn) {
   const UpdateBatches part =
       make_sequence_batches({.update = 1, .sequences = 3, .length = 9}, {.micro_batch_tokens = 4}, count_up);

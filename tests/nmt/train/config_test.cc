@@ -164,7 +164,7 @@ TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
   EXPECT_NE(message("training.units=6").find("training.units: expected a power of two, found 6"), std::string::npos);
   for (const std::string key :
        {"communication.gradient_wire=bf16", "communication.all_reduce=mpi", "communication.all_reduce=nccl",
-        "data.micro_batch_tokens=auto", "training.cuda_graphs=true"}) {
+        "data.micro_batch_tokens=auto", "data.balance=measured", "training.cuda_graphs=true"}) {
     const std::string refusal = message(key);
     EXPECT_NE(refusal.find(key.substr(0, key.find('='))), std::string::npos) << refusal;
     EXPECT_NE(refusal.find("training.reproducible ranks needs"), std::string::npos) << refusal;

@@ -27,7 +27,7 @@ inline Corpus small_corpus() {
 /// Trains one rank. Writes no checkpoints if `folder` is empty.
 inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator,
                        const std::filesystem::path& folder, Collector& records, const StopRequest& stop = {},
-                       const std::string& device = "cpu", int vocabulary = pieces) {
+                       const std::string& device = "cpu", int vocabulary = pieces, UpdateObserver* lab = nullptr) {
   const auto backend = make_test_backend(device);
   const GradientComm gradient_comm =
       choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
@@ -42,6 +42,7 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
                    .checkpoints = keeper ? &*keeper : nullptr,
                    .records = records,
                    .stop = stop,
+                   .lab = lab,
                    .model_vocabulary = vocabulary});
   trainer.begin("r_00000000000000000000000000", 1);
   trainer.run();

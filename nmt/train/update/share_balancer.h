@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/records.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/data/update_shares.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// Divides updates among ranks by their measured speed, with data.balance measured; otherwise does nothing. Collective:
+/// every rank makes the same calls.
+class ShareBalancer {
+ public:
+  /// The first shares follow from some 20 updates, later ones at most every 100 updates.
+  static constexpr std::int64_t first_interval = 20, interval = 100;
+
+  /// `communicator` must outlive the balancer.
+  ShareBalancer(const TrainConfig& config, Communicator& communicator);
+
+  /// Call before batches of update `first` and later ones are prepared, and after those of any before are dropped.
+  void begin(std::int64_t first);
+  /// The ranks' shares; null: equal ones. Valid until begin().
+  const UpdateShares* shares() const { return shares_ ? &*shares_ : nullptr; }
+  /// Call after each update with this rank's record of it. May set the shares of updates that are not prepared yet.
+  void note(const StepRecord& record);
+
+ private:
+  void decide(std::int64_t update);
+
+  Communicator& communicator_;
+  bool measures_;
+  std::int64_t ahead_;  // max updates prepared ahead
+  std::vector<double> current_;
+  std::optional<UpdateShares> shares_;
+  double compute_ms_ = 0;                               // since update measured_from_
+  std::int64_t measured_from_ = 0, next_decision_ = 0;  // updates
+};
+
+}  // namespace babelring
