@@ -118,7 +118,7 @@ void add_run_submit(CLI::App& run, ConfigReader read_config) {
   command->add_option("overrides", arguments->overrides, "key=value, overrides the file: training.max_minutes=10");
   command->add_option("--name", request.name, "display name of the run; default: the configuration's");
   command->add_option("--profile", request.profile, "launch profile defined on the server");
-  command->add_option("--world-size", request.world_size, "number of ranks")->check(CLI::Range(1, 4096));
+  command->add_option("--world-size,--ranks", request.world_size, "number of ranks")->check(CLI::Range(1, 4096));
   command->add_option("--max-restarts", request.max_restarts, "max restarts after faults")->check(CLI::Range(0, 1000));
   command->add_option("--resume-from", request.resume_from, "id of the checkpoint to start from");
   command->add_option("--label", request.labels, "key=value; may be repeated")->expected(1);
@@ -142,7 +142,7 @@ void add_run_resume(CLI::App& run) {
   CLI::App* command = run.add_subcommand("resume", "Resumes an ended run from a checkpoint");
   const auto arguments = std::make_shared<ResumeArguments>();
   command->add_option("--checkpoint", arguments->checkpoint, "id of the checkpoint; default: the newest");
-  command->add_option("--world-size", arguments->world_size, "number of ranks; default: as before")
+  command->add_option("--world-size,--ranks", arguments->world_size, "number of ranks; default: as before")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--watch", arguments->watch, "follow the run until it ends");
   arguments->chosen.declare(*command);
