@@ -10,7 +10,7 @@ struct HostState {
   std::int64_t resident_bytes = 0;
   std::int64_t memory_bytes = 0, memory_available_bytes = 0;
   std::int64_t disk_free_bytes = 0;
-  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // all interfaces except lo, bridges and bonds
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // as read_network_counters(), without lo
   std::int64_t processors = 0;
   double load = 0;  // one-minute load average
 };

@@ -22,6 +22,32 @@ bool parse_line(const std::string& line, std::string& name, NetworkBytes& bytes)
   return !name.empty() && !numbers.fail();
 }
 
+template <class Number>
+Number read_number(const std::filesystem::path& file) {
+  Number number{};
+  std::ifstream(file) >> number;
+  return number;
+}
+
+constexpr int infiniband_type = 32;            // ARPHRD_INFINIBAND: an interface of IP over InfiniBand
+constexpr std::int64_t port_counter_unit = 4;  // bytes; so the InfiniBand specification counts a port's data
+
+/// DEVICE/PORT → bytes of each port with counters.
+std::map<std::string, NetworkBytes> read_ports(const std::filesystem::path& infiniband) {
+  std::map<std::string, NetworkBytes> ports;
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator(infiniband, error)) {
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", error)) {
+      const std::filesystem::path counters = port.path() / "counters";
+      if (!std::filesystem::exists(counters / "port_xmit_data", error)) continue;
+      const std::string name = device.path().filename().string() + '/' + port.path().filename().string();
+      ports[name] = {port_counter_unit * read_number<std::int64_t>(counters / "port_rcv_data"),
+                     port_counter_unit * read_number<std::int64_t>(counters / "port_xmit_data")};
+    }
+  }
+  return ports;
+}
+
 }  // namespace
 
 Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text) {
@@ -40,21 +66,23 @@ Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_v
   return interfaces;
 }
 
-std::map<std::string, NetworkBytes> read_network_counters(const std::filesystem::path& counters,
-                                                          const std::filesystem::path& interfaces) {
+std::map<std::string, NetworkBytes> read_network_counters(const NetworkFiles& files) {
   std::ostringstream text;
-  text << std::ifstream(counters).rdbuf();
+  text << std::ifstream(files.counters).rdbuf();
   auto found = parse_network_counters(text.str());
   if (!found) return {};
+  const std::map<std::string, NetworkBytes> ports = read_ports(files.infiniband);
   std::erase_if(*found, [&](const auto& entry) {
-    return std::filesystem::exists(interfaces / entry.first / "bridge") ||
-           std::filesystem::exists(interfaces / entry.first / "bonding");
+    const std::filesystem::path interface = files.interfaces / entry.first;
+    return std::filesystem::exists(interface / "bridge") || std::filesystem::exists(interface / "bonding") ||
+           (!ports.empty() && read_number<int>(interface / "type") == infiniband_type);
   });
+  found->insert(ports.begin(), ports.end());
   return std::move(found).value();
 }
 
-NetworkCounters::NetworkCounters(bool reports, std::filesystem::path counters, std::filesystem::path interfaces)
-    : reports_(reports), counters_(std::move(counters)), interfaces_(std::move(interfaces)), last_(read()) {}
+NetworkCounters::NetworkCounters(bool reports, NetworkFiles files)
+    : reports_(reports), files_(std::move(files)), last_(read()) {}
 
 NetworkBytes NetworkCounters::lap() {
   const auto now = read();
@@ -85,28 +113,30 @@ void NetworkCounters::follow_busiest() {
 /// True for one end of a veth pair, as in containers. Its reported speed is nominal and says nothing about the
 /// physical link.
 bool NetworkCounters::is_pair_end(const std::string& name) const {
-  std::int64_t own = 0, other = 0;
-  std::ifstream(interfaces_ / name / "ifindex") >> own;
-  std::ifstream(interfaces_ / name / "iflink") >> other;
-  if (own == other || std::filesystem::exists(interfaces_ / name / "device")) return false;
+  const std::filesystem::path interface = files_.interfaces / name;
+  if (read_number<std::int64_t>(interface / "ifindex") == read_number<std::int64_t>(interface / "iflink")) return false;
+  if (std::filesystem::exists(interface / "device")) return false;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(interfaces_ / name, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
     if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a physical interface
   }
   return true;
 }
 
 std::int64_t NetworkCounters::speed_of(const std::string& name) const {
+  if (const auto slash = name.find('/'); slash != std::string::npos) {  // a port; its rate is "100 Gb/sec (4X EDR)"
+    const std::filesystem::path port = files_.infiniband / name.substr(0, slash) / "ports" / name.substr(slash + 1);
+    return static_cast<std::int64_t>(read_number<double>(port / "rate") * 125e6);
+  }
   if (is_pair_end(name)) return 0;
-  const std::filesystem::path master = interfaces_ / name / "master";
-  const bool bonded = std::filesystem::exists(master / "bonding");
-  std::int64_t megabits = 0;
-  std::ifstream((bonded ? master : interfaces_ / name) / "speed") >> megabits;
+  const std::filesystem::path interface = files_.interfaces / name;
+  const bool bonded = std::filesystem::exists(interface / "master" / "bonding");
+  const auto megabits = read_number<std::int64_t>((bonded ? interface / "master" : interface) / "speed");
   return megabits > 0 ? megabits * 125000 : 0;  // -1: the driver does not know
 }
 
 std::map<std::string, NetworkBytes> NetworkCounters::read() const {
-  return reports_ ? read_network_counters(counters_, interfaces_) : std::map<std::string, NetworkBytes>();
+  return reports_ ? read_network_counters(files_) : std::map<std::string, NetworkBytes>();
 }
 
 }  // namespace babelring

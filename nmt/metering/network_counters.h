@@ -19,21 +19,27 @@ struct NetworkBytes {
 /// Parses the text of /proc/net/dev: interface → bytes since it came up. The Error quotes the invalid line.
 Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text);
 
-/// The current counters of this machine. Leaves out bridges and bonds, whose members already count their traffic. Empty
-/// if the file is missing or invalid.
-std::map<std::string, NetworkBytes> read_network_counters(const std::filesystem::path& counters = "/proc/net/dev",
-                                                          const std::filesystem::path& interfaces = "/sys/class/net");
+/// Where the kernel shows its counters. Tests pass their own folders.
+struct NetworkFiles {
+  std::filesystem::path counters = "/proc/net/dev";
+  std::filesystem::path interfaces = "/sys/class/net";
+  std::filesystem::path infiniband = "/sys/class/infiniband";
+};
 
-/// Network traffic of this host, from the kernel's interface counters. All ranks of a host would read the same values,
+/// The current counters of this machine: of network interfaces, and of ports for RDMA ("mlx5_0/1"), whose traffic
+/// passes the interfaces by. Leaves out bridges and bonds, whose members already count their traffic, and the
+/// interfaces of IP over InfiniBand, where ports count it. Empty if the file of counters is missing or invalid.
+std::map<std::string, NetworkBytes> read_network_counters(const NetworkFiles& files = {});
+
+/// Network traffic of this host, from the kernel's counters. All ranks of a host would read the same values,
 /// so only one of them reports and the others return zeros. A sum over ranks thus counts every byte once.
 ///
 /// Counts all interfaces of read_network_counters() except `lo`. A lap in which none of them had traffic counts `lo`
 /// instead, for runs on one host over TCP.
 class NetworkCounters {
  public:
-  /// `reports`: true on the first rank of each host. Tests pass their own paths.
-  explicit NetworkCounters(bool reports, std::filesystem::path counters = "/proc/net/dev",
-                           std::filesystem::path interfaces = "/sys/class/net");
+  /// `reports`: true on the first rank of each host.
+  explicit NetworkCounters(bool reports, NetworkFiles files = {});
 
   /// Traffic since the last call or construction. An interface that appears, disappears or restarts at zero does not
   /// count in that lap.
@@ -50,7 +56,7 @@ class NetworkCounters {
   std::int64_t speed_of(const std::string& name) const;
 
   bool reports_;
-  std::filesystem::path counters_, interfaces_;
+  NetworkFiles files_;
   std::map<std::string, NetworkBytes> last_;
   std::map<std::string, std::int64_t> carried_;  // rx + tx bytes per interface, except loopback
   std::string busiest_;

@@ -45,7 +45,17 @@ class NetworkCountersTest : public testing::Test {
     std::filesystem::create_directories(folder_ / "net" / name);
     std::ofstream(folder_ / "net" / name / "speed") << megabits << '\n';
   }
-  NetworkCounters counters(bool reports = true) { return NetworkCounters(reports, folder_ / "dev", folder_ / "net"); }
+  /// One port: 4-byte units received and sent.
+  void write_port(const std::string& device, std::int64_t received, std::int64_t sent) {
+    const std::filesystem::path port = folder_ / "infiniband" / device / "ports" / "1";
+    std::filesystem::create_directories(port / "counters");
+    std::ofstream(port / "counters" / "port_rcv_data") << received << '\n';
+    std::ofstream(port / "counters" / "port_xmit_data") << sent << '\n';
+    std::ofstream(port / "rate") << "100 Gb/sec (4X EDR)\n";
+  }
+  NetworkCounters counters(bool reports = true) {
+    return NetworkCounters(reports, {folder_ / "dev", folder_ / "net", folder_ / "infiniband"});
+  }
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("babelring-counters-" + std::to_string(getpid()));
 };
@@ -143,6 +153,29 @@ TEST_F(NetworkCountersTest, IgnoreTheNominalSpeedOfAVethPair) {
   write(line("veth0", 7, 8) + line("eth0.5", 70, 80));
   network.lap();
   EXPECT_EQ(network.link_bytes_per_second(), 125'000'000);
+}
+
+TEST_F(NetworkCountersTest, CountPortsOfInfiniBandInUnitsOfFourBytes) {
+  write(line("eth0", 0, 0));
+  write_port("mlx5_0", 100, 200);
+  write_port("mlx5_1", 0, 0);
+  NetworkCounters network = counters();
+  write(line("eth0", 5, 6));
+  write_port("mlx5_0", 110, 1200);
+  EXPECT_EQ(network.lap(), (NetworkBytes{45, 4006}));
+  EXPECT_EQ(network.link_bytes_per_second(), 12'500'000'000);
+}
+
+TEST_F(NetworkCountersTest, DoNotCountIpOverInfiniBandTwice) {
+  std::filesystem::create_directories(folder_ / "net" / "ib0");
+  std::ofstream(folder_ / "net" / "ib0" / "type") << "32\n";
+  write(line("ib0", 0, 0));
+  EXPECT_EQ(read_network_counters({folder_ / "dev", folder_ / "net", folder_ / "infiniband"}).size(), 1U);
+  write_port("mlx5_0", 0, 0);
+  NetworkCounters network = counters();
+  write(line("ib0", 400, 800));
+  write_port("mlx5_0", 105, 210);
+  EXPECT_EQ(network.lap(), (NetworkBytes{420, 840}));
 }
 
 TEST_F(NetworkCountersTest, AreZeroOnNonReportingRanks) {
