@@ -17,14 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* task_table_name = "tasks.tsv";
+
 struct ExpandArguments {
   SweepGridChoice grid;
   std::string output;
 };
 
-/// Removes the tasks of a grid that was expanded into this folder before.
+/// Removes the tasks of a grid that was expanded into this folder before, but no others.
 void clear_tasks(const fs::path& folder) {
   std::error_code error;
+  if (fs::exists(folder / "tasks", error) && !fs::exists(folder / task_table_name, error)) {
+    throw UsageFailure(fmt::format("--output: {} is there without the {} of an earlier sweep; expected another folder",
+                                   (folder / "tasks").string(), task_table_name));
+  }
   fs::remove_all(folder / "tasks", error);
   for (const char* part : {"tasks", "logs"}) {
     if (!error) fs::create_directories(folder / part, error);
@@ -63,7 +69,7 @@ void expand_grid(const ExpandArguments& arguments) {
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     write_file_atomically(folder / "tasks" / fmt::format("{}.yaml", i + 1), tasks[i]->config);
   }
-  write_file_atomically(folder / "tasks.tsv", task_table(tasks));
+  write_file_atomically(folder / task_table_name, task_table(tasks));
   write_script(folder / "sweep.sh", local_sweep_script(grid, folder));
   write_script(folder / "sweep.sbatch", slurm_sweep_script(grid, folder, tasks.size()));
   fmt::print("{}: {}, {} left out\n", grid.name, counted(static_cast<double>(tasks.size()), "task"),

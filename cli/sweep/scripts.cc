@@ -7,16 +7,21 @@
 namespace babelring {
 namespace {
 
-/// Names the folder, the worker and where it reports, as both scripts need them.
-std::string preamble(const std::filesystem::path& folder) {
+/// Names the folder, the worker and where it reports, as both scripts need them, and ends if a program is missing.
+std::string preamble(const SweepGrid& grid, const std::filesystem::path& folder) {
   return fmt::format(
-      "folder={}\n"
+      "folder={1}\n"
+      "fail() {{ echo \"sweep {0}: $1\" >&2 && exit 2; }}\n"
       "# Installed, the worker has the longer name; a build folder has it as `worker`.\n"
-      "worker=$(command -v babelring-worker || echo worker)\n"
+      "worker=$(command -v babelring-worker || command -v worker) ||\n"
+      "  fail 'no worker in PATH; install Babelring, or put the folder bin of its build into PATH'\n"
+      "[ -n \"$(command -v mpirun)\" ] || fail 'no mpirun in PATH; install Open MPI'\n"
+      "# Open MPI requires both to run as root.\n"
+      "if [ \"$(id -u)\" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi\n"
       "reporting=()\n"
       "if [ -n \"${{BABELRING_SERVER:-}}\" ]; then reporting=(--server \"$BABELRING_SERVER\"); fi\n"
       "if [ -n \"${{BABELRING_TOKEN_FILE:-}}\" ]; then reporting+=(--token-file \"$BABELRING_TOKEN_FILE\"); fi\n",
-      shell_quoted(folder.string()));
+      grid.name, shell_quoted(folder.string()));
 }
 
 /// Trains cell $cell by the configuration of task $task.
@@ -41,10 +46,14 @@ std::string local_sweep_script(const SweepGrid& grid, const std::filesystem::pat
       "trap 'exit 130' INT TERM # once the worker has saved\n"
       "while IFS=$'\\t' read -r task cell _; do\n"
       "  echo \"task $task: cell $cell\"\n"
-      "  {2} </dev/null || failed+=(\"$task\")\n"
+      "  {2} </dev/null && continue\n"
+      "  failed+=(\"$task\")\n"
+      "  if [ ${{#failed[@]}} -eq 3 ] && [ ! -e \"$folder/runs\" ]; then\n"
+      "    fail \"tasks ${{failed[*]}} failed before they began to train; the others would, too\"\n"
+      "  fi\n"
       "done < <(tail -n +2 \"$folder/tasks.tsv\")\n"
       "[ ${{#failed[@]}} -eq 0 ] || {{ echo \"sweep {0}: failed tasks: ${{failed[*]}}\" >&2 && exit 1; }}\n",
-      grid.name, preamble(folder), training_command(grid.ranks));
+      grid.name, preamble(grid, folder), training_command(grid.ranks));
 }
 
 std::string slurm_sweep_script(const SweepGrid& grid, const std::filesystem::path& folder, std::size_t tasks) {
@@ -64,10 +73,10 @@ std::string slurm_sweep_script(const SweepGrid& grid, const std::filesystem::pat
       "{4}"
       "task=${{SLURM_ARRAY_TASK_ID:?start this script with sbatch}}\n"
       "cell=$(awk -v task=\"$task\" '$1 == task {{ print $2 }}' \"$folder/tasks.tsv\")\n"
-      "[ -n \"$cell\" ] || {{ echo \"$folder/tasks.tsv has no task $task\" >&2 && exit 2; }}\n"
+      "[ -n \"$cell\" ] || fail \"$folder/tasks.tsv has no task $task\"\n"
       "# mpirun hands USR1 to the ranks, which save and end.\n"
       "exec {5}\n",
-      grid.name, tasks, grid.ranks, folder.string(), preamble(folder), training_command(grid.ranks));
+      grid.name, tasks, grid.ranks, folder.string(), preamble(grid, folder), training_command(grid.ranks));
 }
 
 }  // namespace babelring

@@ -1,5 +1,6 @@
 #include "cli/sweep/grid.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/options.h"
@@ -64,6 +65,13 @@ TEST(SweepGrid, RefusesBadInputWithItsPlace) {
   std::string many = "grid: {training.seed: [0";
   for (int seed = 1; seed <= 10'000; ++seed) many += ", " + std::to_string(seed);
   EXPECT_THAT([&] { folder.grid(many + "]}\n"); }, ThrowsMessage<ConfigError>(HasSubstr("more than 10000 cells")));
+  EXPECT_THAT([&] { folder.grid("set: {a.b: " + std::string(257, 'x') + "}\n"); },
+              ThrowsMessage<ConfigError>(HasSubstr("grid.yaml:3:12: a.b: a value of more than 256 bytes")));
+  std::string keys = "grid: {k0: [1]";
+  for (int key = 1; key <= 60; ++key) keys += fmt::format(", k{}: [1]", key);
+  EXPECT_THAT([&] { folder.grid(keys + "}\n"); }, ThrowsMessage<ConfigError>(HasSubstr("grid: more than 60 keys")));
+  EXPECT_THAT([&] { folder.grid("#" + std::string(1 << 20, 'x') + "\n"); },
+              ThrowsMessage<ConfigError>(HasSubstr("a grid of more than 1 MiB")));
   const auto read = [&](const char* yaml) { return [&folder, yaml] { read_sweep_grid(yaml, folder.file()); }; };
   EXPECT_THAT(read("base: base.yaml\n"), ThrowsMessage<ConfigError>(HasSubstr("name: missing")));
   EXPECT_THAT(read("name: a/b\nbase: base.yaml\n"), ThrowsMessage<ConfigError>(HasSubstr("found 'a/b'")));

@@ -1,0 +1,121 @@
+"""The scripts of `nmt sweep expand` with programs that stand in for mpirun and worker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BIN = Path(os.environ["BABELRING_BIN"])
+CONFIG = """
+task: gssm
+gssm:
+  nodes: [{name: Z, state_dim: 4, parents: [X]}, {name: X, state_dim: 8, parents: [Z]}]
+"""
+GRID = "{name: toy, base: base.yaml, grid: {training.seed: [1, 2, 3, 4, 5]}}"
+# Writes what it got, and makes the run's folder as a worker does. Task 2 fails.
+TRAINS = """
+echo "$OMPI_ALLOW_RUN_AS_ROOT$OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $*" >>"$CALLS"
+while [ "$1" != --run-dir ]; do case $1 in */2.yaml) code=1 ;; esac; shift; done
+mkdir -p "$2"
+exit ${code:-0}
+"""
+REFUSES = 'echo "mpirun has detected an attempt to run as root." >&2; exit 1'
+
+
+class SweepScriptTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="babelring-sweep-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.tasks, self.programs, self.calls = (self.folder / name for name in ("tasks", "programs", "calls"))
+        (self.folder / "base.yaml").write_text(CONFIG, encoding="utf-8")
+        (self.folder / "grid.yaml").write_text(GRID, encoding="utf-8")
+        done = self.expand(self.tasks)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.programs.mkdir()
+        for name in ("bash", "tail", "awk", "mkdir"):
+            (self.programs / name).symlink_to(subprocess.check_output(["which", name], text=True).strip())
+        self.program("id", "echo 1000")
+        self.program("worker", "exit 1")
+        self.program("mpirun", TRAINS)
+
+    def expand(self, output: Path) -> subprocess.CompletedProcess:
+        command = [BIN / "nmt", "sweep", "expand", self.folder / "grid.yaml", "--output", output]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    def program(self, name: str, text: str) -> None:
+        file = self.programs / name
+        file.write_text(f"#!/usr/bin/env bash\n{text}\n", encoding="utf-8")
+        file.chmod(0o755)
+
+    def sweep(self, script: str = "sweep.sh", **variables: str) -> tuple[int, list[str]]:
+        """Exit code and lines on standard error."""
+        environment = {"PATH": str(self.programs), "CALLS": str(self.calls), **variables}
+        done = subprocess.run(
+            ["bash", self.tasks / script, "training.log_every=1u"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=300,
+        )
+        return done.returncode, done.stderr.splitlines()
+
+    def commands(self) -> list[str]:
+        return self.calls.read_text(encoding="utf-8").splitlines() if self.calls.exists() else []
+
+    def test_all_tasks_are_trained_whether_or_not_the_user_is_root(self) -> None:
+        failed = (1, ["sweep toy: failed tasks: 2"])
+        self.assertEqual(self.sweep(), failed)
+        self.assertEqual(len(self.commands()), 5)
+        for task, command in enumerate(self.commands(), start=1):
+            self.assertTrue(command.startswith(" -np 1 --bind-to none "), command)
+            self.assertIn(f"{self.programs}/worker --config {self.tasks}/tasks/{task}.yaml --run-dir ", command)
+            self.assertTrue(command.endswith(" training.log_every=1u"), command)
+        self.program("id", "echo 0")
+        self.assertEqual(self.sweep(BABELRING_SERVER="http://here", BABELRING_TOKEN_FILE="/token"), failed)
+        as_root = self.commands()[5:]
+        self.assertEqual([command.split(" ")[0] for command in as_root], ["11"] * 5)
+        self.assertIn("--server http://here --token-file /token", as_root[0])
+        self.assertEqual(self.sweep("sweep.sbatch", SLURM_ARRAY_TASK_ID="3"), (0, []))
+        self.assertTrue(self.commands()[-1].startswith("11 -np 1"), self.commands()[-1])
+
+    def test_tasks_of_others_are_not_removed(self) -> None:
+        self.assertEqual(self.expand(self.tasks).returncode, 0, "an earlier sweep is replaced")
+        mine = self.folder / "mine" / "tasks" / "thesis.txt"
+        mine.parent.mkdir(parents=True)
+        mine.write_text("chapter 1", encoding="utf-8")
+        done = self.expand(self.folder / "mine")
+        self.assertEqual(done.returncode, 2)
+        line = f"--output: {mine.parent} is there without the tasks.tsv of an earlier sweep; expected another folder"
+        self.assertIn(line, done.stderr)
+        self.assertTrue(mine.exists())
+
+    def test_what_is_missing_is_said_once(self) -> None:
+        for missing, line in (
+            ("mpirun", "sweep toy: no mpirun in PATH; install Open MPI"),
+            ("worker", "sweep toy: no worker in PATH; install Babelring, or put the folder bin of its build into PATH"),
+        ):
+            (self.programs / missing).unlink()
+            for script in ("sweep.sh", "sweep.sbatch"):
+                self.assertEqual(self.sweep(script, SLURM_ARRAY_TASK_ID="1"), (2, [line]))
+        self.program("babelring-worker", "exit 1")
+        self.program("mpirun", TRAINS)
+        self.assertEqual(self.sweep()[0], 1)
+        self.assertIn(f"{self.programs}/babelring-worker --config", self.commands()[0])
+
+    def test_it_ends_early_if_no_task_begins_to_train(self) -> None:
+        self.program("mpirun", REFUSES)
+        code, lines = self.sweep()
+        self.assertEqual((code, len(lines)), (2, 4), lines)
+        self.assertEqual(lines[-1], "sweep toy: tasks 1 2 3 failed before they began to train; the others would, too")
+        self.program("mpirun", TRAINS)
+        self.assertEqual(self.sweep()[0], 1)
+        self.program("mpirun", REFUSES)
+        self.assertEqual(self.sweep()[1][-1], "sweep toy: failed tasks: 1 2 3 4 5", "some have trained before")
+
+
+if __name__ == "__main__":
+    unittest.main()
