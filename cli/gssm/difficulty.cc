@@ -87,7 +87,7 @@ class DifficultyReport {
     }
     fmt::print("{:>10.4g} {:>10.4g} {:>12} {:>10.4f} {:>10.4f} {:>16}\n", cell.options.alpha_x, cell.options.alpha_z,
                cell.options.kernel_seed, result.difficulty, result.difficulty_normalised,
-               cell.with_entropy ? entropy_text(result.entropy) : "-");
+               cell.entropy_sequences > 0 ? entropy_text(result.entropy) : "-");
     std::fflush(stdout);
   }
   void finish(std::int64_t skipped, std::size_t kernel_seeds, std::size_t cells) {
@@ -112,15 +112,14 @@ class DifficultyReport {
   Spread difficulty_, entropy_;
 };
 
-DifficultyResult measure(const DifficultyCell& cell, const DifficultyArguments& arguments, double noise) {
+DifficultyResult measure(const DifficultyCell& cell, double noise) {
   const GssmGenerator generator(make_gssm_graph(cell.options));
   const GssmPlace place{.seed = static_cast<std::uint64_t>(cell.seed)};
   DifficultyResult result;
   result.difficulty = measure_difficulty(generator, place, cell.sequences, cell.length);
   result.difficulty_normalised = result.difficulty / noise;
-  if (cell.with_entropy) {
-    result.entropy =
-        estimate_entropy(generator, place, std::min(cell.sequences, arguments.entropy_sequences), cell.length, 1);
+  if (cell.entropy_sequences > 0) {
+    result.entropy = estimate_entropy(generator, place, cell.entropy_sequences, cell.length, 1);
   }
   return result;
 }
@@ -134,6 +133,8 @@ void run_difficulty(const DifficultyArguments& arguments) {
   if (!arguments.alphas_x.empty()) grid.alphas_x = parse_alphas(arguments.alphas_x, "--alphas-x");
   if (!arguments.alphas_z.empty()) grid.alphas_z = parse_alphas(arguments.alphas_z, "--alphas-z");
   const std::int64_t length = arguments.length > 0 ? arguments.length : config.sequence_length;
+  const std::int64_t entropy_sequences =
+      arguments.entropy ? std::min(arguments.sequences, arguments.entropy_sequences) : 0;
   const std::vector<GssmOptions> cells = difficulty_cells(config.gssm, grid);
   std::optional<ResultsFile> file;
   if (!arguments.json_lines.empty()) file.emplace(arguments.json_lines);
@@ -142,13 +143,13 @@ void run_difficulty(const DifficultyArguments& arguments) {
   double noise = 0;
   for (std::size_t i = static_cast<std::size_t>(arguments.task - 1); i < cells.size();
        i += static_cast<std::size_t>(arguments.tasks)) {
-    const DifficultyCell cell{cells[i], config.seed, arguments.sequences, length, arguments.entropy};
+    const DifficultyCell cell{cells[i], config.seed, arguments.sequences, length, entropy_sequences};
     if (file && file->holds(difficulty_key(cell))) {
       ++skipped;
       continue;
     }
     if (noise == 0) noise = noise_difficulty(make_gssm_graph(cell.options).vocabulary(), cell.sequences * length);
-    const DifficultyResult result = measure(cell, arguments, noise);
+    const DifficultyResult result = measure(cell, noise);
     if (file) file->write(to_text(difficulty_line(cell, result)) + '\n');
     report.add(cell, result);
   }

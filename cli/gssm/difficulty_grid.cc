@@ -92,7 +92,7 @@ json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult&
                        {"length", cell.length},
                        {"difficulty", result.difficulty},
                        {"difficulty_normalised", result.difficulty_normalised}};
-  if (!cell.with_entropy) return line;
+  if (cell.entropy_sequences == 0) return line;
   line["entropy_nats"] = result.entropy.nats;
   line["entropy_standard_error"] = result.entropy.standard_error;
   line["entropy_bits"] = result.entropy.nats / std::log(2.0);
@@ -102,8 +102,9 @@ json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult&
 }
 
 std::string difficulty_key(const DifficultyCell& cell) {
+  const std::string entropy = cell.entropy_sequences > 0 ? fmt::format("-entropy{}", cell.entropy_sequences) : "";
   return fmt::format("{:.16}-seed{}-{}x{}{}", make_gssm_graph(cell.options).digest(), cell.seed, cell.sequences,
-                     cell.length, cell.with_entropy ? "-entropy" : "");
+                     cell.length, entropy);
 }
 
 std::set<std::string> finished_keys(std::string_view lines) {

@@ -23,14 +23,14 @@ struct DifficultyCell {
   GssmOptions options;
   std::int64_t seed = 1;  // of the sequences
   std::int64_t sequences = 0, length = 0;
-  bool with_entropy = false;
+  std::int64_t entropy_sequences = 0;  // of these, whose likelihood is computed; 0: none
 };
 
 /// The figures of one cell.
 struct DifficultyResult {
   double difficulty = 0;             // bytes of zlib a token
   double difficulty_normalised = 0;  // over the difficulty of uniform noise with the same vocabulary
-  GssmEntropy entropy;               // with_entropy only
+  GssmEntropy entropy;               // if entropy_sequences > 0
 };
 
 /// The alphas of a text LOW:HIGH:COUNT, in equal ratios from LOW to HIGH, or of one number. Throws UsageFailure naming

@@ -48,7 +48,7 @@ TEST(DifficultyGrid, RefusesAlphasThatNoNodeTakes) {
 }
 
 TEST(DifficultyGrid, LinesAreFoundAgainAndBrokenOnesSkipped) {
-  const DifficultyCell cell{published_graph(1, 4, 8, 0.1, 0.2), 1, 10, 20, true};
+  const DifficultyCell cell{published_graph(1, 4, 8, 0.1, 0.2), 1, 10, 20, 10};
   DifficultyCell other = cell;
   other.options.alpha_x = 0.3;
   const DifficultyResult result{0.5, 0.6, {std::log(8.0) / 2, 0.01, 10, 190}};
@@ -63,7 +63,9 @@ TEST(DifficultyGrid, LinesAreFoundAgainAndBrokenOnesSkipped) {
   other.seed = 2;
   EXPECT_NE(difficulty_key(other), difficulty_key(cell));
   other = cell;
-  other.with_entropy = false;
+  other.entropy_sequences = 5;
+  EXPECT_NE(difficulty_key(other), difficulty_key(cell)) << "another number is measured again";
+  other.entropy_sequences = 0;
   EXPECT_NE(difficulty_key(other), difficulty_key(cell));
   EXPECT_FALSE(difficulty_line(other, result).contains("entropy_nats"));
 }
