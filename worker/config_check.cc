@@ -30,6 +30,7 @@ json::object fault_of(const ConfigError& error) {
 }
 
 MemoryEstimate sequence_memory(const TrainConfig& config, std::int64_t ranks) {
+  require_sequences_per_update(config);
   const TrainConfig resolved = with_generator_of_folder(config);
   return estimate_memory(resolved, make_gssm_graph(resolved.gssm).vocabulary(), ranks, 0);
 }

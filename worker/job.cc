@@ -22,6 +22,7 @@
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
+#include "nmt/train/sequences_plan.h"
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
@@ -34,6 +35,7 @@
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
 #include "worker/run_report.h"
+#include "worker/stored_sequences.h"
 #include "worker/tensorboard.h"
 #include "worker/terminal.h"
 #include "worker/training_set_facts.h"
@@ -274,6 +276,14 @@ std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig
   return options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
 }
 
+/// Resolves data.sequences_per_update: auto. A run that resumes keeps its number.
+TrainConfig resolve_sequences(const JobOptions& options, const TrainConfig& given, const std::filesystem::path& folder,
+                              Backend& backend, Communicator& communicator) {
+  const std::filesystem::path& began_with = options.resume_from.empty() ? folder : options.resume_from;
+  const std::int64_t stored = options.from_scratch ? DataConfig::automatic : stored_sequences(began_with, communicator);
+  return with_sequences_that_fit(given, stored, backend, communicator);
+}
+
 /// The folder for TensorBoard event files; empty if none are written.
 std::filesystem::path board_folder(const JobOptions& options, const TrainConfig& config,
                                    const std::filesystem::path& run_folder) {
@@ -325,15 +335,16 @@ void check_server_access(const JobOptions& options, Communicator& communicator) 
   if (!status) throw UsageFailure(status.error());
 }
 
-void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
+void run_job(const JobOptions& options, const TrainConfig& given, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
-  const int threads = choose_threads(config.training.threads, communicator);
+  const int threads = choose_threads(given.training.threads, communicator);
+  const auto [backend, gpu] = open_device(given, model_vocabulary(given), threads, communicator);
+  const std::filesystem::path folder = folder_of_run(options, given);
+  const TrainConfig config = resolve_sequences(options, given, folder, *backend, communicator);
   const TaskData data = open_task_data(config);
-  const auto [backend, gpu] = open_device(config, data.model_vocabulary, threads, communicator);
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
-  const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
   const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
@@ -344,7 +355,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const RecordSender sender = choose_record_sender(communicator, folder / "spool", identity.attempt);
   const auto heartbeat = start_heartbeat(options, folder, identity, sender, gpu_meter.get(), commands);
   if (first_rank) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
-
   SpanLog spans;
   Reporter reporter(reporter_options(options, folder, identity, sender, spans));
   const LogRecords::Connection logged(log, reporter);

@@ -34,8 +34,10 @@ void DataConfig::bind(OptionBinder& b) {
             "max sentence length in tokens; longer sentences are skipped; longer sequences of task gssm are refused");
   b.integer("sequence_length", sequence_length, 2, std::int64_t{1} << 24,
             "task gssm: tokens of a sequence, the first included; of data.folder if there is one");
-  b.integer("sequences_per_update", sequences_per_update, 1, std::int64_t{1} << 30,
-            "task gssm: sequences per update, summed over all ranks");
+  b.integer_or(
+      "sequences_per_update", sequences_per_update, 1, std::int64_t{1} << 30, "auto", automatic,
+      "task gssm: sequences per update, summed over all ranks; auto: as many as every rank computes in one pass "
+      "in its free memory, found when the run begins and kept");
   b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
   b.integer("workers", workers, 1, 64, "threads of a rank that prepare updates; they deliver them in order");
   b.choice(
@@ -193,6 +195,23 @@ void check_units(const TrainConfig& config) {
   }
 }
 
+/// For data.sequences_per_update: auto.
+void check_automatic_sequences(const TrainConfig& config) {
+  constexpr const char* key = "data.sequences_per_update";
+  if (config.data.micro_batch_tokens > 0) {
+    refuse(key,
+           fmt::format("auto finds the update that fits in one pass, but data.micro_batch_tokens is {}; expected a "
+                       "number, or micro_batch_tokens 0 or auto",
+                       config.data.micro_batch_tokens));
+  }
+  if (config.training.by_units()) {
+    refuse(key, "auto depends on free memory, but training.reproducible ranks needs a number");
+  }
+  if (config.data.balance == Balance::measured) {
+    refuse(key, "auto fills the memory with equal parts, but data.balance is measured; expected a number");
+  }
+}
+
 /// Throws for a sample of the training set that cannot be evaluated.
 void check_train_sample(const TrainConfig& config) {
   if (config.validation.train_sample == 0) return;
@@ -240,6 +259,7 @@ void TrainConfig::check_gssm() const {
                        model.encoder_layers));
   }
   if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
+  if (data.sequences_per_update == DataConfig::automatic) check_automatic_sequences(*this);
   if (data.sequence_length - 1 > data.max_length) {
     refuse("data.sequence_length", fmt::format("{} tokens have {} targets, longer than data.max_length {}",
                                                data.sequence_length, data.sequence_length - 1, data.max_length));
@@ -293,7 +313,9 @@ PlanOptions TrainConfig::plan_options() const {
 }
 
 std::int64_t TrainConfig::target_tokens_per_update() const {
-  return task == Task::gssm ? data.sequences_per_update * (data.sequence_length - 1) : data.tokens_per_update;
+  if (task == Task::translation) return data.tokens_per_update;
+  const bool automatic = data.sequences_per_update == DataConfig::automatic;
+  return (automatic ? 1 : data.sequences_per_update) * (data.sequence_length - 1);
 }
 
 namespace {

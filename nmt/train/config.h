@@ -25,7 +25,7 @@ const Choices<Task>& tasks();
 enum class Balance { equal, measured };
 
 struct DataConfig {
-  static constexpr std::int64_t automatic = -1;  // value of micro_batch_tokens that means "auto"
+  static constexpr std::int64_t automatic = -1;  // micro_batch_tokens, sequences_per_update: "auto"
 
   std::string folder;
   std::string train_set = "train";
@@ -142,7 +142,8 @@ struct TrainConfig {
   CommOptions comm_options() const;
   /// How the training set of a translation is divided into updates.
   PlanOptions plan_options() const;
-  /// Target tokens of an update over all ranks: of a translation on average.
+  /// Target tokens of an update over all ranks: of a translation on average. Those of one sequence while
+  /// data.sequences_per_update is auto.
   std::int64_t target_tokens_per_update() const;
   /// True for task gssm without data.folder: the sequences are made on the fly and have no epochs.
   bool on_the_fly() const { return task == Task::gssm && data.folder.empty(); }

@@ -9,13 +9,13 @@
 #include "nmt/data/update_shares.h"
 #include "nmt/model/padded_batch.h"
 #include "nmt/ops/dry_backend.h"
+#include "nmt/train/free_memory.h"
 
 namespace babelring {
 
 namespace {
 
 constexpr std::int64_t typical_sentence = 32;
-constexpr std::int64_t max_estimated_tokens = std::int64_t{1} << 24;
 
 /// One side of a batch: `tokens` tokens of id 0 in sentences of equal length.
 PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
@@ -36,49 +36,21 @@ ArenaBytes dry_pass(const Model& model, Backend& backend, Pass pass) {
   return {.saved = arenas.saved().peak_bytes(), .scratch = arenas.scratch().peak_bytes()};
 }
 
-/// Max source and target tokens in a rank's part of an update, with a margin for uneven division.
+/// Max source and target tokens in a rank's part of an update.
 struct ShareTokens {
   std::int64_t source, target;
   std::int64_t larger() const { return std::max(source, target); }
 };
 
-/// `parts`: the number of parts of this size in an update.
-ShareTokens share_of(const UpdateShape& update, double parts) {
+/// `parts`: the number of parts of this size in an update. Sentences are divided by tokens, so a margin allows for
+/// unevenness; sequences by number.
+ShareTokens share_of(const TrainConfig& config, const UpdateShape& update, double parts) {
+  if (config.task == Task::gssm) {
+    const double sequences = std::round(update.target_tokens / static_cast<double>(update.max_length));
+    return {.source = update.max_length, .target = std::llround(std::ceil(sequences / parts)) * update.max_length};
+  }
   const auto with_margin = [&](double tokens) { return std::llround(1.1 * (tokens / parts)) + update.max_length; };
   return {.source = with_margin(update.source_tokens), .target = with_margin(update.target_tokens)};
-}
-
-/// Bytes of the free memory that this rank's arenas may use.
-std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryInfo& room) {
-  const auto margin = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
-                      (backend.host_memory() ? 0 : device_margin_bytes);
-  const std::size_t left = room.free - std::min(room.free, margin);
-  return backend.host_memory() ? left / static_cast<std::size_t>(communicator.local_size()) : left;
-}
-
-/// Max number of tokens per side whose arenas fit into `room` bytes, by bisection to 1 % or 16 tokens. 0 if even the
-/// lower limit does not fit.
-std::int64_t max_tokens(const Model& model, Backend& backend, std::size_t room, std::int64_t min, std::int64_t max) {
-  const auto fits = [&](std::int64_t tokens) {
-    const ArenaBytes need = dry_run(model, backend, tokens, tokens);
-    return need.saved + need.scratch <= room;
-  };
-  if (!fits(min)) return 0;
-  if (max <= min || fits(max)) return std::max(min, max);
-  std::int64_t low = min, high = max;
-  while (high - low > std::max<std::int64_t>(16, low / 100)) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
-
-std::int64_t min_over_ranks(std::int64_t mine, Communicator& communicator) {
-  std::int64_t min = mine;
-  for (const std::string& theirs : communicator.all_gather(std::to_string(mine))) {
-    min = std::min<std::int64_t>(min, std::stoll(theirs));
-  }
-  return min;
 }
 
 void answer_auto(MemoryPlan& plan, std::int64_t max_length, std::int64_t max, const Model& model, Backend& backend,
@@ -86,19 +58,16 @@ void answer_auto(MemoryPlan& plan, std::int64_t max_length, std::int64_t max, co
   constexpr const char* key = "data.micro_batch_tokens: auto";
   const MemoryInfo room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
-  const std::int64_t mine = room.total > 0 ? max_tokens(model, backend, usable, max_length, max) : -1;
+  const auto fits = [&](std::int64_t tokens) { return total_of(dry_run(model, backend, tokens, tokens)) <= usable; };
+  const std::int64_t mine = room.total > 0 ? max_fitting(max_length, max, 16, fits) : -1;
   plan.micro_batch_tokens = min_over_ranks(mine, communicator);
-  if (plan.micro_batch_tokens < 0)
-    throw UsageFailure(fmt::format("{}: free memory is unknown on at least one rank; give a number", key));
+  if (plan.micro_batch_tokens < 0) throw UsageFailure(fmt::format("{}: {}", key, unknown_memory));
   if (plan.micro_batch_tokens == 0) {
-    const ArenaBytes need = dry_run(model, backend, max_length, max_length);
-    throw UsageFailure(fmt::format(
-        "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank may use {}: {} of {} bytes are free", key,
-        max_length, need.saved + need.scratch, usable, room.free, room.total));
+    throw UsageFailure(fmt::format("{}: a sentence of {} tokens (data.max_length) needs {} bytes, {}", key, max_length,
+                                   total_of(dry_run(model, backend, max_length, max_length)),
+                                   too_little_text(usable, room)));
   }
-  plan.answer = fmt::format("{}: {} tokens; rank 0 may use {:.2f} GiB, {:.2f} of {:.2f} GiB were free", key,
-                            plan.micro_batch_tokens, static_cast<double>(usable) / (1 << 30),
-                            static_cast<double>(room.free) / (1 << 30), static_cast<double>(room.total) / (1 << 30));
+  plan.answer = fmt::format("{}: {} tokens; {}", key, plan.micro_batch_tokens, room_text(usable, room));
 }
 
 }  // namespace
@@ -133,6 +102,16 @@ ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t
   });
 }
 
+void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradients) {
+  constexpr std::int64_t f32_bytes = size_of(DType::f32);
+  const DType compute = model.compute_dtype();
+  const std::int64_t copy_bytes = compute == DType::f32 ? 0 : static_cast<std::int64_t>(size_of(compute));
+  estimate.parameters = model.parameters().count();
+  estimate.weights = estimate.parameters * (f32_bytes + copy_bytes);
+  estimate.gradients = estimate.parameters * f32_bytes * gradients;
+  estimate.moments = 2 * estimate.parameters * f32_bytes;
+}
+
 MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
                                double source_per_target) {
   const std::int64_t limit = config.data.micro_batch_tokens;
@@ -149,14 +128,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   }
   const std::unique_ptr<Backend> backend =
       config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
-  const DType dtype = config.training.precision;
-  const std::unique_ptr<Model> model = make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), dtype);
-  const auto element = static_cast<std::int64_t>(size_of(dtype));
-  constexpr std::int64_t f32_bytes = size_of(DType::f32);
-  estimate.parameters = model->parameters().count();
-  estimate.weights = estimate.parameters * (f32_bytes + (dtype == DType::f32 ? 0 : element));
-  estimate.gradients = estimate.parameters * f32_bytes * std::bit_width(static_cast<std::uint64_t>(parts / ranks));
-  estimate.moments = 2 * estimate.parameters * f32_bytes;
+  const std::unique_ptr<Model> model =
+      make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), config.training.precision);
+  add_model(estimate, *model, std::bit_width(static_cast<std::uint64_t>(parts / ranks)));
   const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target);
   estimate.activations = static_cast<std::int64_t>(arenas.saved);
   estimate.scratch = static_cast<std::int64_t>(arenas.scratch);
@@ -167,7 +141,7 @@ MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, cons
                        Communicator& communicator) {
   const int parts = config.training.by_units() ? config.training.units : communicator.size();
   const bool measured = config.data.balance == Balance::measured;
-  const ShareTokens share = share_of(shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
+  const ShareTokens share = share_of(config, shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {
     answer_auto(memory, shape.max_length, share.larger(), model, backend, communicator);

@@ -18,10 +18,12 @@ struct MemoryPlan {
   std::string answer;                   // log line with the result of `auto`; otherwise empty
 };
 
-/// The part of memory that `auto` leaves free after the model and its moments are allocated: this fraction of the
-/// total, plus a fixed size on a device, where ops allocate memory of their own.
-inline constexpr double memory_margin = 0.1;
-inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
+/// The largest micro-batch whose memory is estimated.
+inline constexpr std::int64_t max_estimated_tokens = std::int64_t{1} << 24;
+
+inline std::size_t total_of(const ArenaBytes& arenas) {
+  return arenas.saved + arenas.scratch;
+}
 
 /// A batch of sentences of equal length (up to one token) whose tokens are all id 0.
 PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences);
@@ -44,6 +46,9 @@ struct MemoryEstimate {
 
   std::int64_t total() const { return weights + gradients + moments + activations + scratch; }
 };
+
+/// Sets parameters, weights, gradients and moments. `gradients`: copies of the gradient that a rank keeps.
+void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradients);
 
 /// Estimates memory before a run, with dry_run() and without allocating a model. The micro-batch is a rank's part of
 /// tokens_per_update, at most micro_batch_tokens, with `source_per_target` source tokens per target token. If

@@ -82,10 +82,21 @@ void check_task_data(const TrainConfig& config) {
   check_pairs(load_manifest(config.data.folder), config.data);
 }
 
+std::int64_t model_vocabulary(const TrainConfig& config) {
+  return config.task == Task::gssm ? make_gssm_graph(config.gssm).vocabulary()
+                                   : load_manifest(config.data.folder).vocabulary_size;
+}
+
+void require_sequences_per_update(const TrainConfig& config) {
+  if (config.task != Task::gssm || config.data.sequences_per_update != DataConfig::automatic) return;
+  throw UsageFailure("data.sequences_per_update: auto is found by a run when it begins; expected a number");
+}
+
 TaskData open_task_data(const TrainConfig& config) {
   if (config.task == Task::translation) return open_translation(config);
+  require_sequences_per_update(config);
   TaskData opened = config.on_the_fly() ? open_generator(config) : open_files(config);
-  opened.model_vocabulary = make_gssm_graph(config.gssm).vocabulary();
+  opened.model_vocabulary = model_vocabulary(config);
   if (!config.data.valid_set.empty()) opened.held_out = open_held_out(config, config.data.valid_set);
   if (config.validation.train_sample > 0) {
     opened.train_sample = std::make_unique<SequenceFileSet>(load_manifest(config.data.folder), config.data.train_set,

@@ -30,7 +30,13 @@ struct TaskData {
 /// Throws Failure if a configured training or validation set is absent, damaged, empty or of another task.
 void check_task_data(const TrainConfig& config);
 
-/// Opens the data. Throws like check_task_data().
+/// Tokens that the model knows, by the generator or the manifest of data.folder. Throws Failure if that cannot be read.
+std::int64_t model_vocabulary(const TrainConfig& config);
+
+/// Throws UsageFailure if data.sequences_per_update is auto, which only a run resolves.
+void require_sequences_per_update(const TrainConfig& config);
+
+/// Opens the data. Throws like check_task_data() and require_sequences_per_update().
 TaskData open_task_data(const TrainConfig& config);
 
 /// The held-out sequences of a task gssm: set `name` of data.folder, or sequences that are made on the fly.

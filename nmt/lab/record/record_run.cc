@@ -36,6 +36,7 @@ void scale_update(TrainConfig& config, double factor) {
     data.tokens_per_update = std::max<std::int64_t>(1, scaled(data.tokens_per_update));
     return;
   }
+  require_sequences_per_update(config);
   if (factor * static_cast<double>(data.sequences_per_update) < 1) {
     throw UsageFailure(fmt::format("sizes: {} times data.sequences_per_update, {}, is less than one sequence", factor,
                                    data.sequences_per_update));

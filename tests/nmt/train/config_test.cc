@@ -236,6 +236,27 @@ TEST(TrainConfig, ATaskSetsDefaults) {
   EXPECT_EQ(chosen.optimizer.label_smoothing, 0.1);
 }
 
+TEST(TrainConfig, TheNumberOfSequencesMayBeLeftToTheMemory) {
+  const std::string yaml = std::string("task: gssm\n") + nodes + "data: {sequences_per_update: auto}\n";
+  for (const char* limit : {"data.micro_batch_tokens=0", "data.micro_batch_tokens=auto"}) {
+    const TrainConfig config = read_config(yaml, "test.yaml", {limit});
+    EXPECT_EQ(config.data.sequences_per_update, DataConfig::automatic);
+    EXPECT_EQ(config.target_tokens_per_update(), 2047) << "of one sequence";
+    EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).data.sequences_per_update, DataConfig::automatic);
+  }
+  EXPECT_EQ(message_of(yaml, {"data.micro_batch_tokens=4096"}),
+            "test.yaml:5:8: data.sequences_per_update: auto finds the update that fits in one pass, but "
+            "data.micro_batch_tokens is 4096; expected a number, or micro_batch_tokens 0 or auto");
+  EXPECT_EQ(message_of(yaml, {"training.reproducible=ranks"}),
+            "test.yaml:5:8: data.sequences_per_update: auto depends on free memory, but training.reproducible ranks "
+            "needs a number");
+  EXPECT_EQ(message_of(yaml, {"data.balance=measured"}),
+            "test.yaml:5:8: data.sequences_per_update: auto fills the memory with equal parts, but data.balance is "
+            "measured; expected a number");
+  EXPECT_EQ(message_of(yaml, {"data.sequences_per_update=0"}),
+            "override data.sequences_per_update: expected an integer from 1 to 1073741824 or auto, found '0'");
+}
+
 TEST(TrainConfig, RefusesWhatDoesNotFitTheTask) {
   const auto refused = [](const std::string& yaml, const std::string& assignment, const std::string& message) {
     EXPECT_EQ(message_of(yaml, {assignment}), message);

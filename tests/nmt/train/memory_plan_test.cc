@@ -9,6 +9,7 @@
 #include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
 #include "nmt/ops/dry_backend.h"
+#include "nmt/train/free_memory.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
@@ -287,6 +288,21 @@ TEST_F(PlanMemory, KeepsAGivenNumber) {
   EXPECT_EQ(found.micro_batch_tokens, 300);
   EXPECT_EQ(found.answer, "");
   EXPECT_EQ(found.need.saved + found.need.scratch, need_of(300));
+}
+
+/// Sequences are divided among ranks by number, so that no margin is needed.
+TEST_F(PlanMemory, ReservesForThePartOfSequencesWithTheMost) {
+  config_.task = Task::gssm;
+  config_.data.micro_batch_tokens = 0;
+  const UpdateShape shape{.max_length = 20, .source_tokens = 0, .target_tokens = 7 * 20};
+  const auto need = [&](Communicator& communicator) {
+    return plan_memory(config_, shape, model(), *make_dry_backend(room_for(gib)), communicator).need.saved;
+  };
+  EXPECT_EQ(need(*alone_), dry_run(model(), *make_dry_backend(), 20, 140).saved);
+  ThreadGroup group(2);
+  std::thread other([&] { need(*group.rank(1)); });
+  EXPECT_EQ(need(*group.rank(0)), dry_run(model(), *make_dry_backend(), 20, 80).saved);
+  other.join();
 }
 
 TEST_F(PlanMemory, UsesHostMemoryOnTheCpu) {
