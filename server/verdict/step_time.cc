@@ -43,8 +43,12 @@ bool on_same_machines(const store::RunRow& run, const launch::Profile& profile) 
 }
 
 bool decided_alike(std::string_view a, std::string_view b) {
-  return std::all_of(what_decides.begin(), what_decides.end(),
-                     [&](std::string_view key) { return config_scalar(a, key) == config_scalar(b, key); });
+  const auto alike = [&](std::string_view key) { return config_scalar(a, key) == config_scalar(b, key); };
+  const bool of_sequences = config_scalar(a, "task") == "gssm";
+  if (of_sequences && !(alike("task") && alike("data.sequence_length") && alike("data.sequences_per_update"))) {
+    return false;
+  }
+  return std::all_of(what_decides.begin(), what_decides.end(), alike);
 }
 
 /// NaN if there are too few steps.
