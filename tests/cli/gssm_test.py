@@ -121,7 +121,13 @@ class GssmTest(unittest.TestCase):
             f"{self.config}:3:29: gssm.nodes.1.parents: unknown node 'Z1'",
             self.refusal("show", "--config", self.config, "gssm.nodes.2.name=Y"),
         )
+        self.assertIn(
+            "gssm.nodes: given, but task is translation; expected task: gssm",
+            self.refusal("show", "--config", self.config, "task=translation"),
+        )
+        self.assertIn("--train is required", self.refusal("data", "--config", self.config, "--output", "x", "--test=1"))
         difficulty = ("difficulty", "--config", self.config)
+        self.assertIn("--length: found 1, expected 2 to", self.refusal(*difficulty, "--length=1"))
         self.assertIn("--alphas-x: expected an alpha or LOW:HIGH", self.refusal(*difficulty, "--alphas-x", "1:2"))
         self.assertIn(
             "--task: found 3, expected at most --tasks, 2", self.refusal(*difficulty, "--task=3", "--tasks=2")

@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "nmt/data/gssm/finite_data.h"
+#include "nmt/data/sequence_batches.h"
 #include "tests/nmt/data/gssm/graphs.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -90,8 +91,37 @@ TEST_F(SequenceSourceTest, RefusesOtherDataInOneLine) {
   pairs.sets[0].source_ids = pairs.sets[0].target_ids;
   EXPECT_THAT([&] { SequenceFile(pairs, "train"); },
               ThrowsMessage<UsageFailure>(HasSubstr("holds 30 sentence pairs, expected sequences of `nmt gssm data`")));
+  Manifest fewer = manifest_;
+  fewer.sets[0].sentences = 29;
+  EXPECT_THAT([&] { SequenceFile(fewer, "train"); },
+              ThrowsMessage<Failure>(HasSubstr("30 sequences, expected 29 by its manifest")));
+  for (const std::int64_t sequences : {0, 8}) {
+    const std::int64_t length = sequences == 0 ? 16 : 1;
+    EXPECT_THAT([&] { check_sequence_sizes(sequences, length); },
+                ThrowsMessage<UsageFailure>(HasSubstr("expected at least 1 of at least 2")));
+  }
   EXPECT_THAT([&] { manifest_.require_pairs("train", "data.train_set"); },
               ThrowsMessage<Failure>(HasSubstr("holds sequences of `nmt gssm data`, expected sentence pairs")));
+}
+
+TEST_F(SequenceSourceTest, RefusesSequencesOfOtherLengths) {
+  const std::string name = manifest_.set("train").target_ids.name;
+  const auto of_lengths = [&](std::initializer_list<std::size_t> lengths) {
+    IdFileWriter writer(folder_ / "data" / name);
+    for (const std::size_t length : lengths) writer.add(std::vector<std::int32_t>(length, 1));
+    writer.finish();
+    Manifest manifest = manifest_;
+    manifest.sets[0].target_ids = describe_file(folder_ / "data", name);
+    manifest.sets[0].sentences = writer.sentences();
+    return SequenceFile(manifest, "train");
+  };
+  const SequenceFile uneven = of_lengths({4, 3});
+  std::vector<std::int32_t> tokens(4);
+  uneven.read(0, tokens);
+  EXPECT_THAT([&] { uneven.read(1, tokens); },
+              ThrowsMessage<Failure>(HasSubstr("sequence 1 has 3 tokens, the first has 4")));
+  EXPECT_THAT([&] { of_lengths({1}); },
+              ThrowsMessage<Failure>(HasSubstr("sequences of 1 tokens, expected at least 2")));
 }
 
 }  // namespace

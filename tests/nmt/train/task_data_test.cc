@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/atomic_file.h"
 #include "nmt/data/gssm/finite_data.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/trainer.h"
@@ -127,6 +128,20 @@ TEST(GssmTask, TakesTheGeneratorOfItsFolder) {
   other.data.sequence_length = 33;
   EXPECT_THAT([&] { with_generator_of_folder(other); },
               ThrowsMessage<UsageFailure>(HasSubstr("data.sequence_length: 33, but the sequences of data.folder")));
+}
+
+TEST(GssmTask, RefusesAFolderWhoseGeneratorWasChanged) {
+  const TemporaryFolder folder;
+  write_folder(small_gssm_config(), folder / "data");
+  TrainConfig config = small_gssm_config();
+  config.data.folder = folder / "data";
+  const std::filesystem::path generator = folder / "data" / "gssm.yaml";
+  std::string text = read_file(generator);
+  text.back() = ' ';
+  write_file_atomically(generator, text);
+  EXPECT_THAT([&] { with_generator_of_folder(config); }, ThrowsMessage<Failure>(HasSubstr("gssm.yaml: damaged")));
+  std::filesystem::remove(generator);
+  EXPECT_THAT([&] { check_task_data(config); }, ThrowsMessage<Failure>(HasSubstr("gssm.yaml: No such file")));
 }
 
 }  // namespace
