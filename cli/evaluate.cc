@@ -13,12 +13,14 @@
 
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/evaluation_set.h"
 #include "cli/gssm/evaluate_sequences.h"
 #include "cli/model_options.h"
 #include "cli/report_evaluation.h"
 #include "cli/runs/run_commands.h"
 #include "cli/watch_checkpoints.h"
+#include "nmt/data/manifest.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
 #include "nmt/train/evaluation/teacher_forced.h"
@@ -30,7 +32,7 @@ namespace {
 struct EvaluateArguments {
   ModelOptions model;
   std::string data;
-  std::string set = "test";
+  std::string set;
   std::string source, reference;
   std::string tokenizer = "13a";
   bool lowercase = false;
@@ -43,13 +45,34 @@ struct EvaluateArguments {
   ServerChoice server;
 };
 
-EvaluationSet open_set(const EvaluateArguments& arguments, const Vocabulary& vocabulary) {
+/// The set of a folder: that of --set, else the test set, or of a run that is watched what it would validate on.
+std::string set_of_folder(const EvaluateArguments& arguments, const TrainConfig& config) {
+  if (!arguments.set.empty()) return arguments.set;
+  if (arguments.watched.empty()) return "test";
+  const std::string usual = config.task == Task::gssm ? "test" : "valid";
+  return config.data.valid_set.empty() ? usual : config.data.valid_set;
+}
+
+/// The folder of a translation's sets: that of --data, else the one with which the checkpoint was trained.
+std::string folder_of_sets(const EvaluateArguments& arguments, const TrainConfig& config) {
+  if (!arguments.data.empty()) return arguments.data;
+  if (std::filesystem::exists(std::filesystem::path(config.data.folder) / Manifest::file_name))
+    return config.data.folder;
+  throw UsageFailure(
+      fmt::format("evaluate: data.folder of the checkpoint, {}, is not here; expected --data, or --source and "
+                  "--reference",
+                  printable(config.data.folder)));
+}
+
+EvaluationSet open_set(const EvaluateArguments& arguments, const LoadedModel& loaded) {
   const bool from_text = !arguments.source.empty() || !arguments.reference.empty();
-  if (from_text == !arguments.data.empty() || arguments.source.empty() != arguments.reference.empty()) {
+  if ((from_text && !arguments.data.empty()) || arguments.source.empty() != arguments.reference.empty()) {
     throw UsageFailure("evaluate: expected either --data, or --source and --reference");
   }
+  const Vocabulary& vocabulary = *loaded.vocabulary;
   EvaluationSet set = from_text ? text_set(arguments.source, arguments.reference, vocabulary)
-                                : prepared_set(arguments.data, arguments.set, vocabulary);
+                                : prepared_set(folder_of_sets(arguments, loaded.config),
+                                               set_of_folder(arguments, loaded.config), vocabulary);
   const auto limit = static_cast<std::size_t>(arguments.max_sentences);
   if (limit > 0 && limit < set.references.size()) set.references.resize(limit);
   if (set.references.empty()) fail("evaluate: {} has no sentences", set.name);
@@ -152,7 +175,9 @@ void run_sequences(const EvaluateArguments& arguments, const LoadedModel& loaded
     report->compare(loaded.checkpoint.state);
   }
   const json::object figures = evaluate_sequences(
-      loaded, {.data = arguments.data, .set = arguments.set, .sequences = arguments.max_sentences}, backend);
+      loaded,
+      {.data = arguments.data, .set = set_of_folder(arguments, loaded.config), .sequences = arguments.max_sentences},
+      backend);
   if (arguments.as_json) {
     fmt::print("{}\n", to_text(figures));
   } else {
@@ -166,7 +191,7 @@ void run_evaluate(const EvaluateArguments& arguments) {
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedModel loaded = arguments.model.load_any(*backend);
   if (loaded.config.task == Task::gssm) return run_sequences(arguments, loaded, *backend);
-  const EvaluationSet set = open_set(arguments, *loaded.vocabulary);
+  const EvaluationSet set = open_set(arguments, loaded);
   std::optional<EvaluationReport> report;
   if (!arguments.report_to.empty()) {
     report.emplace(arguments.server.access(), arguments.report_to);
@@ -182,10 +207,11 @@ void run_evaluate(const EvaluateArguments& arguments) {
   if (report) report->send(scores.figures, samples_of(set, scores.hypotheses, *loaded.vocabulary));
 }
 
-/// The name under which the evaluations are reported.
-std::string name_of_set(const EvaluateArguments& arguments) {
+/// The name under which the evaluations of a run are reported.
+std::string reported_set(const EvaluateArguments& arguments, const TrainConfig& config) {
   if (!arguments.source.empty()) return std::filesystem::path(arguments.source).filename().string();
-  return arguments.data.empty() ? generated_set : arguments.set;
+  if (config.task == Task::gssm && arguments.data.empty()) return generated_set;
+  return set_of_folder(arguments, config);
 }
 
 void evaluate_all(EvaluateArguments arguments) {
@@ -199,7 +225,8 @@ void evaluate_all(EvaluateArguments arguments) {
   }
   if (!arguments.output.empty()) throw UsageFailure("--output: is for a single checkpoint, without --watch");
   if (report && arguments.report_to.empty()) arguments.report_to = arguments.watched;
-  watch_checkpoints({arguments.server.access(), arguments.watched, name_of_set(arguments)},
+  const auto set_of = [&arguments](const TrainConfig& config) { return reported_set(arguments, config); };
+  watch_checkpoints({arguments.server.access(), arguments.watched, set_of},
                     [&arguments](const std::filesystem::path& checkpoint) {
                       arguments.model.checkpoint = checkpoint.string();
                       run_evaluate(arguments);
@@ -216,8 +243,10 @@ void add_evaluate(CLI::App& app) {
   command->get_option("--checkpoint")->required(false);
   command->add_option(
       "--data", arguments->data,
-      "folder written by `nmt prepare`; for a language model by `nmt gssm data`, or none to generate sequences");
-  command->add_option("--set", arguments->set, "held-out set in that folder: valid or test")->capture_default_str();
+      "folder written by `nmt prepare`, by default the one that the checkpoint was trained on; for a language model by "
+      "`nmt gssm data`, or none to generate sequences");
+  command->add_option("--set", arguments->set,
+                      "held-out set in that folder; default: test, with --watch the run's data.valid_set");
   command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
   command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
   command->add_option("--tokenize", arguments->tokenizer, "BLEU tokenizer")

@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <limits>
 
 #include "base/failure.h"
 #include "base/log.h"
@@ -53,9 +54,13 @@ void EvaluationReport::send(const json::object& figures, json::array samples) {
   const std::string set = text_of(figures, "set");
   if (set.size() > max_set_bytes) fail("--report: the set's name is longer than {} bytes", max_set_bytes);
   json::object body = {{"update", figures.at("update")}, {"set", set}, {"signature", text_of(figures, "signature")}};
-  for (const char* name : {"loss", "nll", "entropy", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
-    if (const auto value = get_number(figures, name); value && std::isfinite(*value)) body[name] = *value;
-  }
+  const auto copy = [&](const char* name, double max) {
+    const auto value = get_number(figures, name);
+    if (value && std::isfinite(*value)) body[name] = std::min(*value, max);
+  };
+  for (const char* name : {"loss", "nll", "entropy", "accuracy"}) copy(name, std::numeric_limits<double>::max());
+  // A perfect score may exceed 100 by rounding.
+  for (const char* name : {"sacrebleu", "chrf", "teacher_forced_bleu"}) copy(name, 100);
   body["samples"] = std::move(samples);
   api_.send("POST", "/runs/" + id_ + "/evals", body, make_id('k'));
   const auto bleu = get_number(figures, "sacrebleu");

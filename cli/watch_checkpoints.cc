@@ -78,20 +78,48 @@ void evaluate_downloaded(ApiClient& api, const json::object& checkpoint,
   evaluate(folder.path());
 }
 
+/// Waits until the server answers. Returns false if it does so at once: then it has no part in a failure.
+bool wait_for_server(ApiClient& api, const std::string& failure) {
+  bool waited = false;
+  while (!api.http().send({.target = "/healthz"}).ok()) {
+    if (!waited) spdlog::warn("{}; waiting for the server", printable(failure));
+    waited = true;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return waited;
+}
+
+/// Evaluates the checkpoints that are not in `done`, and adds them. Returns whether the run has ended.
+bool evaluate_new(ApiClient& api, const std::string& run, std::set<std::int64_t>& done,
+                  const std::function<void(const fs::path& checkpoint)>& evaluate) {
+  const bool ended = run_has_ended(api, run);  // asked first, so that its last checkpoint is listed
+  for (const json::object& checkpoint : present_checkpoints(api, run)) {
+    const std::int64_t update = get_integer(checkpoint, "update");
+    if (done.contains(update)) continue;
+    evaluate_downloaded(api, checkpoint, evaluate);
+    done.insert(update);
+  }
+  return ended;
+}
+
 }  // namespace
 
 void watch_checkpoints(const WatchedRun& watched, const std::function<void(const fs::path& checkpoint)>& evaluate) {
   ApiClient api(watched.access);
   const std::string run = get_text(find_run(api, watched.run), "id");
-  std::set<std::int64_t> done = evaluated_updates(api, run, watched.set);
-  spdlog::info("watching run {}: {} evaluations on {} so far", run, done.size(), printable(watched.set));
-  while (true) {
-    const bool ended = run_has_ended(api, run);  // asked first, so that its last checkpoint is listed
-    for (const json::object& checkpoint : present_checkpoints(api, run)) {
-      if (done.insert(get_integer(checkpoint, "update")).second) evaluate_downloaded(api, checkpoint, evaluate);
+  const std::string set = watched.set_of(read_stored_config(get_text(api.get("/runs/" + run), "config"), "run " + run));
+  std::set<std::int64_t> done = evaluated_updates(api, run, set);
+  spdlog::info("watching run {}: {} evaluations on {} so far", run, done.size(), printable(set));
+  for (;;) {
+    try {
+      if (evaluate_new(api, run, done, evaluate)) return;
+      std::this_thread::sleep_for(between_looks);
+    } catch (const ServerRefusal&) {
+      throw;
+    } catch (const Failure& failure) {
+      if (!wait_for_server(api, failure.what())) throw;
+      done.merge(evaluated_updates(api, run, set));  // an answer may have been lost
     }
-    if (ended) return;
-    std::this_thread::sleep_for(between_looks);
   }
 }
 

@@ -133,7 +133,6 @@ class ProgramsTest(unittest.TestCase):
             2,
             "--vocabulary: empty/spm.model: no such file",
         )
-        self.complains("evaluate --checkpoint run", 2, "--data, or --source and --reference")
         self.complains(
             "evaluate --checkpoint run --data data --source toy2.en", 2, "--data, or --source and --reference"
         )
@@ -235,6 +234,10 @@ class ProgramsTest(unittest.TestCase):
         )
         self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
         self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
+        shutil.move("data", "moved")
+        missing = "of the checkpoint, data, is not here; expected --data, or --source and --reference"
+        self.complains("evaluate --checkpoint run", 2, missing)
+        shutil.move("moved", "data")
         self.complains(
             "evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test"
         )
