@@ -16,15 +16,17 @@ void replace_all(std::string& text, std::string_view what, const std::string& wi
   }
 }
 
-/// Adds NAME=value, replacing an earlier entry of the same name, because getenv() returns the first.
-void set_entry(std::vector<std::string>& environment, const std::string& entry) {
-  const std::string name = entry.substr(0, entry.find('=') + 1);
-  const auto earlier = std::find_if(environment.begin(), environment.end(),
-                                    [&](const std::string& other) { return other.starts_with(name); });
-  if (earlier == environment.end()) {
-    environment.push_back(entry);
-  } else {
-    *earlier = entry;
+/// Adds entries NAME=value. Each replaces an earlier entry of its name, because getenv() returns the first.
+void set_entries(std::vector<std::string>& environment, const std::vector<std::string>& entries) {
+  for (const std::string& entry : entries) {
+    const std::string name = entry.substr(0, entry.find('=') + 1);
+    const auto earlier = std::find_if(environment.begin(), environment.end(),
+                                      [&](const std::string& other) { return other.starts_with(name); });
+    if (earlier == environment.end()) {
+      environment.push_back(entry);
+    } else {
+      *earlier = entry;
+    }
   }
 }
 
@@ -36,6 +38,10 @@ std::filesystem::path launch_config_path(const std::filesystem::path& folder) {
 
 std::filesystem::path launch_log_path(const std::filesystem::path& folder, std::int64_t attempt) {
   return folder / fmt::format("launcher-{}.log", attempt);
+}
+
+std::filesystem::path evaluation_log_path(const std::filesystem::path& folder) {
+  return folder / "evaluation.log";
 }
 
 std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order) {
@@ -76,13 +82,27 @@ std::vector<std::string> launch_environment(const Profile& profile, const Launch
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  const auto add = [&](const std::vector<std::string>& entries) {
-    for (const std::string& entry : entries) set_entry(environment, entry);
-  };
-  add(profile.environment);
-  add(order.environment);
-  add(attempt_marks(order.run, order.attempt));
+  set_entries(environment, profile.environment);
+  set_entries(environment, order.environment);
+  set_entries(environment, attempt_marks(order.run, order.attempt));
   return environment;
+}
+
+std::vector<std::string> evaluation_command(const Profile& profile, const LaunchOrder& order) {
+  std::vector<std::string> command = profile.evaluation;
+  for (std::string& part : command) replace_all(part, "{run}", order.run);
+  return command;
+}
+
+std::vector<std::string> evaluation_environment(const Profile& profile, const LaunchOrder& order) {
+  std::vector<std::string> environment = plain_environment();
+  set_entries(environment, profile.environment);
+  set_entries(environment, {"BABELRING_SERVER=" + order.server, evaluation_mark(order.run)});
+  return environment;
+}
+
+std::string evaluation_mark(const std::string& run) {
+  return "BABELRING_EVALUATES=" + run;
 }
 
 std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt) {

@@ -51,6 +51,9 @@ class Launcher {
   virtual ProcessStatus poll(const store::LauncherHandle& handle) = 0;
   /// Asks the ranks to save a checkpoint and stop, if the launcher supports it.
   virtual void ask_to_stop(const store::LauncherHandle& handle) = 0;
+  /// Starts profile.evaluation for the order's run, unless it is in progress. It ends by itself and does not depend on
+  /// attempts. Throws Failure if it cannot be started.
+  virtual void start_evaluation(const Profile& profile, const LaunchOrder& order) = 0;
   /// Terminates all processes. Called repeatedly until poll() returns `ended`; `urgent` is set after some seconds.
   virtual void kill(const store::LauncherHandle& handle, bool urgent) = 0;
 };
@@ -58,6 +61,8 @@ class Launcher {
 /// Paths of the launch configuration and the launcher's log in a run folder.
 std::filesystem::path launch_config_path(const std::filesystem::path& folder);
 std::filesystem::path launch_log_path(const std::filesystem::path& folder, std::int64_t attempt);
+
+std::filesystem::path evaluation_log_path(const std::filesystem::path& folder);
 
 /// The worker program and its arguments.
 std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order);
@@ -68,6 +73,13 @@ std::vector<std::string> full_command(const Profile& profile, const LaunchOrder&
 /// The environment of the launcher and the workers. Merges plain_environment(), the profile's and the order's entries,
 /// and attempt_marks(). Each name appears once; later sources override earlier ones.
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order);
+/// profile.evaluation for the order's run.
+std::vector<std::string> evaluation_command(const Profile& profile, const LaunchOrder& order);
+/// The environment of that command: plain_environment(), the profile's entries, the server's address and
+/// evaluation_mark(). An attempt's token is not part of it, since it ends with the run.
+std::vector<std::string> evaluation_environment(const Profile& profile, const LaunchOrder& order);
+/// The environment entry that identifies the process that evaluates a run.
+std::string evaluation_mark(const std::string& run);
 /// Environment entries, NAME=value, that identify an attempt's processes.
 std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt);
 

@@ -9,6 +9,8 @@
 namespace babelring::launch {
 namespace {
 
+constexpr int evaluation_nice = 10;  // ranks on this host wait for each other
+
 /// The launcher process, if it still exists. A reused pid has a different start time.
 std::optional<ProcessFacts> leader_of(const store::LauncherHandle& handle) {
   auto facts = find_process(static_cast<pid_t>(handle.pid));
@@ -79,6 +81,16 @@ ProcessStatus MpirunLauncher::poll(const store::LauncherHandle& handle) {
   ProcessStatus status{.kind = ProcessStatus::Kind::ended};
   if (const auto code = ended_.find(handle.pid); code != ended_.end()) status.exit_code = code->second;
   return status;
+}
+
+void MpirunLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
+  std::erase_if(evaluations_, [](pid_t pid) { return poll_child(pid).has_value(); });  // reaps those that have ended
+  if (!leaders_with_environment({evaluation_mark(order.run)}).empty()) return;
+  evaluations_.push_back(start_process({.arguments = evaluation_command(profile, order),
+                                        .environment = evaluation_environment(profile, order),
+                                        .folder = profile.working_folder,
+                                        .output = evaluation_log_path(order.folder),
+                                        .nice = evaluation_nice}));
 }
 
 void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <vector>
 
@@ -18,10 +20,12 @@ class MpirunLauncher : public Launcher {
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
   ProcessStatus poll(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
+  void start_evaluation(const Profile& profile, const LaunchOrder& order) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 
  private:
   std::map<std::int64_t, std::int64_t> ended_;  // reaped children: pid → exit code
+  std::vector<pid_t> evaluations_;              // children that evaluate runs and have not been reaped
 };
 
 }  // namespace babelring::launch

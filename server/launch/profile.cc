@@ -45,6 +45,10 @@ void Profile::bind(OptionBinder& b) {
   b.choice("launcher", launcher, {"mpirun", "slurm"}, "launcher for the processes");
   b.list("command", command, "launcher command before the worker; {ranks} and {hosts} are replaced");
   b.list("submit", submit, "slurm: additional sbatch options, such as --partition=gpu");
+  b.list("evaluation", evaluation,
+         "command that evaluates the checkpoints of a run while it trains, started once beside each run; {run} is "
+         "replaced");
+  b.list("evaluation_submit", evaluation_submit, "slurm: sbatch options of the job that evaluates");
   b.list("environment", environment, "environment of launcher and workers, NAME=value");
   b.list("hosts", hosts, "mpirun: HOST or HOST:SLOTS; empty: this host");
   b.text("worker", worker, "worker program; empty: the one in the server program's folder");
@@ -71,6 +75,15 @@ void Profile::check() const {
     if (entry.find('=') == std::string::npos || entry.front() == '=') {
       throw UsageFailure(fmt::format("{}.environment: expected NAME=value, found '{}'", name, entry));
     }
+  }
+  const auto names_run = [](const std::string& part) { return part.find("{run}") != std::string::npos; };
+  if (!evaluation.empty() && std::ranges::none_of(evaluation, names_run)) {
+    throw UsageFailure(fmt::format(
+        "{}.evaluation: expected {{run}} in the command, such as [nmt, evaluate, --watch, \"{{run}}\", --report]",
+        name));
+  }
+  if (!evaluation_submit.empty() && launcher != "slurm") {
+    throw UsageFailure(fmt::format("{}.evaluation_submit: is for launcher slurm, found {}", name, launcher));
   }
   std::int64_t slots = 0;
   for (const std::string& host : hosts) slots += parse_host(host).slots;

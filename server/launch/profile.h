@@ -13,17 +13,19 @@ namespace babelring::launch {
 /// A launch profile, defined by the server's operator. Clients choose a profile by name and add only bounded numbers.
 struct Profile {
   std::string name;
-  std::string launcher = "mpirun";       // or slurm
-  std::vector<std::string> command;      // launcher command before the worker; {ranks} and {hosts} are replaced
-  std::vector<std::string> submit;       // slurm: options of sbatch
-  std::vector<std::string> environment;  // NAME=value
-  std::vector<std::string> hosts;        // mpirun: HOST or HOST:SLOTS; empty: this host
-  std::string worker;                    // worker program; empty: the one in the server program's folder
-  std::string server;                    // server address for workers; empty: the listening address
-  std::string folder;                    // parent of the run folders; empty: DATA/runs
-  std::string working_folder;            // base of relative paths in a configuration; empty: the server's
-  std::vector<std::string> data_roots;   // data.folder and start_from must lie below one; empty: anywhere
-  bool data_is_here = true;              // the server can access data.folder and checks it before a start
+  std::string launcher = "mpirun";             // or slurm
+  std::vector<std::string> command;            // launcher command before the worker; {ranks} and {hosts} are replaced
+  std::vector<std::string> submit;             // slurm: options of sbatch
+  std::vector<std::string> evaluation;         // command that evaluates a run's checkpoints; {run} is replaced
+  std::vector<std::string> evaluation_submit;  // slurm: options of sbatch for it
+  std::vector<std::string> environment;        // NAME=value
+  std::vector<std::string> hosts;              // mpirun: HOST or HOST:SLOTS; empty: this host
+  std::string worker;                          // worker program; empty: the one in the server program's folder
+  std::string server;                          // server address for workers; empty: the listening address
+  std::string folder;                          // parent of the run folders; empty: DATA/runs
+  std::string working_folder;                  // base of relative paths in a configuration; empty: the server's
+  std::vector<std::string> data_roots;         // data.folder and start_from must lie below one; empty: anywhere
+  bool data_is_here = true;                    // the server can access data.folder and checks it before a start
   std::int64_t max_ranks = 64;
   std::int64_t max_running = 1;
   double launch_timeout_s = 120;    // until each rank has reported

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/atomic_file.h"
 #include "base/log.h"
 #include "base/shell.h"
@@ -42,17 +44,30 @@ std::string job_name(const std::string& run, std::int64_t attempt) {
   return fmt::format("babelring-{}-{}", run, attempt);
 }
 
-std::filesystem::path script_path(const LaunchOrder& order) {
-  return order.folder / fmt::format("job-{}.sh", order.attempt);
+std::string evaluation_name(const std::string& run) {
+  return fmt::format("babelring-{}-evaluation", run);
 }
 
-/// The job script: executes the quoted command line.
-std::string job_script(const Profile& profile, const LaunchOrder& order) {
+/// A job script that executes a command line.
+std::string script_of(const std::vector<std::string>& command) {
   std::string script = "#!/bin/sh\nexec";
-  for (const std::string& part : full_command(profile, order, {"mpirun", "-np", "{ranks}", "--bind-to", "none"})) {
-    script += ' ' + shell_quoted(part);
-  }
+  for (const std::string& part : command) script += ' ' + shell_quoted(part);
   return script + '\n';
+}
+
+/// Submits a job and returns its number. Throws Failure if Slurm refuses it.
+std::string submit(std::vector<std::string> command, std::vector<std::string> environment, const std::string& folder) {
+  if (const char* conf = std::getenv("SLURM_CONF")) environment.push_back(fmt::format("SLURM_CONF={}", conf));
+  const ProgramAnswer answer = ask_slurm(std::move(command), std::move(environment), folder);
+  const std::string job = parse_sbatch(answer.output);
+  if (answer.code != 0 || job.empty()) {
+    fail("sbatch: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
+  }
+  return job;
+}
+
+std::filesystem::path script_path(const LaunchOrder& order) {
+  return order.folder / fmt::format("job-{}.sh", order.attempt);
 }
 
 }  // namespace
@@ -82,15 +97,30 @@ std::vector<std::string> SlurmLauncher::command(const Profile& profile, const La
 }
 
 store::LauncherHandle SlurmLauncher::start(const Profile& profile, const LaunchOrder& order) {
-  write_file_atomically(script_path(order), job_script(profile, order));
-  std::vector<std::string> environment = launch_environment(profile, order);
-  if (const char* conf = std::getenv("SLURM_CONF")) environment.push_back(fmt::format("SLURM_CONF={}", conf));
-  const ProgramAnswer answer = ask_slurm(command(profile, order), environment, profile.working_folder);
-  const std::string job = parse_sbatch(answer.output);
-  if (answer.code != 0 || job.empty()) {
-    fail("sbatch: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
-  }
-  return {.job = job};
+  const std::vector<std::string> usual = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
+  write_file_atomically(script_path(order), script_of(full_command(profile, order, usual)));
+  return {.job = submit(command(profile, order), launch_environment(profile, order), profile.working_folder)};
+}
+
+void SlurmLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
+  const auto in_progress = [](const SlurmJob& job) {
+    const ProcessStatus::Kind kind = sight_of(job).kind;
+    return kind == ProcessStatus::Kind::pending || kind == ProcessStatus::Kind::alive;
+  };
+  if (std::ranges::any_of(list_jobs("--name=" + evaluation_name(order.run)), in_progress)) return;
+  const std::filesystem::path script = order.folder / "evaluation.sh";
+  write_file_atomically(script, script_of(evaluation_command(profile, order)));
+  std::vector<std::string> command = {"sbatch",
+                                      "--parsable",
+                                      "--export=ALL",
+                                      "--job-name=" + evaluation_name(order.run),
+                                      "--ntasks=1",
+                                      "--output=" + evaluation_log_path(order.folder).string(),
+                                      "--open-mode=append",
+                                      "--chdir=" + profile.working_folder};
+  command.insert(command.end(), profile.evaluation_submit.begin(), profile.evaluation_submit.end());
+  command.push_back(script.string());
+  submit(std::move(command), evaluation_environment(profile, order), profile.working_folder);
 }
 
 std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run, std::int64_t attempt) {

@@ -34,6 +34,16 @@ void fence_folder(const store::LaunchRow& run) {
   }
 }
 
+/// The run does not need it: a failure is logged.
+void start_evaluation(const Profile& profile, const LaunchOrder& order, Launcher& launcher) {
+  if (profile.evaluation.empty()) return;
+  try {
+    launcher.start_evaluation(profile, order);
+  } catch (const std::exception& failure) {
+    spdlog::warn("run {}: its evaluation could not be started: {}", order.run, printable(failure.what()));
+  }
+}
+
 }  // namespace
 
 std::chrono::milliseconds Supervisor::tick() {
@@ -121,6 +131,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     parts_.store.write(
         [&](store::Database& database) { store::record_launcher(database, run.number, order.attempt, handle); });
     watches_.insert_or_assign(run.id, AttemptWatch(order.attempt, now_, true));
+    start_evaluation(profile, order, launcher);
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
   } catch (const store::SqlFailure&) {

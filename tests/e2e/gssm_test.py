@@ -103,8 +103,32 @@ class GssmTest(SystemTest):
         self.assertLess(max(line["source_log_likelihood"] for line in samples), 0)
         self.assertEqual(nmt(*sample).stdout, nmt(*sample).stdout, "seeds repeat samples")
         self.assertIn("token 9 of the prompt, expected 0 to 7", self.refusal(*sample, "--prompt", "0,9"))
+        self.assertIn("the prompt begins with 5, but a sequence", self.refusal(*sample, "--prompt", "5", "--score"))
         self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
         self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
+
+    def test_an_update_of_as_many_sequences_as_fit_is_found_stored_and_kept(self) -> None:
+        data = self.folder / "data"
+        self.succeeds("gssm", "data", "--config", self.config, "--output", data, "--train", "30", "--test", "8")
+        automatic = [f"data.folder={data}", "gssm.entropy_every=0u", "data.sequences_per_update=auto"]
+        check = [BIN / "worker", "--config", self.config, "--check-config", *automatic]
+        checked = json.loads(subprocess.run(check, capture_output=True, text=True, timeout=300).stdout)
+        self.assertIn("data.sequences_per_update: auto is found by a run", checked["not_estimated"][0])
+        run = self.start_run(overrides=[*automatic, "training.stop_after=2u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn(
+            "data.sequences_per_update: auto: 30 sequences of 32 tokens, all of train, 15 on a rank", run.text()
+        )
+        stored = self.folder / "run" / "config.yaml"
+        text = stored.read_text(encoding="utf-8")
+        self.assertIn("sequences_per_update: 30\n", text)
+        self.assertIn("sequences_per_update: 30\n", self.records("run", "lifecycle")[0]["config"])
+        # As if less memory had been free when the run began.
+        stored.write_text(text.replace("sequences_per_update: 30\n", "sequences_per_update: 6\n"), encoding="utf-8")
+        resumed = self.start_run(overrides=[*automatic, "training.stop_after=4u"])
+        self.assertEqual(resumed.wait(), 0, resumed.text())
+        self.assertIn("auto: 6 sequences, with which the run began", resumed.text())
+        self.assertEqual([step["sentences"] for step in self.records("run", "step")], [15, 15, 3, 3])
 
     def succeeds(self, *arguments) -> str:
         done = nmt(*arguments)
@@ -152,6 +176,8 @@ class GssmTest(SystemTest):
         table = [
             line.split() for line in self.succeeds(*evaluate).splitlines() if line.strip().startswith(("1-", "56-"))
         ]
+        scored = ("gssm", "sample", "--checkpoint", self.folder / "run", "--score")
+        self.assertIn("--score: node X has mode context", self.refusal(*scored))
         printed = [[part["excess"] for part in along][at] for at in (0, -1)]
         self.assertEqual([float(row[-1]) for row in table], [round(excess, 4) for excess in printed])
 
@@ -189,6 +215,12 @@ class GssmTest(SystemTest):
         self.assertIn("--report: expected a run", self.refusal("evaluate", "--checkpoint", "x", "--report"))
 
     def test_wrong_data_is_refused_in_one_line(self) -> None:
+        self.config = type(self).config
+        run = self.start_run("translator", ranks=1, overrides=["training.stop_after=1u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        sample = self.refusal("gssm", "sample", "--checkpoint", self.folder / "translator")
+        self.assertIn("holds a Transformer; use `nmt translate`", sample)
+        self.config = self.folder / "config.yaml"
         run = self.start_run("pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"])
         self.assertEqual(run.wait(), 2)
         self.assertIn("sentence pairs, expected sequences of `nmt gssm data`", run.text())

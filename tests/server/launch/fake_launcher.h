@@ -25,6 +25,10 @@ class FakeLauncher : public launch::Launcher {
   std::optional<store::LauncherHandle> find(const std::string&, std::int64_t) override { return found; }
   launch::ProcessStatus poll(const store::LauncherHandle& handle) override { return statuses[handle.pid]; }
   void ask_to_stop(const store::LauncherHandle& handle) override { asked.push_back(handle.pid); }
+  void start_evaluation(const launch::Profile&, const launch::LaunchOrder& order) override {
+    evaluated.push_back(order.run);
+    throw Failure("sbatch: not found");
+  }
   void kill(const store::LauncherHandle& handle, bool urgent) override {
     killed.push_back(handle.pid);
     if (obeys || urgent) statuses[handle.pid] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = 143};
@@ -36,6 +40,7 @@ class FakeLauncher : public launch::Launcher {
 
   std::vector<launch::LaunchOrder> orders;
   std::vector<std::int64_t> asked, killed;
+  std::vector<std::string> evaluated;  // runs whose evaluation was to be started
   std::map<std::int64_t, launch::ProcessStatus> statuses;
   std::optional<store::LauncherHandle> found;
   std::string refusal;

@@ -90,6 +90,54 @@ TEST_F(LauncherTest, AProfilesEnvironmentReplacesTheServers) {
   EXPECT_EQ(count("BABELRING_RUN="), 1);
 }
 
+TEST_F(LauncherTest, AnEvaluationIsStartedOnceAndHasNoAttempt) {
+  Profile profile;
+  profile.evaluation = {"/bin/sh", "-c", "env; echo \"run {run}\"; sleep 600"};
+  profile.environment = {"PATHS=1"};
+  LaunchOrder one = order();
+  one.server = "http://here:8080";
+  one.environment = {"BABELRING_TOKEN=of the attempt"};
+  MpirunLauncher launcher;
+  launcher.start_evaluation(profile, one);
+  const auto running = [&] { return leaders_with_environment({evaluation_mark(one.run)}); };
+  while (running().empty()) usleep(10'000);
+  const pid_t pid = running()[0].pid;
+  MpirunLauncher().start_evaluation(profile, one);  // of a server that was started again
+  EXPECT_EQ(running().size(), 1U);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(pid)), getpriority(PRIO_PROCESS, 0) + 10);
+  EXPECT_FALSE(launcher.find(one.run, one.attempt));
+  const std::filesystem::path log = evaluation_log_path(folder_);
+  while (read_file(log).find("run " + one.run) == std::string::npos) usleep(10'000);
+  const std::string said = "\n" + read_file(log);
+  for (const std::string entry : {"BABELRING_SERVER=http://here:8080", "PATHS=1"}) {
+    EXPECT_NE(said.find("\n" + entry + "\n"), std::string::npos) << said;
+  }
+  EXPECT_EQ(said.find("BABELRING_TOKEN"), std::string::npos);
+  ::kill(-pid, SIGKILL);
+  while (!running().empty()) usleep(10'000);
+  profile.evaluation = {"/bin/true"};
+  launcher.start_evaluation(profile, one);
+  EXPECT_FALSE(find_process(pid)) << "the one that has ended is reaped";
+}
+
+TEST(ProfileEvaluation, NamesTheRunAndHasOptionsForSlurmAlone) {
+  const auto refusal = [](const std::string& members) -> std::string {
+    try {
+      read_profiles("p: {" + members + "}\n", "profiles.yaml");
+      return "accepted";
+    } catch (const UsageFailure& failure) {
+      return failure.what();
+    }
+  };
+  const std::string evaluation = "evaluation: [nmt, evaluate, --watch, '{run}', --report]";
+  EXPECT_EQ(refusal(evaluation), "accepted");
+  EXPECT_EQ(refusal(evaluation + ", launcher: slurm, evaluation_submit: [--partition=cpu]"), "accepted");
+  EXPECT_EQ(refusal("evaluation: [nmt, evaluate]"),
+            "p.evaluation: expected {run} in the command, such as [nmt, evaluate, --watch, \"{run}\", --report]");
+  EXPECT_EQ(refusal(evaluation + ", evaluation_submit: [--partition=cpu]"),
+            "p.evaluation_submit: is for launcher slurm, found mpirun");
+}
+
 TEST_F(LauncherTest, AStartingCheckpointMustLieBelowARootOrTheRuns) {
   Profile profile;
   profile.data_is_here = false;

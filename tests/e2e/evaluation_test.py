@@ -1,0 +1,140 @@
+"""Evaluations as a job of their own, beside a run that trains, as a user starts them or a server does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import unittest
+from typing import Any
+
+from control import ControlServer, ControlTest
+from system import BIN, wait_for
+
+# Without a validation of its own, the run's best evaluation is one of the job's.
+ENDLESS = ["training.stop_after=1000000u", "data.valid_set=", "checkpoint.keep_last=100000"]
+
+
+class EvaluationCase(ControlTest):
+    def start_watched(self) -> str:
+        """A run that a user started, with a checkpoint."""
+        self.run_process = self.start_run("watched", server=self.control.address, overrides=ENDLESS)
+        wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000020").exists())
+        return wait_for("the run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
+
+    def watch(self, run: str, *options: Any) -> subprocess.Popen:
+        """Its messages go into watch.log."""
+        token = (self.folder / "server" / "admin.token").read_text(encoding="utf-8").strip()
+        environment = dict(os.environ, BABELRING_SERVER=self.control.address, BABELRING_TOKEN=token)
+        command = [BIN / "nmt", "evaluate", "--watch", run, "--report", "--max-sentences", "5", *options]
+        with open(self.folder / "watch.log", "ab") as log:
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.addCleanup(process.kill)
+        return process
+
+    def evals(self, run: str) -> list[dict[str, Any]]:
+        return self.control.get(f"/api/v1/runs/{run}/evals?limit=500")["items"]
+
+    def wait_evals(self, run: str, count: int) -> list[dict[str, Any]]:
+        return wait_for(f"{count} evaluations", lambda: len(evals := self.evals(run)) >= count and evals)
+
+    def check_joined(self, run: str) -> None:
+        """The evaluations are of the ended run's checkpoints, each once, and `best` is one of them."""
+        evals = self.evals(run)
+        updates = [item["update"] for item in evals]
+        checkpoints = self.control.get(f"/api/v1/runs/{run}/checkpoints?limit=500")["items"]
+        self.assertEqual(sorted(updates), sorted({item["update"] for item in checkpoints}))
+        self.assertEqual({item["set"] for item in evals}, {"valid"})
+        best = self.run_item(run)["best"]
+        self.assertEqual(best["sacrebleu"], max(item["sacrebleu"] for item in evals))
+        newest = self.run_item(run)["last_eval"]
+        self.assertEqual(newest["update"], max(updates))
+        samples = self.control.get(f"/api/v1/evals/{evals[-1]['id']}")["samples"]
+        self.assertEqual(len(samples), 5)
+
+
+class EvaluationTest(EvaluationCase):
+    def test_each_checkpoint_of_a_translation_is_evaluated_also_after_a_restart_of_the_server(self) -> None:
+        run = self.start_watched()
+        watching = self.watch(run, "--json")
+        before = len(self.wait_evals(run, 2))
+        self.assertEqual(self.run_item(run)["state"], "running")
+        self.control.kill()
+        wait_for("the warning", lambda: "waiting for the server" in (self.folder / "watch.log").read_text("utf-8"))
+        self.control.start()
+        self.wait_evals(run, before + 2)
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop")[0], 202)
+        self.assertEqual(self.run_process.wait(), 0, self.run_process.text())
+        printed = [json.loads(line) for line in watching.communicate(timeout=300)[0].splitlines()]
+        self.assertEqual(watching.returncode, 0, (self.folder / "watch.log").read_text("utf-8"))
+        self.assertEqual({figures["update"] for figures in printed}, {item["update"] for item in self.evals(run)})
+        self.check_joined(run)
+        again = self.watch(run, "--json")
+        self.assertEqual((again.communicate(timeout=300)[0], again.returncode), ("", 0), "nothing is evaluated twice")
+
+    def test_what_is_not_here_is_told(self) -> None:
+        run = self.start_watched()
+        for options, message in (
+            (["--set", "none"], "no set 'none', only train, valid, test"),
+            (["--data", self.folder], "no manifest.json"),
+        ):
+            watching = self.watch(run, *options)
+            self.assertEqual((watching.communicate(timeout=300)[0], watching.returncode), ("", 1))
+            self.assertIn(message, (self.folder / "watch.log").read_text("utf-8").splitlines()[-1])
+        missing = self.watch("r_none")
+        missing.communicate(timeout=300)
+        self.assertEqual(missing.returncode, 1)
+
+
+class EvaluatingServer(ControlServer):
+    """Its profile asks for an evaluation of each run."""
+
+    def start(self) -> None:
+        options = ["--max-sentences", "5", "--token-file", str(self.folder / "admin.token")]
+        command = json.dumps([str(BIN / "nmt"), "evaluate", "--watch", "{run}", "--report", *options])
+        self.profile = f"{ControlServer.profile}\n  evaluation: {command}"
+        super().start()
+
+
+class EvaluationJobTest(EvaluationCase):
+    def setUp(self) -> None:
+        super(ControlTest, self).setUp()
+        self.control = EvaluatingServer(self.folder / "server", self.folder)
+        self.addCleanup(self.end_everything)
+
+    def test_a_profile_adds_an_evaluation_that_survives_attempts(self) -> None:
+        config = self.config_text(training_stop_after="1000000u", data_tokens_per_update="200")
+        config = config.replace("tokens_per_update: 200", 'tokens_per_update: 200, valid_set: ""')
+        config = config.replace("checkpoint: {every: 20u}", "checkpoint: {every: 20u, keep_last: 100000}")
+        run = self.submit(config, max_restarts=3)
+        self.wait_evals(run, 1)
+        job = self.evaluating(run)
+        self.assertEqual(len(job), 1)
+        os.kill(self.rank_pids(run)[1], 9)
+        self.wait_state(run, "running")
+        self.wait_update(run, 1, attempt=2)
+        self.assertEqual(self.evaluating(run), job, "one evaluation for all attempts")
+        self.wait_evals(run, 3)
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop")[0], 202)
+        self.wait_state(run, "stopped")
+        wait_for("the end of the evaluation", lambda: not self.evaluating(run))
+        self.check_joined(run)
+        log = self.folder / "server" / "runs" / run / "evaluation.log"
+        self.assertIn("added to run", log.read_text(encoding="utf-8"))
+
+    def evaluating(self, run: str) -> list[int]:
+        """The processes that evaluate the run."""
+        found = []
+        for entry in filter(lambda name: name.isdigit(), os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as environment:
+                    marked = f"BABELRING_EVALUATES={run}".encode() in environment.read().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+            if marked:
+                found.append(int(entry))
+        return found
+
+
+if __name__ == "__main__":
+    unittest.main()
