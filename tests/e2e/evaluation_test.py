@@ -12,14 +12,14 @@ from control import ControlServer, ControlTest
 from system import BIN, wait_for
 
 # Without a validation of its own, the run's best evaluation is one of the job's.
-ENDLESS = ["training.stop_after=1000000u", "data.valid_set=", "checkpoint.keep_last=100000"]
+ENDLESS = ["training.stop_after=1000000u", "data.valid_set=", "checkpoint.every=200u", "checkpoint.keep_last=100000"]
 
 
 class EvaluationCase(ControlTest):
     def start_watched(self) -> str:
         """A run that a user started, with a checkpoint."""
         self.run_process = self.start_run("watched", server=self.control.address, overrides=ENDLESS)
-        wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000020").exists())
+        wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000200").exists())
         return wait_for("the run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
 
     def watch(self, run: str, *options: Any) -> subprocess.Popen:
@@ -105,7 +105,7 @@ class EvaluationJobTest(EvaluationCase):
     def test_a_profile_adds_an_evaluation_that_survives_attempts(self) -> None:
         config = self.config_text(training_stop_after="1000000u", data_tokens_per_update="200")
         config = config.replace("tokens_per_update: 200", 'tokens_per_update: 200, valid_set: ""')
-        config = config.replace("checkpoint: {every: 20u}", "checkpoint: {every: 20u, keep_last: 100000}")
+        config = config.replace("checkpoint: {every: 20u}", "checkpoint: {every: 200u, keep_last: 100000}")
         run = self.submit(config, max_restarts=3)
         self.wait_evals(run, 1)
         job = self.evaluating(run)
