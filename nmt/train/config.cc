@@ -197,19 +197,11 @@ void check_units(const TrainConfig& config) {
 
 /// For data.sequences_per_update: auto.
 void check_automatic_sequences(const TrainConfig& config) {
-  constexpr const char* key = "data.sequences_per_update";
-  if (config.data.micro_batch_tokens > 0) {
-    refuse(key,
-           fmt::format("auto finds the update that fits in one pass, but data.micro_batch_tokens is {}; expected a "
-                       "number, or micro_batch_tokens 0 or auto",
-                       config.data.micro_batch_tokens));
-  }
-  if (config.training.by_units()) {
-    refuse(key, "auto depends on free memory, but training.reproducible ranks needs a number");
-  }
-  if (config.data.balance == Balance::measured) {
-    refuse(key, "auto fills the memory with equal parts, but data.balance is measured; expected a number");
-  }
+  std::string other = config.training.by_units() ? "training.reproducible ranks" : "";
+  if (config.data.balance == Balance::measured) other = "data.balance measured";
+  if (config.data.micro_batch_tokens > 0) other = "data.micro_batch_tokens above 0";
+  if (other.empty()) return;
+  refuse("data.sequences_per_update", "auto fills the memory with equal parts, but " + other + " needs a number");
 }
 
 /// Throws for a sample of the training set that cannot be evaluated.

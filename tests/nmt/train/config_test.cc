@@ -244,15 +244,14 @@ TEST(TrainConfig, TheNumberOfSequencesMayBeLeftToTheMemory) {
     EXPECT_EQ(config.target_tokens_per_update(), 2047) << "of one sequence";
     EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).data.sequences_per_update, DataConfig::automatic);
   }
-  EXPECT_EQ(message_of(yaml, {"data.micro_batch_tokens=4096"}),
-            "test.yaml:5:8: data.sequences_per_update: auto finds the update that fits in one pass, but "
-            "data.micro_batch_tokens is 4096; expected a number, or micro_batch_tokens 0 or auto");
-  EXPECT_EQ(message_of(yaml, {"training.reproducible=ranks"}),
-            "test.yaml:5:8: data.sequences_per_update: auto depends on free memory, but training.reproducible ranks "
-            "needs a number");
-  EXPECT_EQ(message_of(yaml, {"data.balance=measured"}),
-            "test.yaml:5:8: data.sequences_per_update: auto fills the memory with equal parts, but data.balance is "
-            "measured; expected a number");
+  for (const auto& [key, value, name] :
+       {std::tuple("data.micro_batch_tokens", "4096", "above 0"), std::tuple("training.reproducible", "ranks", "ranks"),
+        std::tuple("data.balance", "measured", "measured")}) {
+    EXPECT_EQ(message_of(yaml, {fmt::format("{}={}", key, value)}),
+              fmt::format("test.yaml:5:8: data.sequences_per_update: auto fills the memory with equal parts, but {} {} "
+                          "needs a number",
+                          key, name));
+  }
   EXPECT_EQ(message_of(yaml, {"data.sequences_per_update=0"}),
             "override data.sequences_per_update: expected an integer from 1 to 1073741824 or auto, found '0'");
 }
