@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "base/atomic_file.h"
 #include "nmt/data/gssm/graph.h"
