@@ -63,7 +63,8 @@ class EvaluationTest(EvaluationCase):
         wait_for("the warning", lambda: "waiting for the server" in (self.folder / "watch.log").read_text("utf-8"))
         self.control.start()
         self.wait_evals(run, before + 2)
-        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop")[0], 202)
+        # The ranks' heartbeats wait longer and longer for a server that is down.
+        wait_for("a stop", lambda: self.control.ask("POST", f"/runs/{run}/stop")[0] == 202)
         self.assertEqual(self.run_process.wait(), 0, self.run_process.text())
         printed = [json.loads(line) for line in watching.communicate(timeout=300)[0].splitlines()]
         self.assertEqual(watching.returncode, 0, (self.folder / "watch.log").read_text("utf-8"))
