@@ -25,6 +25,7 @@ std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& statu
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
   if (run.outcome == store::Outcome::failed && !run.outcome_detail.empty()) return run.outcome_detail;
   if (std::string line = last_error_line(log); !line.empty()) return line;
+  if (const std::string host = find_lost_host(log); !host.empty()) return "mpirun lost " + host;
   if (!status.detail.empty()) return status.detail;
   if (status.exit_code && *status.exit_code > 128) {
     return fmt::format("{} was killed by signal {}", run.launcher, *status.exit_code - 128);
@@ -99,6 +100,21 @@ std::optional<Ending> AttemptWatch::stop_overdue(const store::LaunchRow& run, co
   return std::nullopt;
 }
 
+bool AttemptWatch::may_look_for_hosts(std::int64_t newest_checkpoint) {
+  newest_ = newest_checkpoint;
+  if (!looked_at_) looked_at_ = newest_checkpoint;
+  return newest_checkpoint > *looked_at_;
+}
+
+void AttemptWatch::begin_growing(std::string cause, Time now) {
+  growing_since_ = now;
+  ending_ = {RunEvent::preempted, std::move(cause), ""};
+}
+
+std::optional<Ending> AttemptWatch::growing_overdue(Time now, std::chrono::seconds grace) const {
+  return is_growing() && now - *growing_since_ > grace ? std::optional(ending_) : std::nullopt;
+}
+
 bool AttemptWatch::is_lost_unseen(const Beats& beats, const WatchTimes& times) {
   if (!unseen_since_) unseen_since_ = times.now;
   return !heard_within(beats, lost_after, times) && times.now - *unseen_since_ > lost_after;
@@ -123,7 +139,7 @@ Ending classify_end(const store::LaunchRow& run, const Ending* decided, const Pr
   if (status.exit_code == 0) return {RunEvent::finished, "exit code 0", ""};
   const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
   const auto lost = find_lost_rank(log);
-  return {RunEvent::faulted, cause_of_end(run, status, lost, log), lost ? lost->host : ""};
+  return {RunEvent::faulted, cause_of_end(run, status, lost, log), lost ? lost->host : find_lost_host(log)};
 }
 
 }  // namespace babelring::launch

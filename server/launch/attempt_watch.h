@@ -73,6 +73,19 @@ class AttemptWatch {
   /// True if processes that were asked to end had enough time for it and must be killed.
   bool ending_is_urgent(Time now) const { return now - ending_since_ > patience; }
 
+  /// Whether the attempt, which has fewer ranks than the run wants, may look for more: once for each checkpoint after
+  /// the attempt began, which the first call learns. `newest_checkpoint` is the update of the run's newest one.
+  bool may_look_for_hosts(std::int64_t newest_checkpoint);
+  /// The missing hosts did not answer: look again after the next checkpoint.
+  void looked_for_hosts() { looked_at_ = newest_; }
+  /// The ranks are asked to save and end, so that the run goes on with more of them.
+  void begin_growing(std::string cause, Time now);
+  bool is_growing() const { return growing_since_.has_value(); }
+  /// The ending of a growing attempt that has not ended within `grace`; nothing while it has time left.
+  std::optional<Ending> growing_overdue(Time now, std::chrono::seconds grace) const;
+  /// What the end of the attempt's processes means, if somebody has decided it; else null.
+  const Ending* decided() const { return is_ending_ || is_growing() ? &ending_ : nullptr; }
+
   static constexpr auto patience = std::chrono::seconds(3);     // between asking processes to end and killing them
   static constexpr auto lost_after = std::chrono::seconds(60);  // without launcher status and heartbeats
 
@@ -87,7 +100,10 @@ class AttemptWatch {
   bool started_here_;
   std::optional<Time> stopping_since_, unseen_since_;
   bool is_ending_ = false;
-  Ending ending_;  // valid if is_ending_
+  Ending ending_;  // valid if is_ending_ or growing_since_
+  std::optional<Time> growing_since_;
+  std::optional<std::int64_t> looked_at_;  // the newest checkpoint at the last look for hosts, or at the begin
+  std::int64_t newest_ = 0;
   Time ending_since_;
 };
 

@@ -15,9 +15,15 @@ class HostChoice {
  public:
   using Time = SteadyClock::time_point;
 
-  /// Hosts with slots for all ranks; empty for a profile without hosts: this host, or chosen by the scheduler. Hosts
-  /// that failed once recently come last. Returns nothing if the run must wait.
-  std::optional<std::vector<Host>> choose(const Profile& profile, std::int64_t ranks, Time now) const;
+  /// Where an attempt runs. `hosts` is empty for a profile without hosts: this host, or chosen by the scheduler.
+  struct Choice {
+    std::vector<Host> hosts;
+    std::int64_t ranks = 0;
+  };
+  /// Hosts with slots for `ranks` ranks; without those that failed recently also for fewer, down to the profile's
+  /// minimum_ranks, of which `power_of_two` wants a power of two. Otherwise hosts that failed once come last. Returns
+  /// nothing if the run must wait.
+  std::optional<Choice> choose(const Profile& profile, std::int64_t ranks, bool power_of_two, Time now) const;
   /// Records a fault. It counts against `host` if the profile lists it, otherwise against the profile as a whole.
   void record_fault(const Profile& profile, const std::string& host, Time now);
 

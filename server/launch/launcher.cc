@@ -65,6 +65,11 @@ std::vector<std::string> worker_command(const Profile& profile, const LaunchOrde
 
 std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
                                       const std::vector<std::string>& usual) {
+  return full_command(profile, order, usual, worker_command(profile, order));
+}
+
+std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
+                                      const std::vector<std::string>& usual, const std::vector<std::string>& program) {
   std::string hosts;
   for (const Host& host : order.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.slots);
   std::vector<std::string> command = profile.command.empty() ? usual : profile.command;
@@ -72,7 +77,7 @@ std::vector<std::string> full_command(const Profile& profile, const LaunchOrder&
     replace_all(part, "{ranks}", std::to_string(order.world_size));
     replace_all(part, "{hosts}", hosts);
   }
-  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
+  command.insert(command.end(), program.begin(), program.end());
   return command;
 }
 

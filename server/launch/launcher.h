@@ -54,6 +54,13 @@ class Launcher {
   /// Starts profile.evaluation for the order's run, unless it is in progress. It ends by itself and does not depend on
   /// attempts. Throws Failure if it cannot be started.
   virtual void start_evaluation(const Profile& profile, const LaunchOrder& order) = 0;
+  /// True if programs can be started on all `hosts`, false if not. Does not block: starts one, and returns nothing
+  /// until it has ended or half a minute has passed.
+  virtual std::optional<bool> hosts_answer(const Profile& profile, const std::vector<Host>& hosts) {
+    static_cast<void>(profile);
+    static_cast<void>(hosts);
+    return true;
+  }
   /// Terminates all processes. Called repeatedly until poll() returns `ended`; `urgent` is set after some seconds.
   virtual void kill(const store::LauncherHandle& handle, bool urgent) = 0;
 };
@@ -66,10 +73,12 @@ std::filesystem::path evaluation_log_path(const std::filesystem::path& folder);
 
 /// The worker program and its arguments.
 std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order);
-/// The launcher command followed by the worker command. Uses the profile's command, or `usual` if it has none, with
-/// {ranks} and {hosts} replaced.
+/// The launcher command followed by the worker command, or by `program`. Uses the profile's command, or `usual` if it
+/// has none, with {ranks} and {hosts} replaced.
 std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
                                       const std::vector<std::string>& usual);
+std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
+                                      const std::vector<std::string>& usual, const std::vector<std::string>& program);
 /// The environment of the launcher and the workers. Merges plain_environment(), the profile's and the order's entries,
 /// and attempt_marks(). Each name appears once; later sources override earlier ones.
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order);

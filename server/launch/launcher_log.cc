@@ -51,6 +51,18 @@ std::optional<LostRank> find_lost_rank(std::string_view text) {
   return lost;
 }
 
+std::string find_lost_host(std::string_view text) {
+  // Example: Remote daemon: [[5423,0],1] on node hostB
+  constexpr std::string_view lost = "ORTE has lost communication with a remote daemon";
+  const std::size_t at = text.find(lost);
+  if (at == std::string_view::npos) return "";
+  std::string_view rest = text.substr(at, 1000);
+  const std::size_t remote = rest.find("Remote daemon:");
+  if (remote == std::string_view::npos) return "";
+  rest.remove_prefix(remote);
+  return word_after(rest, "on node ");
+}
+
 std::string last_error_line(std::string_view text) {
   constexpr std::string_view mark = " error: ";
   const std::size_t at = text.rfind(mark);

@@ -26,16 +26,47 @@ std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
   return members;
 }
 
-}  // namespace
-
-std::vector<std::string> MpirunLauncher::command(const Profile& profile, const LaunchOrder& order) const {
+/// mpirun and its options, for profiles without a command.
+std::vector<std::string> usual_command(const LaunchOrder& order) {
   std::vector<std::string> usual = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
   if (order.hosts.empty()) {
     usual.emplace_back("--oversubscribe");  // ranks share cores; the profile bounds their number
   } else {
     usual.insert(usual.end(), {"-H", "{hosts}"});
   }
-  return full_command(profile, order, usual);
+  return usual;
+}
+
+constexpr auto answer_within = std::chrono::seconds(30);
+
+}  // namespace
+
+std::vector<std::string> MpirunLauncher::command(const Profile& profile, const LaunchOrder& order) const {
+  return full_command(profile, order, usual_command(order));
+}
+
+/// Starts `true` on each host as the profile would start workers.
+std::optional<bool> MpirunLauncher::hosts_answer(const Profile& profile, const std::vector<Host>& hosts) {
+  const auto found = questions_.find(profile.name);
+  if (found == questions_.end()) {
+    LaunchOrder order{.run = "hosts-answer", .world_size = static_cast<std::int64_t>(hosts.size()), .folder = {}};
+    for (const Host& host : hosts) order.hosts.push_back({.name = host.name, .slots = 1});
+    const pid_t pid = start_process({.arguments = full_command(profile, order, usual_command(order), {"true"}),
+                                     .environment = launch_environment(profile, order),
+                                     .folder = profile.working_folder,
+                                     .output = {}});
+    questions_[profile.name] = {.pid = pid, .asked = SteadyClock::now()};
+    return std::nullopt;
+  }
+  const Question question = found->second;
+  const std::optional<Ended> ended = poll_child(question.pid);
+  if (!ended && SteadyClock::now() - question.asked < answer_within) return std::nullopt;
+  if (!ended) {
+    ::kill(-question.pid, SIGKILL);
+    waitpid(question.pid, nullptr, 0);
+  }
+  questions_.erase(found);
+  return ended && ended->code == 0;
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {

@@ -3,8 +3,10 @@
 #include <sys/types.h>
 
 #include <map>
+#include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "server/launch/launcher.h"
 
 namespace babelring::launch {
@@ -18,12 +20,19 @@ class MpirunLauncher : public Launcher {
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const override;
   store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) override;
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
+  std::optional<bool> hosts_answer(const Profile& profile, const std::vector<Host>& hosts) override;
   ProcessStatus poll(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
   void start_evaluation(const Profile& profile, const LaunchOrder& order) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 
  private:
+  /// A program that shows whether hosts answer.
+  struct Question {
+    pid_t pid = 0;
+    SteadyClock::time_point asked;
+  };
+  std::map<std::string, Question> questions_;   // by profile
   std::map<std::int64_t, std::int64_t> ended_;  // reaped children: pid → exit code
   std::vector<pid_t> evaluations_;              // children that evaluate runs and have not been reaped
 };

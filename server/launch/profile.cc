@@ -60,6 +60,10 @@ void Profile::bind(OptionBinder& b) {
       "data.folder must lie below one of these, training.start_from below these or the run folders; empty: anywhere");
   b.flag("data_is_here", data_is_here, "the server can access data.folder and checks it before a start");
   b.integer("max_ranks", max_ranks, 1, 100000, "maximum number of ranks per run");
+  b.integer(
+      "minimum_ranks", minimum_ranks, 0, 100000,
+      "mpirun: a run whose host failed goes on with the other hosts if they have this number of ranks, and gets all "
+      "its ranks back when the host answers again, at a checkpoint; 0: it waits for the host");
   b.integer("max_running", max_running, 1, 10000, "maximum number of concurrent runs; others are queued");
   b.integer("most_ranks", max_ranks, 1, 100000, "older name of max_ranks");
   b.integer("most_running", max_running, 1, 10000, "older name of max_running");
@@ -90,6 +94,13 @@ void Profile::check() const {
   if (!hosts.empty() && slots < max_ranks) {
     throw UsageFailure(fmt::format("{}.max_ranks: {}, but its hosts have {} slots", name, max_ranks, slots));
   }
+  if (minimum_ranks > max_ranks) {
+    throw UsageFailure(fmt::format("{}.minimum_ranks: {}, but max_ranks is {}", name, minimum_ranks, max_ranks));
+  }
+  if (minimum_ranks > 0 && hosts.empty()) {
+    throw UsageFailure(
+        fmt::format("{}.minimum_ranks: {}, but the profile has no hosts; expected 0", name, minimum_ranks));
+  }
   if (launcher == "slurm" && !hosts.empty()) {
     throw UsageFailure(fmt::format("{}.hosts: Slurm chooses hosts; use submit: [\"--nodelist=…\"]", name));
   }
@@ -115,6 +126,15 @@ Profiles read_profiles(const std::string& yaml, const std::string& file_name) {
   load_yaml(binder, yaml, file_name);
   for (const auto& [name, profile] : profiles) profile.check();
   return profiles;
+}
+
+bool needs_power_of_two(const std::string& config) {
+  try {
+    const YAML::Node training = YAML::Load(config)["training"];
+    return training.IsMap() && training["reproducible"].as<std::string>("") == "ranks";
+  } catch (const YAML::Exception&) {
+    return false;  // the worker refuses it
+  }
 }
 
 Host parse_host(const std::string& text) {

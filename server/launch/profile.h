@@ -27,6 +27,7 @@ struct Profile {
   std::vector<std::string> data_roots;         // data.folder and start_from must lie below one; empty: anywhere
   bool data_is_here = true;                    // the server can access data.folder and checks it before a start
   std::int64_t max_ranks = 64;
+  std::int64_t minimum_ranks = 0;  // mpirun: a run that lost a host goes on with this number of ranks or more; 0: all
   std::int64_t max_running = 1;
   double launch_timeout_s = 120;    // until each rank has reported
   double heartbeat_timeout_s = 15;  // silence of a rank that ends an attempt
@@ -46,6 +47,9 @@ using Profiles = std::map<std::string, Profile>;
 Profiles read_profiles(const std::string& yaml, const std::string& file_name);
 /// The profiles available without a file.
 Profiles builtin_profiles();
+
+/// True if a run with this configuration needs a power of two of ranks (training.reproducible ranks).
+bool needs_power_of_two(const std::string& config);
 
 /// A host with its number of rank slots.
 struct Host {

@@ -21,9 +21,10 @@ using store::RunState;
 constexpr auto while_attempts_live = std::chrono::milliseconds(200);
 constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost
 constexpr auto while_there_is_nothing = std::chrono::seconds(30);
-constexpr auto max_lateness = std::chrono::seconds(1);  // of a tick; silence before a later tick is ignored
-constexpr auto max_tick = std::chrono::seconds(3);      // expected duration of a tick; more counts as lateness
-constexpr std::int64_t usage_exit_code = 2;             // a restart would fail again
+constexpr auto max_lateness = std::chrono::seconds(1);   // of a tick; silence before a later tick is ignored
+constexpr auto growing_grace = std::chrono::minutes(5);  // for an attempt's ranks to save and end
+constexpr auto max_tick = std::chrono::seconds(3);       // expected duration of a tick; more counts as lateness
+constexpr std::int64_t usage_exit_code = 2;              // a restart would fail again
 
 /// Prevents leftover processes of the attempt, on any host, from completing a checkpoint.
 void fence_folder(const store::LaunchRow& run) {
@@ -42,6 +43,14 @@ void start_evaluation(const Profile& profile, const LaunchOrder& order, Launcher
   } catch (const std::exception& failure) {
     spdlog::warn("run {}: its evaluation could not be started: {}", order.run, printable(failure.what()));
   }
+}
+
+std::string cause_of_start(const store::LaunchRow& run, std::int64_t ranks) {
+  const std::string fewer =
+      ranks == run.world_size ? "" : fmt::format(", with {} of {} ranks: hosts are missing", ranks, run.world_size);
+  if (run.state == RunState::queued) return "started from the queue" + fewer;
+  if (run.state == RunState::suspended) return "continues" + fewer;
+  return fmt::format("restart {} of {}{}", run.restarts, run.max_restarts, fewer);
 }
 
 }  // namespace
@@ -103,22 +112,22 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
 
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!has_room(run, profile)) return;
-  const auto hosts = hosts_.choose(profile, run.world_size, now_);
-  if (!hosts) return;
+  const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
+  if (!chosen) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
   LaunchOrder order{.run = run.id,
                     .name = run.name,
-                    .world_size = run.world_size,
+                    .world_size = chosen->ranks,
                     .folder = run.folder,
                     .resume_from = run.newest_checkpoint_step > run.resume_step ? "" : run.resume_folder,
-                    .hosts = *hosts,
+                    .hosts = chosen->hosts,
                     .server = profile.server,
                     .environment = parts_.environment(run.id)};
-  const std::string cause = run.state == RunState::queued
-                                ? "started from the queue"
-                                : fmt::format("restart {} of {}", run.restarts, run.max_restarts);
+  const std::string cause = cause_of_start(run, chosen->ranks);
+  store::LaunchRow begun = run;
+  begun.world_size = chosen->ranks;
   const auto attempt = parts_.store.write([&](store::Database& database) {
-    return store::begin_attempt(database, run, launcher.name(), order.resume_from, cause, wall_time_ms());
+    return store::begin_attempt(database, begun, launcher.name(), order.resume_from, cause, wall_time_ms());
   });
   if (!attempt) return;  // stopped meanwhile
   order.attempt = *attempt;
@@ -272,8 +281,31 @@ void Supervisor::check_living(const store::LaunchRow& run, const Profile& profil
   if (run.state == RunState::launching) report_signs_of_life(run, beats);
   std::optional<Ending> ending;
   if (run.state == RunState::stopping) ending = watch.stop_overdue(run, beats, now_);
-  if (!ending) ending = watch.find_fault(profile, run.world_size, beats, times_of(run));
-  if (ending) begin_ending(run, launcher, watch, std::move(*ending));
+  const std::int64_t ranks = run.attempt_ranks > 0 ? run.attempt_ranks : run.world_size;
+  if (!ending) ending = watch.growing_overdue(now_, growing_grace);
+  if (!ending) ending = watch.find_fault(profile, ranks, beats, times_of(run));
+  if (ending) {
+    begin_ending(run, launcher, watch, std::move(*ending));
+  } else if (run.state == RunState::running && ranks < run.world_size && !watch.is_growing()) {
+    grow(run, profile, launcher, watch);
+  }
+}
+
+void Supervisor::grow(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, AttemptWatch& watch) {
+  if (!watch.may_look_for_hosts(run.newest_checkpoint_step)) return;
+  const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
+  if (!chosen || chosen->ranks < run.world_size) return;  // hosts cool down
+  const std::optional<bool> answer = launcher.hosts_answer(profile, chosen->hosts);
+  if (!answer) return;
+  if (!*answer) {
+    spdlog::info("run {} attempt {}: a missing host does not answer yet", run.id, run.attempt);
+    watch.looked_for_hosts();
+    return;
+  }
+  const std::string cause = fmt::format("all hosts answer: continues with {} ranks", run.world_size);
+  spdlog::info("run {} attempt {}: {}", run.id, run.attempt, cause);
+  watch.begin_growing(cause, now_);
+  launcher.ask_to_stop(run.handle);
 }
 
 void Supervisor::begin_ending(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch, Ending ending) {
@@ -292,7 +324,7 @@ void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, con
     auto reader = parts_.store.reader(store::Store::For::own);
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
-  Ending end = classify_end(run, watch.ending(), status);
+  Ending end = classify_end(run, watch.decided(), status);
   const bool known =
       status.exit_code || watch.ending() != nullptr || run.outcome != store::Outcome::none || watch.started_here();
   if (end.event == RunEvent::faulted) {

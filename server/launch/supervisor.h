@@ -70,6 +70,8 @@ class Supervisor {
   void poll(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
   bool find_launcher(store::LaunchRow& run, AttemptWatch& watch, Launcher& launcher);
   void check_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, AttemptWatch& watch);
+  /// Asks an attempt that has fewer ranks than the run wants to save and end, once the missing hosts answer.
+  void grow(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, AttemptWatch& watch);
   /// Applies the event `reported` if a rank has sent a heartbeat within the last seconds.
   void report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
   void begin_ending(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch, Ending ending);

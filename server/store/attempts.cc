@@ -15,6 +15,7 @@ void visit_columns(Row& run, Column&& column) {
   column("state", run.state);
   column("r.attempt", run.attempt);
   column("launch_ranks", run.world_size);
+  column("coalesce(a.world_size, 0)", run.attempt_ranks);
   column("max_restarts", run.max_restarts);
   column("restarts", run.restarts);
   column("resume_folder", run.resume_folder);

@@ -25,6 +25,7 @@ struct LaunchRow {
   std::string id, name, profile, folder, config;
   RunState state = RunState::queued;
   std::int64_t attempt = 0, world_size = 0, max_restarts = 0, restarts = 0;
+  std::int64_t attempt_ranks = 0;  // of the attempt, which may have fewer than world_size; 0: none or unknown
   std::string resume_folder;
   std::int64_t resume_step = 0, place = 0;
   StopMode stop_mode = StopMode::none;
@@ -52,8 +53,8 @@ struct AttemptRow {
   std::optional<std::int64_t> ended_ms, exit_code;
 };
 
-/// Starts a new attempt of a queued, restarting or suspended run. Returns its number, or nothing if the run is in
-/// another state.
+/// Starts a new attempt, with run.world_size ranks, of a queued, restarting or suspended run. Returns its number, or
+/// nothing if the run is in another state.
 std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
                                           const std::string& resumed_from, const std::string& cause,
                                           std::int64_t now_ms);

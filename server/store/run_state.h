@@ -13,7 +13,7 @@ enum class RunState {
   running,     // a rank of the current attempt has reported
   stopping,    // asked to stop
   restarting,  // a fault ended an attempt; another attempt follows
-  suspended,   // preempted by the scheduler; the next attempt continues from the last checkpoint
+  suspended,   // preempted; the next attempt continues from the last checkpoint
   lost,        // the launcher cannot be found and no rank reports
   succeeded,
   failed,
@@ -28,7 +28,7 @@ enum class RunEvent {
   ended_on_request,  // the attempt ended after a stop request
   faulted,           // the attempt failed; another attempt follows
   gave_up,           // the attempt failed or could not be started; no attempt follows
-  preempted,         // the scheduler preempted the job
+  preempted,         // the scheduler preempted the job, or the supervisor ended it to start it with more ranks
   vanished,          // launcher and ranks cannot be found
   stop_requested,
   resume_requested,

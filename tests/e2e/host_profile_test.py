@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from control import ControlServer, ControlTest
-from system import BIN
+from system import BIN, wait_for
 
 SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
 HOSTS = ["hostA", "hostA", "hostB", "hostB"]  # by rank
@@ -24,20 +24,20 @@ class HostServer(ControlServer):
 
     def start(self) -> None:
         agent, profiles = self.folder.parent / "agent", self.folder.parent / "profiles.yaml"
-        profiles.write_text(
-            f"""
-two-hosts:
+        two_hosts = f"""
   launcher: mpirun
   hosts: ["hostA:2", "hostB:2"]
   max_ranks: 4
   server: "http://hostA:8080"
   environment: ["OMPI_MCA_plm_rsh_agent={agent}", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24",
                 "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"]
-  heartbeat_timeout_s: 120
-  cool_down_s: 0
-""",
-            encoding="utf-8",
-        )
+"""
+        settings = {
+            "two-hosts": "  heartbeat_timeout_s: 120\n  cool_down_s: 0\n",
+            "few-hosts": "  heartbeat_timeout_s: 10\n  cool_down_s: 5\n  minimum_ranks: 2\n",
+        }
+        text = "".join(f"{name}:{two_hosts}{more}" for name, more in settings.items())
+        profiles.write_text(text, encoding="utf-8")
         command = [
             SCRIPT,
             "--agent",
@@ -118,6 +118,14 @@ class HostProfileTest(ControlTest):
     def ranks(self, run: str) -> list[dict[str, Any]]:
         return self.control.get(f"/api/v1/runs/{run}/ranks")["items"]
 
+    def wait_hosts(self, run: str, attempt: int, hosts: list[str]) -> None:
+        def trains() -> bool:
+            item = self.run_item(run)
+            self.assertNotEqual(item["state"], "failed", item["detail"] + self.launcher_log(run))
+            return (item["attempt"], item["state"], item["hosts"]) == (attempt, "running", hosts)
+
+        wait_for(f"attempt {attempt} on {hosts}", trains)
+
     def test_a_run_spans_the_hosts_and_stops_with_a_checkpoint(self) -> None:
         status, valid = self.control.ask(
             "POST", "/runs:validate", {"config": self.config_text(), "profile": "two-hosts", "world_size": 4}
@@ -136,6 +144,27 @@ class HostProfileTest(ControlTest):
         self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})[0], 202)
         item = self.wait_state(run, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
+
+    def test_a_run_that_loses_a_host_goes_on_and_gets_it_back(self) -> None:
+        run = self.submit(
+            self.config_text(training_stop_after="100000u", checkpoint_every="10u"),
+            profile="few-hosts",
+            world_size=4,
+            max_restarts=3,
+        )
+        self.wait_update(run, 25)
+        away = f"babelring-{self.control.process.pid}-b"
+        subprocess.run(["ip", "-n", away, "link", "set", "linkB", "down"], check=True)
+        self.wait_hosts(run, 2, ["hostA"])
+        subprocess.run(["ip", "-n", away, "link", "set", "linkB", "up"], check=True)
+        self.wait_hosts(run, 3, ["hostA", "hostB"])
+        wait_for("all ranks", lambda: [rank["host"] for rank in self.ranks(run)] == HOSTS)
+        causes = {step["to"]: step["cause"] for step in self.transitions(run)}
+        self.assertIn("hostB", causes["restarting"])
+        self.assertEqual(causes["suspended"], "all hosts answer: continues with 4 ranks")
+        attempts = self.control.get(f"/api/v1/runs/{run}/attempts")["items"]
+        self.assertEqual([attempt["world_size"] for attempt in attempts], [4, 2, 4])
+        self.end(run)
 
     def test_a_rank_killed_on_the_other_host_is_named_and_the_run_continues(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"), profile="two-hosts", world_size=4)

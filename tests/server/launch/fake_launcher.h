@@ -29,6 +29,10 @@ class FakeLauncher : public launch::Launcher {
     evaluated.push_back(order.run);
     throw Failure("sbatch: not found");
   }
+  std::optional<bool> hosts_answer(const launch::Profile&, const std::vector<launch::Host>& hosts) override {
+    asked_hosts.push_back(hosts);
+    return answer;
+  }
   void kill(const store::LauncherHandle& handle, bool urgent) override {
     killed.push_back(handle.pid);
     if (obeys || urgent) statuses[handle.pid] = {.kind = launch::ProcessStatus::Kind::ended, .exit_code = 143};
@@ -41,6 +45,8 @@ class FakeLauncher : public launch::Launcher {
   std::vector<launch::LaunchOrder> orders;
   std::vector<std::int64_t> asked, killed;
   std::vector<std::string> evaluated;  // runs whose evaluation was to be started
+  std::vector<std::vector<launch::Host>> asked_hosts;
+  std::optional<bool> answer = true;
   std::map<std::int64_t, launch::ProcessStatus> statuses;
   std::optional<store::LauncherHandle> found;
   std::string refusal;

@@ -24,35 +24,48 @@ TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
   EXPECT_EQ(cool.ready_at("h", first_fault + 11min), first_fault + 11min + 10s);
 }
 
-std::string names_of(const std::optional<std::vector<Host>>& hosts) {
-  if (!hosts) return "none";
+std::string names_of(const std::optional<HostChoice::Choice>& chosen) {
+  if (!chosen) return "none";
   std::string names;
-  for (const Host& host : *hosts) names += fmt::format("{}:{} ", host.name, host.slots);
+  for (const Host& host : chosen->hosts) names += fmt::format("{}:{} ", host.name, host.slots);
   return names;
 }
 
 TEST(HostChoice, FillsHostsInOrderAndPutsThoseThatFailedOnceLast) {
   const Profile profile{.name = "p", .hosts = {"a:2", "b:2"}, .cool_down_s = 10};
   HostChoice hosts;
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "a:2 b:1 ");
-  EXPECT_EQ(names_of(hosts.choose(profile, 5, first_fault)), "none") << "there are four slots";
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, false, first_fault)), "a:2 b:1 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 5, false, first_fault)), "none") << "there are four slots";
   hosts.record_fault(profile, "a", first_fault);
-  EXPECT_EQ(names_of(hosts.choose(profile, 2, first_fault)), "b:2 ");
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "b:2 a:1 ") << "rather than wait";
+  EXPECT_EQ(names_of(hosts.choose(profile, 2, false, first_fault)), "b:2 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, false, first_fault)), "b:2 a:1 ") << "rather than wait";
   hosts.record_fault(profile, "a", first_fault);
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault)), "none") << "it failed twice";
-  EXPECT_EQ(names_of(hosts.choose(profile, 3, first_fault + 21s)), "a:2 b:1 ");
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, false, first_fault)), "none") << "it failed twice";
+  EXPECT_EQ(names_of(hosts.choose(profile, 3, false, first_fault + 21s)), "a:2 b:1 ");
+}
+
+TEST(HostChoice, GoesOnWithTheHostsThatRemain) {
+  Profile profile{.name = "p", .hosts = {"a:2", "b:2", "c:2", "d:2"}, .minimum_ranks = 4, .cool_down_s = 10};
+  HostChoice hosts;
+  hosts.record_fault(profile, "b", first_fault);
+  EXPECT_EQ(names_of(hosts.choose(profile, 6, false, first_fault)), "a:2 c:2 d:2 ") << "there are hosts to spare";
+  EXPECT_EQ(names_of(hosts.choose(profile, 8, false, first_fault)), "a:2 c:2 d:2 ");
+  EXPECT_EQ(hosts.choose(profile, 8, false, first_fault)->ranks, 6);
+  EXPECT_EQ(names_of(hosts.choose(profile, 8, true, first_fault)), "a:2 c:2 ") << "four ranks";
+  profile.minimum_ranks = 7;
+  EXPECT_EQ(names_of(hosts.choose(profile, 8, false, first_fault)), "a:2 c:2 d:2 b:2 ") << "too few remain";
+  EXPECT_EQ(hosts.choose(profile, 8, false, first_fault + 11s)->ranks, 8);
 }
 
 TEST(HostChoice, AFaultWithoutAHostDelaysTheProfileFromTheSecondOnly) {
   const Profile profile{.name = "p", .cool_down_s = 10};
   HostChoice hosts;
   hosts.record_fault(profile, "elsewhere", first_fault);
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault)), "") << "the launcher chooses the hosts";
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, false, first_fault)), "") << "the launcher chooses the hosts";
   hosts.record_fault(profile, "", first_fault);
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault)), "none");
-  EXPECT_EQ(names_of(hosts.choose({.name = "other"}, 4, first_fault)), "");
-  EXPECT_EQ(names_of(hosts.choose(profile, 4, first_fault + 21s)), "");
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, false, first_fault)), "none");
+  EXPECT_EQ(names_of(hosts.choose({.name = "other"}, 4, false, first_fault)), "");
+  EXPECT_EQ(names_of(hosts.choose(profile, 4, false, first_fault + 21s)), "");
 }
 
 }  // namespace

@@ -126,6 +126,12 @@ TEST(LauncherLog, NamesTheRankThatDiedFirst) {
   EXPECT_EQ(lost->host, "hostA");
   EXPECT_EQ(lost->how, "killed by signal 9");
   EXPECT_FALSE(find_lost_rank("mpirun noticed that process rank x"));
+  EXPECT_EQ(find_lost_host(
+                "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5423,0],0] on node hostA\n"
+                "  Remote daemon: [[5423,0],1] on node hostB\n\nThis is usually due to"),
+            "hostB");
+  EXPECT_EQ(find_lost_host("ORTE has lost communication with a remote daemon.\n"), "");
+  EXPECT_EQ(find_lost_host("on node hostB"), "");
   EXPECT_EQ(last_error_line("1 [rank 0] error: first\n2 [rank 1] error: second\x01\nend"), "second\\x01");
   EXPECT_EQ(last_error_line("nothing"), "");
 }
@@ -155,6 +161,15 @@ TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
   EXPECT_NE(complaint("c:\n  hosts: [\"-x\"]\n"), "");
   EXPECT_NE(complaint("c:\n  environment: [novalue]\n"), "");
   EXPECT_NE(complaint("c:\n  launcher: slurm\n  hosts: [a]\n"), "");
+  EXPECT_EQ(complaint("c:\n  hosts: [a:2]\n  max_ranks: 2\n  minimum_ranks: 3\n"),
+            "c.minimum_ranks: 3, but max_ranks is 2");
+  EXPECT_EQ(complaint("c:\n  minimum_ranks: 2\n"), "c.minimum_ranks: 2, but the profile has no hosts; expected 0");
+}
+
+TEST(Profiles, KnowConfigurationsThatNeedAPowerOfTwoOfRanks) {
+  EXPECT_TRUE(needs_power_of_two("training:\n  reproducible: ranks\n"));
+  EXPECT_FALSE(needs_power_of_two("training:\n  reproducible: run\n"));
+  for (const char* text : {"name: x\n", "training: 3\n", "", "[a"}) EXPECT_FALSE(needs_power_of_two(text)) << text;
 }
 
 TEST(Fence, KeepsTheNewest) {

@@ -86,9 +86,19 @@ class SupervisorFixture : public ::testing::Test {
   }
   std::string state(const std::string& run) { return std::string(name_of(row(run).state)); }
   void say(const std::string& run, const char* event, std::int64_t attempt = 1, const std::string& detail = "as told") {
+    report(run, attempt, LifecycleRecord{.event = event, .detail = detail});
+  }
+  void say_checkpoint(const std::string& run, std::int64_t attempt, std::int64_t update) {
+    CheckpointRecord checkpoint;
+    checkpoint.update = update;
+    checkpoint.name = "update-" + std::to_string(update);
+    checkpoint.folder = folder_ / run / checkpoint.name;
+    report(run, attempt, checkpoint);
+  }
+  void report(const std::string& run, std::int64_t attempt, RecordBody body) {
     Record record;
     record.header = {.run = run, .attempt = attempt, .sequence = ++sequence_, .rank = 0, .host = "h0", .time_ms = 1};
-    record.body = LifecycleRecord{.event = event, .detail = detail};
+    record.body = std::move(body);
     std::promise<void> done;
     store_->submit({run, attempt, 0, "h0", {record}},
                    [&](const store::Batch&, const store::IngestResult&) { done.set_value(); });

@@ -155,6 +155,81 @@ TEST_F(SupervisorTest, FaultsOfNoListedHostAreTriedAgainOnceAtOnceAndThenAfterAP
   }
 }
 
+/// A profile of two hosts with two ranks each, whose runs go on with one host.
+class MinimumRanks : public SupervisorFixture {
+ protected:
+  /// A run of four ranks that lost h1 and trains with the two of h0.
+  std::string reduced() {
+    profiles_["p"].hosts = {"h0:2", "h1:2"};
+    profiles_["p"].minimum_ranks = 2;
+    start();
+    const std::string run = submit(4, 5);
+    pass();
+    for (int i = 0; i < 12 && state(run) != "restarting"; ++i) {
+      for (const std::int64_t rank : {0, 2, 3}) beat(run, rank);
+      if (i == 0) beat(run, 1);  // of h1
+      pass();
+    }
+    pass();
+    report_all(run, 2, 2);
+    return run;
+  }
+  void report_all(const std::string& run, std::int64_t attempt, std::int64_t ranks) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) beat(run, rank, attempt);
+    pass();
+  }
+};
+
+TEST_F(MinimumRanks, ARunGoesOnWithTheHostsThatRemain) {
+  const std::string run = reduced();
+  ASSERT_EQ(fake_->orders.size(), 2U);
+  EXPECT_EQ(fake_->orders[1].world_size, 2);
+  ASSERT_EQ(fake_->orders[1].hosts.size(), 1U);
+  EXPECT_EQ(fake_->orders[1].hosts[0].name, "h0");
+  for (int i = 0; i < 200; ++i) report_all(run, 2, 2);
+  EXPECT_EQ(state(run), "running") << "nobody waits for ranks 2 and 3";
+  EXPECT_TRUE(fake_->asked_hosts.empty()) << "no checkpoint yet";
+}
+
+TEST_F(MinimumRanks, GetsItsRanksBackAtTheCheckpointAfterTheHostAnswers) {
+  const std::string run = reduced();
+  fake_->answer = false;
+  for (int i = 0; i < 30; ++i) report_all(run, 2, 2);
+  say_checkpoint(run, 2, 100);
+  report_all(run, 2, 2);
+  ASSERT_EQ(fake_->asked_hosts.size(), 1U);
+  EXPECT_EQ(fake_->asked_hosts[0].size(), 2U);
+  fake_->answer = true;
+  for (int i = 0; i < 5; ++i) report_all(run, 2, 2);
+  EXPECT_EQ(fake_->asked_hosts.size(), 1U) << "not before the next checkpoint";
+  say_checkpoint(run, 2, 200);
+  report_all(run, 2, 2);
+  EXPECT_EQ(fake_->asked, std::vector<std::int64_t>{1002});
+  EXPECT_EQ(state(run), "running") << "it saves";
+  say(run, "stopped", 2);
+  fake_->end(0);
+  pass();
+  EXPECT_EQ(state(run), "suspended");
+  EXPECT_EQ(row(run).detail, "all hosts answer: continues with 4 ranks");
+  pass();
+  ASSERT_EQ(fake_->orders.size(), 3U);
+  EXPECT_EQ(fake_->orders[2].world_size, 4);
+  EXPECT_EQ(row(run).restarts, 1) << "only the fault counts";
+  report_all(run, 3, 4);
+  say_checkpoint(run, 3, 300);
+  for (int i = 0; i < 5; ++i) report_all(run, 3, 4);
+  EXPECT_EQ(fake_->asked.size(), 1U) << "it is complete";
+}
+
+TEST_F(MinimumRanks, RanksThatDoNotSaveInTimeAreEnded) {
+  const std::string run = reduced();
+  for (int i = 0; i < 30; ++i) report_all(run, 2, 2);
+  say_checkpoint(run, 2, 100);
+  for (int i = 0; i < 310 && state(run) == "running"; ++i) report_all(run, 2, 2);
+  EXPECT_EQ(state(run), "suspended");
+  EXPECT_FALSE(fake_->killed.empty());
+}
+
 TEST_F(SupervisorTest, AnAttemptEndsThoughItsFolderCannotBeReached) {
   const std::string run = started();
   std::filesystem::remove_all(folder_ / run);
