@@ -9,35 +9,16 @@ namespace babelring {
 
 namespace {
 
-/// Units a second, where each call of an op does `units` of them.
-template <class Op>
-double op_rate(Backend& backend, const Op& op, double units, double seconds) {
-  const auto call = [&] { backend.run(op); };
-  ms_per_call(backend, call, 1);
-  const double first = ms_per_call(backend, call, 1);
-  const double calls = std::clamp(seconds * 1e3 / std::max(first, 1e-3), 1.0, 1e5);
-  return units / ms_per_call(backend, call, static_cast<int>(calls)) * 1e3;
-}
-
-double matmul_rate(Backend& backend, DType type, std::int64_t edge, double seconds) {
-  BenchTensors tensors(backend);
-  const LinearForward op{.x = tensors.uniform({edge, edge}, type),
-                         .weight = tensors.uniform({edge, edge}, type),
-                         .y = tensors.make({edge, edge}, type)};
-  return op_rate(backend, op, op.flops(), seconds);
-}
-
-double add_rate(Backend& backend, std::int64_t elements, double seconds) {
-  BenchTensors tensors(backend);
-  const Add op{.x = tensors.uniform({elements}, DType::f32), .y = tensors.uniform({elements}, DType::f32)};
-  return op_rate(backend, op, cost_of(op).bytes, seconds);
-}
-
+/// Bytes a second of a sum of squares, which only reads.
 double read_rate(Backend& backend, std::int64_t elements, double seconds) {
   BenchTensors tensors(backend);
   const SquaredNorm op{.x = tensors.uniform({elements}, DType::f32),
                        .sums = tensors.make({SquaredNorm::blocks(elements)}, DType::f32)};
-  return op_rate(backend, op, cost_of(op).bytes, seconds);
+  const auto call = [&] { backend.run(op); };
+  ms_per_call(backend, call, 1);
+  const double first = ms_per_call(backend, call, 1);
+  const double calls = std::clamp(seconds * 1e3 / std::max(first, 1e-3), 1.0, 1e5);
+  return cost_of(op).bytes / ms_per_call(backend, call, static_cast<int>(calls)) * 1e3;
 }
 
 }  // namespace
@@ -50,12 +31,13 @@ double ms_per_call(Backend& backend, const std::function<void()>& call, int call
   return watch.elapsed_ms() / calls;
 }
 
-MachinePeaks measure_device_peaks(Backend& backend, double seconds, const DevicePeakSizes& sizes) {
+MachinePeaks measure_device_peaks(Backend& backend, double seconds, const PeakOperands& operands) {
   MachinePeaks peaks{.bf16_instruction = "bf16 product", .f32_instruction = "f32 product"};
-  peaks.bf16_flops = matmul_rate(backend, DType::bf16, sizes.matmul_edge, seconds);
-  peaks.f32_flops = matmul_rate(backend, DType::f32, sizes.matmul_edge, seconds);
-  peaks.triad_bytes = add_rate(backend, sizes.elements, seconds);
-  peaks.read_bytes = read_rate(backend, sizes.elements, seconds);
+  const PeakRates f32 = measure_peak_rates(backend, DType::f32, 1, 2 * seconds, operands);
+  peaks.f32_flops = f32.flops;
+  peaks.triad_bytes = f32.bytes_per_second;
+  peaks.bf16_flops = measure_peak_rates(backend, DType::bf16, 1, 2 * seconds, operands).flops;
+  peaks.read_bytes = read_rate(backend, operands.elements, seconds);
   peaks.bf16_flops_one_thread = peaks.bf16_flops;
   peaks.f32_flops_one_thread = peaks.f32_flops;
   peaks.triad_bytes_one_thread = peaks.triad_bytes;

@@ -3,20 +3,19 @@
 #include <functional>
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/peak_rates.h"
 #include "tests/bench/peaks_output.h"
 
 namespace babelring {
 
-/// How large the operands are that a device's peaks are measured on.
-struct DevicePeakSizes {
-  std::int64_t matmul_edge = 8192;                  // of square matrices
-  std::int64_t elements = std::int64_t{256} << 20;  // of f32 arrays
-};
+/// Larger than those by which a run measures its devices: a benchmark has the memory and the time.
+inline constexpr PeakOperands bench_operands = {.matmul_edge = 8192, .elements = std::int64_t{256} << 20};
 
-/// Peaks of a device with separate memory, measured through the backend's ops: a large matmul in bf16, one in f32,
-/// y += x (12 bytes an element) instead of the triad, and a sum of squares, which only reads. Each takes about
-/// `seconds`. Reports one thread.
-MachinePeaks measure_device_peaks(Backend& backend, double seconds = 0.1, const DevicePeakSizes& sizes = {});
+/// Peaks of a device with separate memory: measure_peak_rates() in bf16 and f32, its sum of arrays (12 bytes an
+/// element) instead of the triad, and a sum of squares, which only reads. Each takes about `seconds`. Reports one
+/// thread.
+MachinePeaks measure_device_peaks(Backend& backend, double seconds = 0.1,
+                                  const PeakOperands& operands = bench_operands);
 
 /// Peaks of the backend's device; of the processor if the backend works in its memory.
 MachinePeaks measure_peaks(Backend& backend, int threads, double seconds = 0.1);
