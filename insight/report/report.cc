@@ -5,11 +5,16 @@
 
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
+#include "insight/verdict/config_scalar.h"
 
 namespace babelring::insight {
 
 Report make_report(const RunHistory& history) {
-  Report report{.run = history.run, .name = history.name, .version = history.version, .answers = {}};
+  Report report{.run = history.run,
+                .name = history.name,
+                .version = history.version,
+                .emulated = verdict::config_scalar(history.config, "training.device") == "emulated",
+                .answers = {}};
   for (Answer (*const answer)(const RunHistory&) :
        {how_long, trained_to_the_end, overfitting, fully_used, network_bottleneck, learning_rate_plot, training_set,
         checkpoint_files, checkpoint_size, average_step, step_and_network, quality_over_time}) {
@@ -91,6 +96,7 @@ json::object report_json(const Report& report) {
           {"run", report.run},
           {"name", report.name},
           {"version", report.version},
+          {"emulated", report.emulated},
           {"answers", std::move(answers)}};
 }
 

@@ -14,6 +14,7 @@ namespace babelring::insight {
 /// Twelve questions about a run with their answers.
 struct Report {
   std::string run, name, version;
+  bool emulated = false;        // its ranks waited instead of computing
   std::vector<Answer> answers;  // by their numbers
 };
 

@@ -81,8 +81,12 @@ std::string heading(const Report& report) {
 }
 
 std::string origin(const Report& report) {
-  return fmt::format("Run {}, trained with Babelring {}.", report.run,
-                     report.version.empty() ? "of an unknown version" : report.version);
+  return fmt::format("Run {}, {} with Babelring {}.{}", report.run, report.emulated ? "emulated" : "trained",
+                     report.version.empty() ? "of an unknown version" : report.version,
+                     report.emulated
+                         ? " Its ranks waited as long as a record says instead of computing: it has learned "
+                           "nothing, and its times rest on that record."
+                         : "");
 }
 
 }  // namespace

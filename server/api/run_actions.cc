@@ -122,6 +122,10 @@ http::Response resume_run(Service& service, const http::Request& request) {
 http::Response request_checkpoint(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
+    if (run.emulated) {
+      throw http::Problem(409, "run_emulated",
+                          fmt::format("run {} is emulated: it has no weights, so it writes no checkpoints", run.id));
+    }
     if (run.state != store::RunState::running) refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
     if (const auto verdict = service.checkpoint_requests.take(run.id, SteadyClock::now()); !verdict.allowed) {

@@ -231,6 +231,7 @@ describe('what can be done with a run', () => {
   it('follows its state', () => {
     expect(ids({ state: 'queued' })).toEqual(['stop']);
     expect(ids({ state: 'running' })).toEqual(['checkpoint', 'trace', 'stop']);
+    expect(ids({ state: 'running', emulated: true })).toEqual(['trace', 'stop']);
     expect(ids({ state: 'restarting' })).toEqual(['stop']);
     expect(ids({ state: 'stopped' })).toEqual(['resume', 'delete']);
   });

@@ -153,6 +153,17 @@ TEST(Report, EscapesTextOfTheRun) {
   EXPECT_EQ(report_markdown(report).find("<script"), std::string::npos);
 }
 
+TEST(Report, NamesAnEmulatedRun) {
+  ConstructedRun run = constructed::small_run();
+  EXPECT_FALSE(report_of(run).emulated);
+  run.config += "training:\n  device: emulated\n";
+  const Report report = report_of(run);
+  EXPECT_TRUE(report_json(report).at("emulated").as_bool());
+  for (const std::string& text : {report_html(report), report_markdown(report)}) {
+    EXPECT_NE(text.find("emulated with Babelring 0.1.0. Its ranks waited"), std::string::npos);
+  }
+}
+
 void expect_golden(const ConstructedRun& run, const std::string& file) {
   const fs::path golden = fs::path(BABELRING_SOURCE_DIR) / "tests/insight/report" / file;
   const std::string made = render(report_of(run), ReportFormat::json);

@@ -18,10 +18,11 @@ const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]]
 ];
 
 /// The actions available for a run in this state. The server cannot resume a run that was started by hand. Such a run can be
-/// deleted while it counts as running if it is silent.
+/// deleted while it counts as running if it is silent. An emulated run writes no checkpoints.
 export function actionsOf(run: {
   state: string;
   profile?: string | null;
+  emulated?: boolean;
   stale_since?: string | null;
   deleted_at?: string | null;
 }): [ActionId, string][] {
@@ -29,7 +30,8 @@ export function actionsOf(run: {
   const byHand = run.profile === 'external';
   return ACTIONS.filter(
     ([id, , states]) =>
-      (states.includes(run.state) && !(byHand && id === 'resume')) || (id === 'delete' && byHand && run.stale_since),
+      (states.includes(run.state) && !(byHand && id === 'resume') && !(run.emulated && id === 'checkpoint')) ||
+      (id === 'delete' && byHand && run.stale_since),
   ).map(([id, label]) => [id, label]);
 }
 
