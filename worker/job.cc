@@ -364,7 +364,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), *backend, ranks, records,
                            [&opened] { opened->require_current(); });
   const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
-                             data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr});
+                             data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr, threads});
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,

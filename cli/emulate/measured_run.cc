@@ -21,13 +21,15 @@ constexpr std::size_t min_measured_updates = 8;
 /// Sums over the ranks of one update.
 struct UpdateSums {
   int ranks = 0;
-  double step_ms = 0, size = 0;
+  double step_ms = 0, size = 0, larger_side = 0, sent_bytes = 0;
   insight::StepParts parts;
 
   void add(const StepRecord& step) {
     ++ranks;
     step_ms += step.step_ms;
     size += static_cast<double>(step.target_tokens);
+    larger_side += static_cast<double>(std::max(step.source_tokens, step.target_tokens));
+    sent_bytes += static_cast<double>(step.communication_bytes);
     parts.data += step.data_ms;
     parts.forward += step.forward_ms;
     parts.backward += step.backward_ms;
@@ -57,9 +59,8 @@ double median_over(const std::vector<UpdateSums>& updates, Value value) {
 
 }  // namespace
 
-bool is_emulated(const std::filesystem::path& run) {
-  const std::filesystem::path config = run / "config.yaml";
-  return std::filesystem::exists(config) && verdict::config_scalar(read_file(config), "training.device") == "emulated";
+bool is_emulated(const MeasuredRun& run) {
+  return verdict::config_scalar(run.config, "training.device") == "emulated";
 }
 
 MeasuredRun read_measured_run(const std::filesystem::path& run) {
@@ -84,17 +85,15 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
                     run.string(), updates.size(), measured.ranks, left_out_updates, min_measured_updates));
   }
   measured.updates = updates.size();
+  const std::filesystem::path config = run / "config.yaml";
+  if (std::filesystem::exists(config)) measured.config = read_file(config);
   measured.step_ms = median_over(updates, [](const UpdateSums& sums) { return sums.step_ms; });
   measured.size = median_over(updates, [](const UpdateSums& sums) { return sums.size; });
-  const auto part = [&](double insight::StepParts::*member) {
-    measured.parts.*member = median_over(updates, [member](const UpdateSums& sums) { return sums.parts.*member; });
-  };
-  part(&insight::StepParts::data);
-  part(&insight::StepParts::forward);
-  part(&insight::StepParts::backward);
-  part(&insight::StepParts::exposed_communication);
-  part(&insight::StepParts::optimizer);
-  part(&insight::StepParts::other);
+  measured.larger_side = median_over(updates, [](const UpdateSums& sums) { return sums.larger_side; });
+  measured.sent_bytes = median_over(updates, [](const UpdateSums& sums) { return sums.sent_bytes; });
+  insight::StepParts::each([&](double insight::StepParts::*part) {
+    measured.parts.*part = median_over(updates, [part](const UpdateSums& sums) { return sums.parts.*part; });
+  });
   return measured;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <vector>
+#include <string>
 
 #include "insight/predict/predict.h"
 
@@ -13,6 +13,9 @@ struct MeasuredRun {
   double step_ms = 0;        // median over updates, of the mean over ranks
   insight::StepParts parts;  // medians over updates, of the mean over ranks; the transfer is part of other phases
   double size = 0;           // median target tokens of a rank in an update
+  double larger_side = 0;    // median of its source or target tokens, whichever are more
+  double sent_bytes = 0;     // median that a rank sent in gradient sums
+  std::string config;        // as the run has resolved it; empty: unknown
   std::size_t updates = 0;
 };
 
@@ -20,7 +23,7 @@ struct MeasuredRun {
 inline constexpr std::size_t left_out_updates = 3;
 
 /// True if the run's ranks waited instead of computing (training.device emulated).
-bool is_emulated(const std::filesystem::path& run);
+bool is_emulated(const MeasuredRun& run);
 
 /// Reads the newest attempt of every rank. Throws UsageFailure if the folder has no spools, if ranks are missing or if
 /// fewer than 8 updates remain, Failure if a record is damaged.

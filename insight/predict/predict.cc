@@ -75,12 +75,14 @@ class TimesMaker {
     double factor = jitter_.draw(draw_bits(seed_, rank, number), 1);
     if (rank == 0) factor *= 1 + setup_.straggler / 100;
     const double n = setup_.accumulate, ranks = setup_.topology.ranks();
+    if (ranks > 1) factor *= record_.calibration.crowding;
     const bool one_copy = setup_.topology.algorithm == Algorithm::one_copy;
     const double backward = backward_.at(size) * factor;
     return {.read = n * setup_.read_ms,
             .make_batch = n * make_batch_.draw(draw_bits(seed_, rank, number + 1), 0),
             .transfer = n * transfer_.at(size),
-            .forward = n * forward_.at(size) * factor + (n - 1) * backward,
+            .forward = n * forward_.at(size) * factor,
+            .earlier_backward = (n - 1) * backward,
             .backward = backward,
             .optimizer = optimizer_.at(size) * factor / (one_copy ? ranks : 1),
             .other = other_.draw(draw_bits(seed_, rank, number + 2), 0)};
@@ -106,12 +108,15 @@ std::vector<Bucket> summed_buckets(const RankRecord& record, const RunSetup& set
   return buckets;
 }
 
-SumPlan plan_of(const RankRecord& record, const Topology& topology, std::span<const Bucket> buckets) {
-  SumPlan plan{.slowdown = record.slowdown_beside_communication, .threads = static_cast<double>(record.threads)};
+SumPlan plan_of(const RankRecord& record, Topology topology, std::span<const Bucket> buckets) {
+  const Calibration& calibration = record.calibration;
+  topology.inside.gbit_per_s *= calibration.inside_share;
+  topology.between.gbit_per_s *= calibration.between_share;
+  SumPlan plan{.slowdown = calibration.slowdown, .threads = static_cast<double>(record.threads)};
   const Link& link = topology.hosts > 1 ? topology.between : topology.inside;
   for (const Bucket& bucket : buckets) {
     plan.sums.push_back({.ready = bucket.ready,
-                         .ms = sum_ms(topology, bucket.megabytes),
+                         .ms = sum_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
                          .busy_ms = rank_megabytes(topology, bucket.megabytes) * 1e-3 * link.busy_ms_per_gb});
   }
   return plan;
@@ -143,10 +148,7 @@ class Totals {
   }
   Prediction prediction() && {
     const auto n = static_cast<double>(steps_.size());
-    for (double* part : {&sum_.data, &sum_.transfer, &sum_.forward, &sum_.backward, &sum_.exposed_communication,
-                         &sum_.optimizer, &sum_.other, &sum_.waiting_for_slowest}) {
-      *part /= n;
-    }
+    StepParts::each([&](double StepParts::*part) { sum_.*part /= n; });
     Prediction result{.step_ms = quantiles_of(std::move(steps_)),
                       .parts = sum_,
                       .seconds = end_ms_ / 1000,
@@ -251,6 +253,10 @@ void simulate(const RankRecord& record, const RunSetup& setup, std::uint64_t see
     const auto outcomes = simulation.update(times, plan);
     each({.number = update + 1, .ranks = outcomes, .sums = simulation.sums(), .buckets = buckets, .size = size});
   }
+}
+
+double predict_step_ms(const RankRecord& record, const RunSetup& setup, std::uint64_t seed) {
+  return run(record, setup, seed).step_ms.median;
 }
 
 Prediction predict(const RankRecord& record, const RunSetup& setup, std::uint64_t seed) {

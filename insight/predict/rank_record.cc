@@ -52,10 +52,14 @@ Status check_numbers(const RankRecord& record) {
       if (wrong(x)) return fault("make_batch_ms, other_ms, jitter", x, "samples of at least 0");
     }
   }
-  const double slowdown = record.slowdown_beside_communication;
-  if (!std::isfinite(slowdown) || slowdown < 1) {
-    return fault("slowdown_beside_communication", slowdown, "at least 1");
+  const Calibration& calibration = record.calibration;
+  if (!std::isfinite(calibration.slowdown) || calibration.slowdown < 1) {
+    return fault("slowdown_beside_communication", calibration.slowdown, "at least 1");
   }
+  for (const double factor : {calibration.crowding, calibration.inside_share, calibration.between_share}) {
+    if (wrong(factor) || factor == 0) return fault("crowding, inside_share, between_share", factor, "above 0");
+  }
+  if (wrong(calibration.sum_overhead_ms)) return fault("sum_overhead_ms", calibration.sum_overhead_ms, "at least 0");
   if (record.threads < 1) return fault("threads", static_cast<double>(record.threads), "at least 1");
   if (wrong(record.compute_error)) return fault("compute_error", record.compute_error, "at least 0");
   if (wrong(record.step_error)) return fault("step_error", record.step_error, "at least 0");
@@ -158,6 +162,17 @@ Result<RankRecord> rank_record_from_json(const json::value& value) {
   if (Status status = check_numbers(record); !status) return Error{status.error()};
   if (Status status = check_phases(record); !status) return Error{status.error()};
   return record;
+}
+
+std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb) {
+  const double total = 4e-6 * static_cast<double>(parameters);
+  std::vector<Bucket> buckets;
+  for (double done = 0; done < total * (1 - 1e-12);) {
+    const double size = std::min(bucket_mb, total - done);
+    done += size;
+    buckets.push_back({size, std::min(1.0, done / total)});
+  }
+  return buckets;
 }
 
 std::vector<Bucket> rebucketed(const std::vector<Bucket>& buckets, double bucket_mb) {

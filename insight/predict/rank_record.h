@@ -39,6 +39,16 @@ struct Bucket {
   double ready = 1;      // part of backward that is done when the bucket is complete, 0 to 1
 };
 
+/// How ranks that run together slow each other down, which neither the times of one rank nor a test of the links tells.
+/// Fitted to measured runs by calibrate(); the defaults change nothing.
+struct Calibration {
+  double crowding = 1;         // factor on the compute times of a run of several ranks
+  double slowdown = 1;         // factor on backward while a sum is in progress
+  double inside_share = 1;     // part of the rate of the links inside hosts that sums reach
+  double between_share = 1;    // the same, between hosts
+  double sum_overhead_ms = 0;  // of each sum, beside its messages
+};
+
 /// One rank's times of an update, without other ranks. The time of a phase at a size is the sum over its ops, whose
 /// work is interpolated, and of its phase times. Phases have no times at all if they take none.
 struct RankRecord {
@@ -55,14 +65,14 @@ struct RankRecord {
   std::vector<double> make_batch_ms;  // samples; empty: batches take no time
   std::vector<double> other_ms;       // samples of the time outside all phases
   std::vector<double> jitter;         // samples of (time of all phases) / (median), by which compute is multiplied
-  double slowdown_beside_communication = 1;  // factor on backward while a sum is in progress
-  std::int64_t threads = 1;                  // compute threads, over which processor time of sending is spread
-  std::int64_t neighbours = 0;               // ranks that computed beside it on the same machine
-  double compute_error = 0;                  // relative error of the predicted compute time; 0: unknown
-  std::int64_t compute_comparisons = 0;      // that compute_error rests on
-  double step_error = 0;                     // mean relative error of predicted steps against measured runs; 0: unknown
-  std::int64_t step_comparisons = 0;         // runs that step_error rests on
-  std::string quality;                       // "good", or why the record is doubtful
+  Calibration calibration;
+  std::int64_t threads = 1;              // compute threads, over which processor time of sending is spread
+  std::int64_t neighbours = 0;           // ranks that computed beside it on the same machine
+  double compute_error = 0;              // relative error of the predicted compute time; 0: unknown
+  std::int64_t compute_comparisons = 0;  // that compute_error rests on
+  double step_error = 0;                 // mean relative error of predicted steps against measured runs; 0: unknown
+  std::int64_t step_comparisons = 0;     // runs that step_error rests on
+  std::string quality;                   // "good", or why the record is doubtful
 
   /// The time of a phase in ms as a function of the size.
   Curve phase_ms(std::string_view phase) const;
@@ -121,7 +131,11 @@ void visit_fields(Record& record, Visitor&& field) {
   field("make_batch_ms", record.make_batch_ms);
   field("other_ms", record.other_ms);
   field("jitter", record.jitter);
-  field("slowdown_beside_communication", record.slowdown_beside_communication);
+  field("slowdown_beside_communication", record.calibration.slowdown);
+  field("crowding", record.calibration.crowding);
+  field("inside_share", record.calibration.inside_share);
+  field("between_share", record.calibration.between_share);
+  field("sum_overhead_ms", record.calibration.sum_overhead_ms);
   field("threads", record.threads);
   field("neighbours", record.neighbours);
   field("compute_error", record.compute_error);
@@ -136,6 +150,10 @@ json::object to_json(const RankRecord& record);
 /// The inverse of to_json(). The Error names the member, the value found and the value expected. Unknown members, other
 /// formats, negative times and sizes of 0 are errors.
 Result<RankRecord> rank_record_from_json(const json::value& value);
+
+/// Buckets of `bucket_mb` (the last is what is left) of a gradient of `parameters` that is complete evenly over
+/// backward.
+std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb);
 
 /// Buckets of `bucket_mb` (the last one is what is left) over the same gradient: they are complete when the recorded
 /// ones with the same bytes are. Requires bucket_mb > 0.

@@ -77,8 +77,8 @@ std::span<const RankOutcome> Simulation::update(std::span<const RankTimes> times
     out.data_wait = std::max(0.0, batch_available(rank, times[r]) - rank.clock);
     const double start = rank.clock + out.data_wait;
     rank.taken[updates_ % rank.taken.size()] = start;
-    rank.backward = {.time = start + out.transfer + out.forward};
-    out.backward = -rank.backward.time;  // until the end of backward is known
+    rank.backward = {.time = start + out.transfer + out.forward + times[r].earlier_backward};
+    out.backward = times[r].earlier_backward - rank.backward.time;  // until the end of backward is known
   }
   for (const SumPlan::Sum& sum : plan.sums) {
     double asked = 0;

@@ -10,7 +10,8 @@ namespace babelring::insight {
 struct RankTimes {
   double read = 0, make_batch = 0;  // beside training
   double transfer = 0, forward = 0;
-  double backward = 0;  // of the last micro-batch; that of earlier ones is part of `forward`
+  double earlier_backward = 0;  // of all micro-batches but the last
+  double backward = 0;          // of the last micro-batch
   double optimizer = 0, other = 0;
 };
 

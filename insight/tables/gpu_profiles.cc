@@ -138,17 +138,6 @@ std::int64_t image_model_parameters(std::string_view model) {
   return found == known.end() ? 0 : found->second;
 }
 
-std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb) {
-  const double total = 4e-6 * static_cast<double>(parameters);
-  std::vector<Bucket> buckets;
-  for (double done = 0; done < total * (1 - 1e-12);) {
-    const double size = std::min(bucket_mb, total - done);
-    done += size;
-    buckets.push_back({size, std::min(1.0, done / total)});
-  }
-  return buckets;
-}
-
 RankRecord record_of(const GpuProfile& profile, double batch, std::int64_t parameters, double bucket_mb) {
   RankRecord record;
   record.model = profile.model;

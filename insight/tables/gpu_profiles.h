@@ -32,10 +32,6 @@ std::int64_t image_model_parameters(std::string_view model);
 /// out, if there are at least three.
 RankRecord record_of(const GpuProfile& profile, double batch, std::int64_t parameters, double bucket_mb);
 
-/// Buckets of `bucket_mb` (the last is what is left) of a gradient of `parameters` that is complete evenly over
-/// backward.
-std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb);
-
 /// The time of one process that scatters each batch over two GPUs, replicates the model and gathers the outputs:
 /// t(B/2) + scatter(B) + fixed + per image · B, where t is the time on one GPU.
 struct TwoGpuPoint {

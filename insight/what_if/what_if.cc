@@ -19,7 +19,7 @@ constexpr double assumed_latency_us = 50, assumed_inside_gbit = 100, assumed_lin
 constexpr double data_bound_share = 0.02;  // above, making batches limits the step
 constexpr double min_error = 0.005;
 constexpr std::uint64_t seed = 1;
-constexpr double max_rank_sums = 30'000;  // in a simulation, so that an answer takes some milliseconds
+constexpr double max_rank_sums = 10'000;  // in a simulation, so that an answer takes some milliseconds
 
 template <class Value>
 double median_of(const std::vector<UpdateSplit>& window, Value value) {
@@ -86,25 +86,19 @@ void describe_median_update(Prediction& prediction) {
   if (prediction.step_ms.mean <= 0) return;
   const double factor = prediction.step_ms.median / prediction.step_ms.mean;
   StepParts& parts = prediction.parts;
-  for (double* part : {&parts.data, &parts.transfer, &parts.forward, &parts.backward, &parts.exposed_communication,
-                       &parts.optimizer, &parts.other, &parts.waiting_for_slowest}) {
-    *part *= factor;
-  }
+  StepParts::each([&](double StepParts::*part) { parts.*part *= factor; });
   prediction.size_per_s /= factor;
   prediction.step_ms.mean = prediction.step_ms.median;
 }
 
-/// Buckets of equal size; each is complete when the same share of backward is done.
-std::vector<Bucket> even_buckets(double megabytes, double bucket_mb) {
-  const std::vector<Bucket> whole = {{megabytes, 1}};
-  if (megabytes <= 0) return {};
-  std::vector<Bucket> buckets;
-  for (double done = 0; done < megabytes - 1e-9;) {
-    const double size = std::min(bucket_mb, megabytes - done);
-    done += size;
-    buckets.push_back({size, std::min(1.0, done / megabytes)});
+void scale_optimizer(RankRecord& record, double factor) {
+  for (PhaseTime& time : record.times) {
+    if (time.phase == "optimizer") time.ms *= factor;
   }
-  return buckets;
+  for (OpRecord& op : record.ops) {
+    if (op.phase != "optimizer") continue;
+    for (double* each : {&op.fixed_ms, &op.ms_per_gflop, &op.ms_per_gb}) *each *= factor;
+  }
 }
 
 /// The model of a run as it is.
@@ -132,6 +126,7 @@ class RunModel {
   const verdict::Facts& facts() const { return run_.input.facts; }
   void find_ranks();
   void make_record();
+  void use_profile(const RankRecord& profile);
   void find_algorithm();
   void fit_link();
   double sums_ms(const Topology& topology) const;
@@ -176,7 +171,7 @@ void RunModel::make_record() {
     assumed_.push_back(fmt::format("buckets of {} MB: the configuration does not say", bucket_mb));
   }
   setup_.bucket_mb = bucket_mb;
-  record_.buckets = even_buckets(4e-6 * static_cast<double>(facts().parameters), bucket_mb);
+  record_.buckets = even_buckets(facts().parameters, bucket_mb);
   setup_.topology.wire = facts().gradient_wire == "bf16" ? Wire::bf16 : Wire::f32;
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {
@@ -185,6 +180,18 @@ void RunModel::make_record() {
     data_ms_ = measured_.data;
   }
   record_.other_ms = {measured_.other + data_ms_};
+  if (run_.profile && run_.profile->parameters == record_.parameters) use_profile(*run_.profile);
+}
+
+/// Takes the times of ops, their variation, and when the gradients are complete from the profile.
+void RunModel::use_profile(const RankRecord& profile) {
+  record_.ops = profile.ops;
+  record_.times = profile.times;
+  record_.jitter = profile.jitter;
+  record_.quality = profile.quality;
+  record_.buckets = rebucketed(profile.buckets, setup_.bucket_mb);
+  assumed_.push_back(fmt::format("computing takes as long as in the run's profile of {} updates, made on {}",
+                                 profile.jitter.size(), profile.date));
 }
 
 /// The algorithm whose bytes are nearest to those that ranks report.
@@ -195,7 +202,7 @@ void RunModel::find_algorithm() {
   if (topology.hosts == 1) {
     topology.algorithm = sent > 0 ? Algorithm::ring : Algorithm::one_copy;
     // Each rank updated its shard only; the record is of the whole model.
-    if (sent <= 0) record_.times.back().ms *= topology.ranks();
+    if (sent <= 0) scale_optimizer(record_, topology.ranks());
     return;
   }
   Topology ring = topology, levels = topology;
@@ -312,18 +319,23 @@ Prediction RunModel::predict(RunSetup setup, double error) const {
   return prediction;
 }
 
-}  // namespace
-
-Status enough_updates(const WhatIfRun& run) {
-  const std::size_t updates = verdict::split_window(run.input).size();
+/// An Error if a window has too few updates.
+Status enough_in(const std::vector<UpdateSplit>& window) {
+  const std::size_t updates = window.size();
   if (updates >= verdict::min_updates) return {};
   return Error{fmt::format("all ranks have reported {} update{} after warm-up, expected at least {}", updates,
                            updates == 1 ? "" : "s", verdict::min_updates)};
 }
 
+}  // namespace
+
+Status enough_updates(const WhatIfRun& run) {
+  return enough_in(verdict::split_window(run.input));
+}
+
 Result<WhatIf> what_if(const WhatIfRun& run, const WhatIfChange& change) {
-  if (const Status enough = enough_updates(run); !enough) return Error{enough.error()};
   const std::vector<UpdateSplit> window = verdict::split_window(run.input);
+  if (const Status enough = enough_in(window); !enough) return Error{enough.error()};
   const RunModel model(run, window);
   WhatIf result;
   result.measured = model.measured();

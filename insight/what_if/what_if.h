@@ -16,6 +16,9 @@ namespace babelring::insight {
 struct WhatIfRun {
   verdict::Input input;     // its newest steps
   double updates_left = 0;  // 0: unknown
+  /// What rank 0 recorded of its ops in the newest attempt (lab.profile.start). One of a model with another number of
+  /// parameters is not used.
+  std::optional<RankRecord> profile = {};
 };
 
 /// Settings to change. An absent one stays as the run has it.

@@ -4,6 +4,7 @@
 #include "nmt/lab/memory/memory_tool.h"
 #include "nmt/lab/parameters/parameter_trace.h"
 #include "nmt/lab/probe/run_probe.h"
+#include "nmt/lab/record/profile_tool.h"
 #include "nmt/lab/timeline/timeline.h"
 
 namespace babelring {
@@ -38,6 +39,8 @@ std::unique_ptr<Lab> make_lab(const LabParts& parts) {
   lab->add(make_timeline(parts, files));
   if (config.parameters.window.value() > 0) lab->add(make_parameter_trace(parts, *files));
   if (config.memory.at > 0) lab->add(std::make_unique<MemoryTool>(config.memory, files, parts.rank));
+  if (config.profile.start > 0 && parts.rank == 0)
+    lab->add(std::make_unique<ProfileTool>(parts.config, files, parts.threads));
   return lab;
 }
 

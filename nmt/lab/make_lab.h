@@ -25,6 +25,7 @@ struct LabParts {
   SpanLog& spans;                          // what the threads of this rank log
   const Vocabulary* vocabulary = nullptr;  // null for tasks without text
   TraceRequest* trace_request = nullptr;   // of rank 0; null on other ranks, and if nobody can request a trace
+  int threads = 1;                         // of the backend
 };
 
 /// The tools that the configuration turns on (lab.*), and the timeline, which can also be requested. All ranks need a

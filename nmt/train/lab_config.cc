@@ -58,6 +58,13 @@ void MemoryTraceConfig::bind(OptionBinder& b) {
             "update whose memory every rank traces op by op into lab/memory-update-N-rank-R.json; 0: none");
 }
 
+void ProfileConfig::bind(OptionBinder& b) {
+  b.integer("start", start, 0, std::int64_t{1} << 53,
+            "first update whose ops rank 0 times for lab/profile-update-N.json, from which What if and nmt emulate "
+            "predict other hosts; 0: none");
+  b.integer("updates", updates, 1, 10000, "number of updates that lab.profile.start times");
+}
+
 void EmulationConfig::bind(OptionBinder& b) {
   b.text("record", record,
          "times of one rank, written by `nmt emulate record`, that training.device emulated waits for; read on rank 0");
@@ -70,6 +77,7 @@ void LabConfig::bind(OptionBinder& b) {
   b.group("trace", trace);
   b.group("parameters", parameters);
   b.group("memory", memory);
+  b.group("profile", profile);
   b.group("emulated", emulated);
 }
 

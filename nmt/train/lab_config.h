@@ -48,6 +48,14 @@ struct MemoryTraceConfig {
   void bind(OptionBinder& binder);
 };
 
+/// The times of rank 0's ops, from which runs are predicted (nmt/lab/record).
+struct ProfileConfig {
+  std::int64_t start = 0;     // first update; 0: none
+  std::int64_t updates = 20;  // that are recorded
+
+  void bind(OptionBinder& binder);
+};
+
 /// What a run with training.device emulated waits for (nmt/lab/emulation).
 struct EmulationConfig {
   std::string record;    // file of `nmt emulate record`
@@ -64,6 +72,7 @@ struct LabConfig {
   TraceConfig trace;
   ParameterTraceConfig parameters;
   MemoryTraceConfig memory;
+  ProfileConfig profile;
   EmulationConfig emulated;
 
   void bind(OptionBinder& binder);

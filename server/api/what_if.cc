@@ -8,6 +8,7 @@
 #include "server/api/handlers.h"
 #include "server/api/query.h"
 #include "server/api/responses.h"
+#include "server/store/artifacts.h"
 #include "server/verdict/verdict_input.h"
 
 namespace babelring::api {
@@ -60,6 +61,16 @@ double updates_left(const store::RunRow& run) {
   const double done = run.last.value("fraction_done");
   const bool by_clock = verdict::number_in(verdict::config_scalar(run.config, "training.max_minutes")) > 0;
   return done > 0 && done < 1 && !by_clock ? update * (1 - done) / done : 0;
+}
+
+/// What rank 0 recorded of its ops in the newest attempt; nothing if there is none that this server can read.
+std::optional<insight::RankRecord> profile_of(store::Reader& reader, const store::RunRow& run) {
+  const auto newest = store::list_artifacts(reader, run.number, {.kind = "profile", .before = {}, .limit = 1});
+  if (newest.empty() || newest[0].attempt != run.attempt) return std::nullopt;
+  const auto content = parse_json(store::content_of_artifact(reader, newest[0].id));
+  if (!content) return std::nullopt;
+  Result<insight::RankRecord> record = insight::rank_record_from_json(*content);
+  return record ? std::optional(std::move(record).value()) : std::nullopt;
 }
 
 json::object parts_item(const insight::StepParts& parts) {
@@ -130,12 +141,16 @@ http::Response show_what_if(Service& service, const http::Request& request) {
   const WhatIfChange change = read_change(request);
   auto reader = query_reader(service, request);
   const store::RunRow row = require_run(*reader, request);
-  const WhatIfRun run{.input = verdict::read_input(*reader, row), .updates_left = updates_left(row)};
-  if (const Status enough = insight::enough_updates(run); !enough) {
-    throw http::Problem(409, "too_few_updates", enough.error());
-  }
+  const WhatIfRun run{.input = verdict::read_input(*reader, row, verdict::fast_step_rows),
+                      .updates_left = updates_left(row),
+                      .profile = profile_of(*reader, row)};
   const auto result = insight::what_if(run, change);
-  if (!result) throw http::Problem(422, "prediction_refused", result.error());
+  if (!result) {
+    if (const Status enough = insight::enough_updates(run); !enough) {
+      throw http::Problem(409, "too_few_updates", enough.error());
+    }
+    throw http::Problem(422, "prediction_refused", result.error());
+  }
   return json_response(what_if_item(*result)).set("Cache-Control", "no-store");
 }
 

@@ -60,11 +60,16 @@ SequenceNumbers::Ranges read_arrivals(Database& database, std::int64_t run, std:
   return ranges;
 }
 
-std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
-                                std::int64_t limit) {
+std::vector<RankRow> list_rank_places(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
+                                      std::int64_t limit) {
   static const std::string sql =
       select<RankRow>("FROM ranks WHERE run = ? AND attempt = ? AND rank >= ? ORDER BY rank LIMIT ?");
-  auto ranks = reader.database.prepare(sql).bind(run, attempt, first, limit).all<RankRow>();
+  return reader.database.prepare(sql).bind(run, attempt, first, limit).all<RankRow>();
+}
+
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
+                                std::int64_t limit) {
+  auto ranks = list_rank_places(reader, run, attempt, first, limit);
   for (RankRow& rank : ranks) {
     const SequenceNumbers arrived(read_arrivals(reader.database, run, attempt, rank.rank));
     rank.records = arrived.size();

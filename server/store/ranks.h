@@ -44,7 +44,10 @@ struct RankRow {
   bool on_gpu() const { return device.find("cuda") != std::string::npos || device.find("NVIDIA") != std::string::npos; }
 };
 
-/// Ranks of an attempt in ascending order, starting with rank `first`; at most `limit` (-1: all).
+/// Ranks of an attempt in ascending order, starting with rank `first`; at most `limit` (-1: all). Without `records`,
+/// `missing` and `last`, which list_ranks() reads from further tables.
+std::vector<RankRow> list_rank_places(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first = 0,
+                                      std::int64_t limit = -1);
 std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first = 0,
                                 std::int64_t limit = -1);
 

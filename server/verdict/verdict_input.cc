@@ -13,10 +13,10 @@
 namespace babelring::verdict {
 namespace {
 
-constexpr std::int64_t max_updates_read = 192;  // per rank
-constexpr std::int64_t max_step_rows = 20'000;  // of all ranks together
-constexpr std::int64_t min_updates_read = 32;
-constexpr std::int64_t max_pauses = 9;  // per kind: eight periods
+constexpr std::int64_t max_updates_read = 192;                     // per rank
+constexpr std::int64_t min_updates_read = 16;                      // per rank: twice what a verdict needs
+constexpr std::int64_t min_updates_behind = 2 * min_updates_read;  // of a rank that reports no more
+constexpr std::int64_t max_pauses = 9;                             // per kind: eight periods
 
 constexpr std::array<std::string_view, 14> keys = {"step_ms",
                                                    "data_ms",
@@ -89,18 +89,18 @@ std::int64_t reached_by_enough(const std::vector<store::RankRow>& ranks) {
 
 }  // namespace
 
-Input read_input(store::Reader& reader, const store::RunRow& run) {
+Input read_input(store::Reader& reader, const store::RunRow& run, std::int64_t max_step_rows) {
   Input input;
   input.facts = facts_of(run);
-  auto ranks = store::list_ranks(reader, run.number, run.attempt);
+  auto ranks = store::list_rank_places(reader, run.number, run.attempt);
   input.facts.bucket_mb = bucket_mb_of(run, ranks);
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
   const std::int64_t updates = std::clamp(max_step_rows / count, min_updates_read, max_updates_read);
+  const std::int64_t behind = std::clamp(verdict_step_rows / count, min_updates_behind, max_updates_read);
   // A rank that is far behind has stopped reporting. Including it would move the window into the past.
-  std::erase_if(ranks,
-                [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
+  std::erase_if(ranks, [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - behind, 1); });
   if (ranks.empty()) return input;
 
   input.facts.first_update = ranks.front().first_update;

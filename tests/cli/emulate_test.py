@@ -271,7 +271,8 @@ class EmulateTest(unittest.TestCase):
         short = self.write_run(1, 10)
         self.assertIn("found 7 updates", self.refusal("compare", "--record", record, "--measured", short))
         self.assertIn(
-            "expected the folder of a run", self.refusal("compare", "--record", record, "--measured", self.folder)
+            "expected the folder of a run",
+            self.refusal("compare", "--record", record, "--measured", self.folder / "absent"),
         )
 
     def test_bad_inputs_are_refused_with_one_line(self) -> None:

@@ -85,12 +85,24 @@ std::vector<insight::Bucket> buckets_of(const std::vector<RecordedUpdate>& updat
   return buckets;
 }
 
+/// Adds the time of each phase in which no op ran: medians over the updates.
+void add_between_ops(const RecordedSize& recorded, insight::RankRecord& record) {
+  std::map<std::string, std::vector<double>> by_phase;
+  for (const RecordedUpdate& update : recorded.updates) {
+    for (const auto& [phase, ms] : update.between_ops_ms) by_phase[phase].push_back(ms);
+  }
+  for (auto& [phase, values] : by_phase) {
+    const double ms = median_of(std::move(values));
+    if (ms > 0) record.times.push_back({phase, recorded.size, ms});
+  }
+}
+
 /// Adds the variation of the updates and judges it.
 void add_variation(const RecordedSize& recorded, insight::RankRecord& record) {
   std::vector<double> compute;
   for (const RecordedUpdate& update : recorded.updates) {
     compute.push_back(update.op_ms());
-    record.other_ms.push_back(std::max(0.0, update.step_ms - update.data_ms - update.op_ms()));
+    record.other_ms.push_back(update.other_ms);
   }
   const double median = median_of(compute);
   for (const double ms : compute) record.jitter.push_back(median > 0 ? ms / median : 1);
@@ -135,7 +147,7 @@ void RankRecorder::leave() {
 }
 
 void RankRecorder::ran(const OpRun& run) {
-  const std::string phase(recorded_phase(place_->phase()));
+  const std::string phase(recorded_phase(place_->phase(), run.op));
   insight::OpWork& work = current_.ops[{phase, std::string(run.op)}];
   work.calls += 1;
   work.gflop += run.cost.flops * 1e-9;
@@ -154,8 +166,10 @@ void RankRecorder::ran(const OpRun& run) {
 void RankRecorder::end(const StepRecord& record) {
   if (!place_ || record.update <= warm_up_updates) return;
   current_.target_tokens = static_cast<double>(record.target_tokens);
-  current_.step_ms = record.step_ms;
-  current_.data_ms = record.data_ms;
+  current_.other_ms = record.other_ms;
+  current_.between_ops_ms = {{"forward", record.forward_ms}, {"backward", record.backward_ms}};
+  current_.between_ops_ms["optimizer"] = record.optimizer_ms;
+  for (const auto& [name, work] : current_.ops) current_.between_ops_ms[name.first] -= work.ms;
   const double backward = std::chrono::duration<double>(backward_end_ - backward_begin_).count();
   for (const Time time : complete_) {
     const double done = std::chrono::duration<double>(time - backward_begin_).count();
@@ -174,6 +188,7 @@ insight::RankRecord rank_record_of(const std::vector<RecordedSize>& sizes, std::
   record.unit = "target tokens";
   record.size = sizes.at(size).size;
   for (auto& [name, work] : works) record.ops.push_back(op_record(name, std::move(work)));
+  for (const RecordedSize& recorded : sizes) add_between_ops(recorded, record);
   for (const std::int64_t count : parameter_counts) record.parameters += count;
   record.buckets = buckets_of(sizes[size].updates, parameter_counts, bucket_mb);
   add_variation(sizes[size], record);

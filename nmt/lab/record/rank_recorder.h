@@ -15,7 +15,8 @@ namespace babelring {
 /// The ops of one update: totals for each phase and op.
 struct RecordedUpdate {
   std::map<std::pair<std::string, std::string>, insight::OpWork> ops;  // by phase and op; sizes are not set
-  double target_tokens = 0, step_ms = 0, data_ms = 0;
+  std::map<std::string, double> between_ops_ms;                        // by phase: its time less that of its ops
+  double target_tokens = 0, other_ms = 0;
   std::vector<double> ready;  // part of backward at which each parameter's gradient was complete, by index
 
   /// Time of all ops.

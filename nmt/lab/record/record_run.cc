@@ -102,6 +102,13 @@ void train_size(const RecordPlan& plan, double factor, Backend& backend, Recorde
 
 }  // namespace
 
+void describe_origin(insight::RankRecord& record, const TrainConfig& config, const Backend& backend) {
+  record.model = config.name.empty() ? "model" : config.name;
+  record.machine = backend.host_memory() ? processor_model() : backend.description();
+  record.version = version;
+  record.date = format_rfc3339(wall_time_ms());
+}
+
 insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend) {
   const auto own_size = std::ranges::find(plan.sizes, 1.0);
   if (own_size == plan.sizes.end()) {
@@ -115,10 +122,7 @@ insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend) {
   const std::int64_t bucket_bytes = plan.config.communication.bucket_bytes(4 * parameters, *communicator, false);
   insight::RankRecord record = rank_record_of(recorded.sizes, static_cast<std::size_t>(own_size - plan.sizes.begin()),
                                               recorded.parameter_counts, static_cast<double>(bucket_bytes) * 1e-6);
-  record.model = plan.config.name.empty() ? "model" : plan.config.name;
-  record.machine = backend.host_memory() ? processor_model() : backend.description();
-  record.version = version;
-  record.date = format_rfc3339(wall_time_ms());
+  describe_origin(record, plan.config, backend);
   record.threads = std::max(1, plan.threads);
   record.neighbours = plan.neighbours;
   record.make_batch_ms = std::move(recorded.make_batch_ms);

@@ -24,4 +24,7 @@ struct RecordPlan {
 /// sequence, Failure if data are missing or damaged.
 insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend);
 
+/// Sets the model's name, the machine, the program's version and the date of a record that is made now.
+void describe_origin(insight::RankRecord& record, const TrainConfig& config, const Backend& backend);
+
 }  // namespace babelring

@@ -46,7 +46,7 @@ class EmulatedBackend final : public EveryOp<EmulatedBackend> {
 
   template <class Op>
   void launch(const Op& op) {
-    const auto known = by_name_.find({phase(), Op::name});
+    const auto known = by_name_.find({recorded_phase(range(), Op::name), Op::name});
     if (known == by_name_.end()) {
       waiting_.finish();
       cpu_->run(op);
@@ -70,9 +70,10 @@ class EmulatedBackend final : public EveryOp<EmulatedBackend> {
   }
   void do_end_range() override { ranges_.pop_back(); }
 
-  std::string_view phase() const {
-    if (ranges_.empty()) return recorded_phase("");
-    return recorded_phase(ranges_.size() > 1 && ranges_.front() == micro_batch_range ? ranges_[1] : ranges_.front());
+  /// As OpPlace::phase().
+  std::string_view range() const {
+    if (ranges_.empty()) return "";
+    return ranges_.size() > 1 && ranges_.front() == micro_batch_range ? ranges_[1] : ranges_.front();
   }
   void draw_factor() {
     if (!times_.factors.empty()) factor_ = times_.factors[random_.below(times_.factors.size())];
@@ -90,7 +91,8 @@ class EmulatedBackend final : public EveryOp<EmulatedBackend> {
 
 }  // namespace
 
-std::string_view recorded_phase(std::string_view range) {
+std::string_view recorded_phase(std::string_view range, std::string_view op) {
+  if (range == "output_loss") return op == LinearForward::name ? "forward" : "backward";
   if (range == "gradient_sum") return "optimizer";
   return range == "backward" || range == "optimizer" ? range : "forward";
 }

@@ -10,9 +10,10 @@
 
 namespace babelring {
 
-/// The phase of a rank's record to which ops belong that run within `range`, the outermost range of an update or the
-/// one within its micro-batch: "forward", "backward" or "optimizer".
-std::string_view recorded_phase(std::string_view range);
+/// The phase of a rank's record to which `op` belongs if it runs within `range`, the outermost range of an update or
+/// the one within its micro-batch: "forward", "backward" or "optimizer". Of the output's loss, the product that makes
+/// the logits is forward and the rest backward, as in step records.
+std::string_view recorded_phase(std::string_view range, std::string_view op);
 
 /// The time of an op in a phase: calls · ms_per_call + GFLOP · ms_per_gflop + GB · ms_per_gb.
 struct EmulatedOp {

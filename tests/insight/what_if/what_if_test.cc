@@ -72,6 +72,19 @@ TEST_F(WhatIfTables, AnswersThePublishedRunAsTheTableOfPredictionsDoes) {
   EXPECT_EQ(compared, 20);
 }
 
+TEST(WhatIf, ComputesAsTheProfileOfTheRun) {
+  WhatIfRun run = EvenRun().run();
+  run.profile = RankRecord{.unit = "target tokens", .size = 8000, .parameters = EvenRun().parameters};
+  run.profile->times = {{"forward", 8000, 35}, {"backward", 8000, 90}, {"optimizer", 8000, 6}};
+  run.profile->buckets = even_buckets(EvenRun().parameters, 1);
+  run.profile->quality = "good";
+  const WhatIf result = what_if(run, {}).value();
+  EXPECT_NEAR(result.baseline.prediction.parts.backward, 90, 1e-6);
+  EXPECT_NE(result.assumed.front().find("the run's profile"), std::string::npos) << result.assumed.front();
+  run.profile->parameters = 5;
+  EXPECT_NEAR(what_if(run, {}).value().baseline.prediction.parts.backward, 70, 1e-6) << "of another model";
+}
+
 TEST(WhatIf, HalvesThePublishedTimeWithBf16AndTakesTwoThirdsOnTwoLevels) {
   const WhatIfRun run = EvenRun().run();
   const double now = what_if(run, {}).value().baseline.prediction.communication_ms;

@@ -26,8 +26,8 @@ RecordedSize recorded_size(double size, double disturbance = 0) {
       update.ops[{phase, "matmul"}] = work;
     }
     update.target_tokens = size;
-    update.data_ms = 1;
-    update.step_ms = update.op_ms() + 1 + 3;
+    update.other_ms = 3;
+    update.between_ops_ms = {{"forward", 0.5}, {"backward", -0.25}};
     update.ready = {1, 0.5, 0.25};
     recorded.updates.push_back(std::move(update));
   }
@@ -39,11 +39,14 @@ TEST(RankRecorderTest, MakesARecordOfSeveralSizes) {
                                      {1'000'000, 500'000, 250'000}, 2.5);
   EXPECT_EQ(record.size, 100);
   EXPECT_EQ(record.parameters, 1'750'000);
-  EXPECT_NEAR(record.phase_ms("forward").at(100), 2.4, 1e-9);
+  EXPECT_NEAR(record.phase_ms("forward").at(100), 2.4 + 0.5, 1e-9) << "ops, and the time between them";
   EXPECT_NEAR(record.phase_ms("backward").at(150), 3.4, 1e-9);
   EXPECT_NEAR(record.compute_error, 0, 1e-9);
   EXPECT_EQ(record.compute_comparisons, 3);
   EXPECT_EQ(record.quality, "good");
+  ASSERT_FALSE(record.times.empty());
+  EXPECT_EQ(record.times[0].phase, "forward") << "backward has no time between its ops";
+  EXPECT_EQ(record.times[0].ms, 0.5);
   EXPECT_THAT(record.other_ms, Contains(testing::DoubleNear(3, 1e-9)));
   // From the last parameter on: 1 MB; 2 MB no longer fit beside it; then 4 MB, a bucket larger than wanted.
   ASSERT_EQ(record.buckets.size(), 3);

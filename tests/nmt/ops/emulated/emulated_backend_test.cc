@@ -98,12 +98,13 @@ TEST_F(EmulatedBackendTest, ABalloonIsLockedInMemory) {
 }
 
 TEST(RecordedPhase, FollowsTheRanges) {
-  EXPECT_EQ(recorded_phase("forward"), "forward");
-  EXPECT_EQ(recorded_phase("output_loss"), "forward");
-  EXPECT_EQ(recorded_phase(""), "forward");
-  EXPECT_EQ(recorded_phase("backward"), "backward");
-  EXPECT_EQ(recorded_phase("gradient_sum"), "optimizer");
-  EXPECT_EQ(recorded_phase("optimizer"), "optimizer");
+  EXPECT_EQ(recorded_phase("forward", "fill"), "forward");
+  EXPECT_EQ(recorded_phase("output_loss", "linear_forward"), "forward");
+  EXPECT_EQ(recorded_phase("output_loss", "linear_backward_weight"), "backward");
+  EXPECT_EQ(recorded_phase("", "fill"), "forward");
+  EXPECT_EQ(recorded_phase("backward", "linear_forward"), "backward");
+  EXPECT_EQ(recorded_phase("gradient_sum", "fill"), "optimizer");
+  EXPECT_EQ(recorded_phase("optimizer", "fill"), "optimizer");
 }
 
 TEST(Waiting, ShortTimesAddUp) {
