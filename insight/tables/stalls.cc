@@ -207,6 +207,31 @@ Figure preparation_stalls(const CsvTable& table) {
   return figure;
 }
 
+Figure own_stalls(const std::vector<MeasuredStall>& epochs) {
+  Figure figure{.name = "own", .unit = "s of an epoch"};
+  double largest = 0;
+  std::vector<std::string> groups;
+  for (const MeasuredStall& epoch : epochs) {
+    const auto all_cached = std::ranges::find_if(
+        epochs, [&](const MeasuredStall& other) { return other.workers == epoch.workers && other.cached_asked == 1; });
+    if (all_cached == epochs.end()) fail("own stalls: {} workers have no epoch with all data cached", epoch.workers);
+    const std::string group = fmt::format("{} workers", epoch.workers);
+    const std::string category = fmt::format("{:.0f} %", 100 * epoch.cached_asked);
+    const double preparation = std::min(epoch.wait_s, all_cached->wait_s);
+    figure.points.push_back({group, category, "compute", Origin::measured, epoch.compute_s});
+    figure.points.push_back({group, category, "preparation stall", Origin::measured, preparation});
+    figure.points.push_back({group, category, "fetch stall", Origin::measured, epoch.wait_s - preparation});
+    largest = std::max(largest, std::abs(epoch.cached - epoch.cached_asked));
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  figure.notes.push_back(fmt::format("found cached by mincore: within {:.1f} points of what was asked", 100 * largest));
+  for (const std::string& group : groups) {
+    figure.plots.push_back(
+        bars(figure, group, Plot::Kind::stacked_bars, "An epoch of our pipeline, " + group, "cached"));
+  }
+  return figure;
+}
+
 Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::string_view model) {
   Figure figure{.name = "figure9", .unit = "images/s"};
   const auto fits = two_gpu_fits(one_and_two);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,18 @@ Figure preparation_stalls(const CsvTable& table);
 /// 1, 2, 4 and 8 ranks of one host predicted from the table of gpu_profiles(), for `model` on the GPU of the first
 /// table.
 Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::string_view model);
+
+/// An epoch of our own pipeline.
+struct MeasuredStall {
+  int workers = 1;                      // threads that made updates
+  double cached_asked = 1, cached = 1;  // part of the data in memory at the start: wanted, and found
+  std::int64_t updates = 0;
+  double wait_s = 0, compute_s = 0;  // of the epoch, which is the sum of both
+};
+
+/// Our own epochs by cached share, a group for each number of workers: compute, preparation stall (the wait with all
+/// data cached) and fetch stall (the rest of the wait). Requires a point with all cached for each number of workers.
+Figure own_stalls(const std::vector<MeasuredStall>& epochs);
 
 std::string_view word_of(Origin origin);
 /// The points as CSV with the columns group, category, part, origin, value and unit.

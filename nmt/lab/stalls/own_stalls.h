@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "insight/tables/stalls.h"
+
+namespace babelring {
+
+/// What to measure on a prepared folder, of text or of sequences.
+struct OwnStallsPlan {
+  std::filesystem::path folder;
+  std::vector<double> cached;  // shares of the training set that are in memory at the start of an epoch
+  std::vector<int> workers;    // threads that make updates
+  double compute_ms = 20;      // of an update, in which training waits instead of computing
+  std::int64_t tokens_per_update = 4096;
+  double read_bytes_per_second = 0;  // of a slower storage; 0: the storage as it is
+  std::int64_t max_updates = 0;      // of an epoch; 0: all
+};
+
+/// Runs an epoch for each share and number of workers through the pipeline that training uses, with waiting instead of
+/// computing. Bytes that a worker fetches from storage take at least as long as read_bytes_per_second says, one worker
+/// after another. Throws UsageFailure if a number is out of range, Failure if the folder is damaged.
+std::vector<insight::MeasuredStall> measure_own_stalls(const OwnStallsPlan& plan);
+
+}  // namespace babelring
