@@ -14,6 +14,8 @@
 #   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size; --device cuda: NCCL against both
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
 #   scripts/bench.sh data [options]         preparing text, and batches a second
+#   scripts/bench.sh emulate [options]      the emulator: settings measured in turns with the times of one rank, each predicted
+#                                           with a calibration to the others; can be interrupted and continued (--minutes)
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
 #     --hostile [--seconds 120]             attackers, a training run and ordinary users; exit code 1 if others are harmed
@@ -50,9 +52,9 @@ asks_for_options() {
 
 case ${1:-} in
   --help | -h) print_header && exit 0 ;;
-  train-step | ops | all-reduce | decode | data | server) ;;
-  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data or server" ;;
-  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data or server" ;;
+  train-step | ops | all-reduce | decode | data | emulate | server) ;;
+  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data, emulate or server" ;;
+  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data, emulate or server" ;;
 esac
 [ -n "${BABELRING_BIN:-}" ] || asks_for_options "$@" || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

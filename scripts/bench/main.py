@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 
+import emulate
 import hostile
 import server_against
 import server_load
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         modes.add_parser("data", help="preparing text; further options are those of bench_data"),
         "two files, plain or gzip",
     )
+    emulate.declare(modes.add_parser("emulate", help="the emulator's predictions beside measured runs"))
     server = modes.add_parser(
         "server", help="the server's load bars beside nginx; with --hostile, attackers beside a training run"
     )
@@ -89,6 +91,10 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}; options of bench_train_step go behind --")
         result = train_step.main(options, options.programs)
+    elif options.mode == "emulate":
+        if rest:
+            sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
+        result = emulate.main(options, options.programs)
     elif options.mode == "server":
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")

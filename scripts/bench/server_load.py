@@ -1,5 +1,5 @@
 """The load bars of the server, each beside nginx or a floor of this machine, in turns: a request, a page's live stream, ingest,
-a query over a million points, a checkpoint's download, and the idle server."""
+a query over a million points, predictions of a run of many ranks, a checkpoint's download, and the idle server."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from runs import program
 
 RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
 LISTEN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F"
+MANY_RANKS = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3G"
 SETTLE_S = 60
 
 
@@ -202,6 +203,42 @@ def query(table: Table, ours: Target) -> None:
     table.row("  again", again, "ms", "<= 20", again <= 20)
 
 
+def what_if(table: Table, ours: Target, programs: pathlib.Path, ranks: int = 256, requests: int = 300) -> None:
+    """Predictions of a run of many ranks, one after another, while four ranks of another run report without a pause."""
+    load(programs, ours, MANY_RANKS, "ingest", "--ranks", ranks, "--updates", 150, "--batch", 150)
+    started = {"sequence": 151, "kind": "lifecycle", "time_ms": 1, "event": "started", "name": "many ranks"}
+    started |= {"world_size": ranks, "parameters": 60_000_000, "config": "communication: {bucket_mb: 4}"}
+    status, body = ours.request(
+        "POST", f"/api/v1/runs/{MANY_RANKS}/records", {"attempt": 1, "rank": 0, "records": [started]}
+    )
+    if status != 200:
+        sys.exit(f"bench: started record: {status} {body!r}")
+    words = ["--port", ours.port, *(["--token", ours.token] if ours.token else []), "--run", LISTEN]
+    reporting = subprocess.Popen(
+        [
+            str(word)
+            for word in [program(programs, "bench_server"), *words, "ingest", "--updates", 10**9, "--batch", 10]
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    times = []
+    try:
+        time.sleep(1)
+        for number in range(requests):
+            began = time.monotonic()
+            path = f"/api/v1/runs/{MANY_RANKS}/what-if?hosts={1 + number % 128}&link_gbit={1 + number % 7}"
+            status, body = ours.request("GET", path)
+            times.append((time.monotonic() - began) * 1000)
+            if status != 200:
+                sys.exit(f"bench: {path}: {status} {body!r}")
+    finally:
+        reporting.kill()
+        reporting.wait()
+    table.row(f"What if of {ranks} ranks, p50", figures.percentile(times, 0.5), "ms", "", None)
+    p99 = figures.percentile(times, 0.99)
+    table.row("  p99", p99, "ms", "<= 20", p99 <= 20)
+
+
 def measure(
     options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, table: Table, targets: list[Target]
 ) -> None:
@@ -234,6 +271,7 @@ def measure(
     table.row(f"  points stored ({ingest['keys']} a record)", ingest["points_per_second"], "1/s", "", None)
     table.row("  acknowledged after commit, p99", ingest["ack_p99_ms"], "ms", "<= 100", ingest["ack_p99_ms"] <= 100)
     query(table, ours)
+    what_if(table, ours, programs)
 
     body = ours.request("GET", f"/api/v1/runs/{RUN}")[1]
     (folder / "www" / "run.json").write_bytes(body)

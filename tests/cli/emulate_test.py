@@ -238,14 +238,15 @@ class EmulateTest(unittest.TestCase):
         self.run_json("--ranks-per-host", "2", "--inside", link["link"])
         self.assertIn("expected two, such as hostA,hostB", self.refusal("link", "--hosts", "a"))
 
-    def write_run(self, ranks: int, updates: int) -> Path:
-        """Spools of a run whose ranks, each on a host, took 20 + 40 + 6 ms for an update."""
-        run = self.folder / f"run-{ranks}-{updates}"
+    def write_run(self, ranks: int, updates: int, name: str = "run", slower: float = 0) -> Path:
+        """Spools of a run whose ranks, each on a host, took 20 + 40 + 6 ms for an update, and `slower` ms more."""
+        run = self.folder / f"{name}-{ranks}-{updates}"
         spool = run / "spool" / "attempt-1"
         spool.mkdir(parents=True)
         for rank in range(ranks):
             header = {"run": "r_" + "0" * 26, "attempt": 1, "rank": rank, "host": f"host{rank}", "kind": "step"}
-            parts = {"step_ms": 66, "forward_ms": 20, "backward_ms": 40, "other_ms": 6, "target_tokens": 200}
+            parts = {"step_ms": 66 + slower, "forward_ms": 20 + slower, "backward_ms": 40, "other_ms": 6}
+            parts["target_tokens"] = 200
             lines = [header | {"sequence": u, "update": u, "time_ms": u} | parts for u in range(1, updates + 1)]
             (spool / f"rank-{rank}.jsonl").write_text(
                 "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
@@ -275,11 +276,70 @@ class EmulateTest(unittest.TestCase):
             self.refusal("compare", "--record", record, "--measured", self.folder / "absent"),
         )
 
+    def test_each_setting_is_predicted_from_the_others(self) -> None:
+        record, calibrated = self.folder / "published.json", self.folder / "calibrated.json"
+        self.result("record", "--compute-ms", "60", "--size", "200", "--parameters", "1000", "--output", record)
+        for number in range(3):
+            self.write_run(2, 20, f"setting-{number}/pair", 12 + number)
+        self.write_run(2, 20, "setting-2/again", 15)
+        settings = [self.folder / f"setting-{number}" for number in range(3)]
+        shared = ("compare", "--leave-one-out", "--record", record, "--between", "inf", "--measured")
+        found = json.loads(self.result(*shared, *settings, "--json", "--output", calibrated))
+        self.assertEqual([run["runs"] for run in found["runs"]], [1, 1, 2])
+        self.assertLess(found["largest_error"], 0.04)
+        self.assertAlmostEqual(found["calibration"]["crowding"], 79 / 60, 1)
+        self.assertIn("3 settings, each predicted from the others", self.result(*shared, *settings))
+        self.assertRegex(
+            self.result("run", "--record", calibrated, "--hosts", "2", "--between", "inf"),
+            r"\(3 comparisons with runs\)",
+        )
+        self.assertIn("found 2 settings in --measured, expected at least 3", self.refusal(*shared, *settings[:2]))
+        run = settings[0] / "pair-2-20"
+        (run / "between.json").write_text('{"rate": 1}', encoding="utf-8")
+        self.assertIn("between.json: found no member link", self.refusal(*shared, *settings))
+        (run / "between.json").write_text('{"link": "1gbit,50us"}', encoding="utf-8")
+        slow = json.loads(self.result(*shared, *settings, "--json"))
+        self.assertGreater(slow["runs"][0]["predicted_ms"], found["runs"][0]["predicted_ms"])
+        (run / "rank.json").write_text(self.record.read_text(encoding="utf-8"), encoding="utf-8")
+        self.assertIn("its sizes are images, expected target tokens", self.refusal(*shared, *settings))
+
+    def test_our_own_stalls_are_measured(self) -> None:
+        output, data = self.folder / "own", self.prepared()
+        own = ("stalls", "--own", "--data", data, "--output", output)
+        few = ("--workers", "1,2", "--cached", "0,1", "--compute-ms", "1", "--tokens-per-update", "400")
+        text = self.result(*own, *few, "--read-rate", "50MB")
+        self.assertIn("found cached by mincore", text)
+        rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
+        self.assertEqual({row["group"] for row in rows}, {"1 workers", "2 workers"})
+        self.assertEqual({row["category"] for row in rows}, {"0 %", "100 %"})
+        for row in rows:
+            self.assertEqual(row["origin"], "measured")
+            self.assertGreaterEqual(float(row["value"]), 0)
+            if row["part"] == "compute":
+                self.assertGreater(float(row["value"]), 0.005, "several updates of 1 ms")
+            if row["part"] == "fetch stall" and row["category"] == "100 %":
+                self.assertEqual(float(row["value"]), 0)
+        self.assertEqual(len(list(output.glob("own-*.svg"))), 2)
+        self.assertIn("--cached: found '2', expected shares from 0 to 1", self.refusal(*own, "--cached", "0,2"))
+        self.assertIn("--workers: found '0'", self.refusal(*own, "--workers", "0"))
+        self.assertIn("--read-rate: found '0MB'", self.refusal(*own, "--read-rate", "0MB"))
+        self.assertIn("expected one of --figure and --own, found both", self.refusal(*own, "--figure", "3"))
+        self.assertIn("expected one of --figure and --own, found none", self.refusal(own[0], *own[2:]))
+
     def test_bad_inputs_are_refused_with_one_line(self) -> None:
         run = ("run", "--record", self.record, "--hosts", "2")
         self.assertIn("--between: expected the link between hosts", self.refusal(*run))
         self.assertIn("--between: found '0gbit', expected a rate above 0", self.refusal(*run, "--between", "0gbit"))
         self.assertIn("--hosts", self.refusal("run", "--record", self.record, "--hosts", "0"))
+        self.assertIn("--ranks-per-host", self.refusal("run", "--record", self.record, "--ranks-per-host", "0"))
+        self.assertIn(
+            "--inside: found '0MB/s,5us', expected a rate above 0",
+            self.refusal("run", "--record", self.record, "--ranks-per-host", "2", "--inside", "0MB/s,5us"),
+        )
+        self.assertIn(
+            "--ranks: found '0', expected numbers of at least 1",
+            self.refusal("scale", "--record", self.record, "--ranks", "0,2", *LINKS),
+        )
         self.assertIn(
             "--data: the record's sizes are images", self.refusal("run", "--record", self.record, "--data", self.folder)
         )

@@ -58,6 +58,11 @@ class EmulationTest(SystemTest):
         self.assertEqual(balloon["weights"], trained["weights"])
         self.assertGreater(balloon["process"], 0.6 * trained["process"])
 
+    def test_updates_far_outside_of_the_recorded_sizes_are_warned_of(self) -> None:
+        run = self.start_run(overrides=[*self.emulated, "data.tokens_per_update=4000"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertRegex(run.text(), r"lab.emulated.record: size 2000 is 2\.\d times the largest recorded one")
+
     def test_wrong_records_are_explained(self) -> None:
         def refusal(*overrides: str) -> str:
             run = self.start_run(overrides=[*self.emulated, *overrides])
