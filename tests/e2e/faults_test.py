@@ -7,6 +7,7 @@ from pathlib import Path
 
 from system import SystemTest, is_running, wait_for
 
+STARTS_MPIRUN = Path(__file__).resolve().parents[2] / "deploy/babelring-mpirun"
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 
 
@@ -45,6 +46,29 @@ class FaultsTest(SystemTest):
             self.assertEqual(run.wait(), 0, run.text())
         updates = [step["update"] for step in self.records("run", "step")]
         self.assertEqual(updates, list(range(1, len(updates) + 1)))
+
+    def test_the_script_that_starts_mpirun_lets_ranks_save_after_each_signal(self) -> None:
+        for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            run = self.start_run(overrides=LONG, program=STARTS_MPIRUN)
+            before = len(self.steps())
+            wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= before + 5)
+            run.process.send_signal(stop)
+            self.assertEqual(run.wait(), 0, run.text())
+        updates = [step["update"] for step in self.records("run", "step")]
+        self.assertEqual(updates, list(range(1, len(updates) + 1)))
+
+    def test_a_second_signal_to_that_script_ends_ranks_that_cannot_save(self) -> None:
+        run = self.start_run(overrides=LONG, program=STARTS_MPIRUN)
+        wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= 5)
+        [mpirun] = run.pids()
+        ranks = list(map(int, Path(f"/proc/{mpirun}/task/{mpirun}/children").read_text().split()))
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
+        for _ in range(2):
+            run.process.send_signal(signal.SIGTERM)
+            wait_for("the script's line", lambda: "a second signal ends them at once" in run.text())
+        self.assertNotEqual(run.wait(), 0)
+        wait_for("end of all ranks", lambda: not any(map(is_running, ranks)))
 
     def masks(self, pid: int) -> list[tuple[int, int]]:
         """Blocked and handled signals of each thread."""

@@ -277,8 +277,9 @@ communication: {{deadline_s: 120, bucket_mb: 0.1}}
         server: str = "none",
         overrides: list[str] | None = None,
         token_file: Path | None = None,
+        program: str | Path = "mpirun",
     ) -> Run:
-        mpirun = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
+        mpirun = [program, "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
         run = Run(mpirun, self.folder / name, self.config, server, overrides or [], token_file)
         self.addCleanup(run.end)
         return run
