@@ -9,6 +9,7 @@
 #include "server/access/idempotency.h"
 #include "server/access/token_service.h"
 #include "server/api/run_answers.h"
+#include "server/api/what_if_runs.h"
 #include "server/artifacts/backup_maker.h"
 #include "server/artifacts/downloads.h"
 #include "server/artifacts/retention_service.h"
@@ -54,6 +55,7 @@ struct Service {
   RunTexts run_texts{};
   http::RunRanks ranks{};  // reporting ranks
   verdict::HealthCache health{};
+  WhatIfRuns what_if_runs{};
   http::RateLimiter checkpoint_requests{{.a_second = 0.1, .burst = 1}};  // per run
   access::EditLocks edits{};                                             // by run or checkpoint
   artifacts::Context artifacts{store, checkpoint_roots, audit, downloads};

@@ -141,12 +141,14 @@ http::Response show_what_if(Service& service, const http::Request& request) {
   const WhatIfChange change = read_change(request);
   auto reader = query_reader(service, request);
   const store::RunRow row = require_run(*reader, request);
-  const WhatIfRun run{.input = verdict::read_input(*reader, row, verdict::fast_step_rows),
-                      .updates_left = updates_left(row),
-                      .profile = profile_of(*reader, row)};
-  const auto result = insight::what_if(run, change);
+  const auto run = service.what_if_runs.get(row, [&] {
+    return WhatIfRun{.input = verdict::read_input(*reader, row, verdict::fast_step_rows),
+                     .updates_left = updates_left(row),
+                     .profile = profile_of(*reader, row)};
+  });
+  const auto result = insight::what_if(*run, change);
   if (!result) {
-    if (const Status enough = insight::enough_updates(run); !enough) {
+    if (const Status enough = insight::enough_updates(*run); !enough) {
       throw http::Problem(409, "too_few_updates", enough.error());
     }
     throw http::Problem(422, "prediction_refused", result.error());
