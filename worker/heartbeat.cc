@@ -108,7 +108,7 @@ Result<HttpResponse> Heartbeat::post(const std::string& heartbeat) {
   return client_.post(fmt::format("/api/v1/runs/{}/heartbeat", options_.identity.run), heartbeat);
 }
 
-bool Heartbeat::is_fenced(const HttpResponse& response) {
+bool Heartbeat::is_fenced(const HttpResponse& response) const {
   if (response.status != 409) return false;
   const auto parsed = parse_json(response.body);
   const std::string code = parsed.ok() && parsed->is_object() ? get_text(parsed->get_object(), "code") : "";

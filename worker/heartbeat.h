@@ -65,7 +65,7 @@ class Heartbeat {
   bool beat();
   Result<HttpResponse> post(const std::string& heartbeat);
   /// Whether the response says that this attempt is over. Then it has called `fenced`.
-  bool is_fenced(const HttpResponse& response);
+  bool is_fenced(const HttpResponse& response) const;
   void execute(const json::object& answer);
   json::object body() const;
 

@@ -311,15 +311,17 @@ SpoolReader::Batch SpoolReader::next(std::size_t max_records, std::size_t max_by
   while (begin < lines.size() && batch.records.size() < max_records) {
     const std::size_t end = lines.find('\n', begin) + 1;
     Result<Record> record = parse_line(std::string_view(lines).substr(begin, end - 1 - begin));
+    std::int64_t sequence = 0;  // a damaged line has none
     if (!record.ok()) {
       spdlog::warn("spool {}: byte {}: skipping a damaged line: {}", file_.string(), batch.end, record.error());
     } else if (batch.records.empty() || same_origin(batch.records.front().header, record->header)) {
+      sequence = record->header.sequence;
       batch.records.push_back(std::move(record).value());
     } else {
       break;
     }
     ++batch.lines;
-    batch.sequence = record.ok() ? batch.records.back().header.sequence : 0;
+    batch.sequence = sequence;
     batch.end += static_cast<std::int64_t>(end - begin);
     begin = end;
   }

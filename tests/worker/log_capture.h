@@ -1,28 +1,30 @@
 #pragma once
 
-#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 namespace babelring {
 
-/// Keeps what is logged while it lives, instead of the usual log.
+/// Keeps the newest 1,000 lines that are logged while it lives, instead of the usual log. For any thread.
 class LogCapture {
  public:
   LogCapture() : usual_(spdlog::default_logger()) {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("capture", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("capture", lines_));
   }
   ~LogCapture() { spdlog::set_default_logger(usual_); }
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;
 
-  /// Only while no other thread logs.
-  std::string text() const { return stream_.str(); }
+  std::string text() const {
+    std::string all;
+    for (const std::string& line : lines_->last_formatted()) all += line;
+    return all;
+  }
   int count(std::string_view part) const {
     const std::string all = text();
     int found = 0;
@@ -31,7 +33,7 @@ class LogCapture {
   }
 
  private:
-  std::ostringstream stream_;
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> lines_ = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(1000);
   std::shared_ptr<spdlog::logger> usual_;
 };
 
