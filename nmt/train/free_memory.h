@@ -11,7 +11,7 @@
 namespace babelring {
 
 /// The part of memory that `auto` leaves free after the model and its moments are allocated: this fraction of the
-/// total, plus a fixed size on a device, where ops allocate memory of their own.
+/// total, plus a fixed size on a device, for the memory that its libraries allocate.
 inline constexpr double memory_margin = 0.1;
 inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 

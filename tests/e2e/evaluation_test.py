@@ -1,4 +1,4 @@
-"""Evaluations as a job of their own, beside a run that trains, as a user starts them or a server does."""
+"""Separate evaluation jobs beside a training run, started by a user or by a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from control import ControlServer, ControlTest
 from system import BIN, wait_for
 
-# Without a validation of its own, the run's best evaluation is one of the job's.
+# Without validation, so the best evaluation of the run comes from the job.
 ENDLESS = ["training.stop_after=1000000u", "data.valid_set=", "checkpoint.every=200u", "checkpoint.keep_last=100000"]
 
 

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Ranks 0, 1 and 2 of four are on one host, where rank 2 has a folder of its own. Rank 3 is on another host.
+/// Ranks 0, 1 and 2 of four are on one host, where rank 2 has another folder. Rank 3 is on another host.
 class FourRanks final : public Communicator {
  public:
   explicit FourRanks(int rank) : rank_(rank) {}

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/failure.h"
@@ -36,10 +37,11 @@ void release_mappings(const fs::path& file) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     if (!line.ends_with(" " + name)) continue;
-    const std::size_t dash = line.find('-');
-    const std::uintptr_t begin = std::stoull(line.substr(0, dash), nullptr, 16);
-    const std::uintptr_t end = std::stoull(line.substr(dash + 1), nullptr, 16);
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+    void *begin = nullptr, *end = nullptr;
+    char dash = 0;
+    std::istringstream(line) >> begin >> dash >> end;
+    const auto bytes = static_cast<const char*>(end) - static_cast<const char*>(begin);
+    if (bytes > 0) ::madvise(begin, static_cast<std::size_t>(bytes), MADV_DONTNEED);
   }
 }
 
@@ -48,7 +50,7 @@ void drop(const FileDescriptor& file) {
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/// Reads block after block; without read-ahead, so that others stay out of memory.
+/// Reads `share` of the blocks, without read-ahead, so that the other blocks stay out of memory.
 void read_evenly(const FileDescriptor& file, const fs::path& name, double share) {
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
   struct stat status {};
