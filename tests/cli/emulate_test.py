@@ -27,6 +27,12 @@ model: {{encoder_layers: 1, decoder_layers: 1, width: 16, inner: 32, heads: 2, d
 data: {{folder: {}, tokens_per_update: 400}}
 training: {{precision: f32, device: cpu}}
 """
+GENERATOR = """
+task: gssm
+model: {decoder_layers: 1, width: 16, heads: 2, inner: 32}
+gssm: {nodes: [{name: Z, state_dim: 4, parents: [X]}, {name: X, state_dim: 8, parents: [Z]}], alpha_X: 0.3, alpha_Z: 0.3}
+data: {sequence_length: 64}
+"""
 LINKS = ("--inside", "98gbit,5us", "--between", "25gbit,20us")
 
 
@@ -325,6 +331,18 @@ class EmulateTest(unittest.TestCase):
         self.assertIn("--read-rate: found '0MB'", self.refusal(*own, "--read-rate", "0MB"))
         self.assertIn("expected one of --figure and --own, found both", self.refusal(*own, "--figure", "3"))
         self.assertIn("expected one of --figure and --own, found none", self.refusal(own[0], *own[2:]))
+
+    def test_our_own_stalls_are_measured_on_sequences(self) -> None:
+        config, data, output = self.folder / "gssm.yaml", self.folder / "sequences", self.folder / "own"
+        config.write_text(GENERATOR, encoding="utf-8")
+        made = [BIN / "nmt", "gssm", "data", "--config", config, "--output", data, "--train", "40", "--test", "4"]
+        subprocess.run(made, check=True, capture_output=True)
+        few = ("--workers", "1", "--cached", "1", "--compute-ms", "1", "--tokens-per-update", "256")
+        text = self.result("stalls", "--own", "--data", data, "--output", output, *few)
+        self.assertIn("found cached by mincore", text)
+        rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
+        [compute] = [float(row["value"]) for row in rows if row["part"] == "compute"]
+        self.assertGreater(compute, 0.009, "ten updates of 1 ms")
 
     def test_bad_inputs_are_refused_with_one_line(self) -> None:
         run = ("run", "--record", self.record, "--hosts", "2")

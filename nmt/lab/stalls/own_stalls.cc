@@ -68,12 +68,11 @@ class SourceOnStorage final : public UpdateSource {
 
 /// The configuration of a training on the folder.
 TrainConfig config_of(const OwnStallsPlan& plan, const ManifestSet& set) {
-  TrainConfig config;
+  TrainConfig config = set.source_ids ? TrainConfig() : read_stored_config("task: gssm", "");
   config.data.folder = plan.folder.string();
   config.data.valid_set.clear();
   config.data.tokens_per_update = plan.tokens_per_update;
   if (set.source_ids) return config;
-  config.task = Task::gssm;
   const std::int64_t length = std::max<std::int64_t>(1, set.target_tokens / std::max<std::int64_t>(1, set.sentences));
   config.data.sequences_per_update = std::max<std::int64_t>(1, plan.tokens_per_update / length);
   return with_generator_of_folder(config);
