@@ -29,6 +29,8 @@ std::string check_profiles(const ServerOptions& options) {
 std::string check_certificate(const ServerOptions& options) {
   if (options.tls_certificate.empty()) return "certificate: none; the server uses plain HTTP";
   const auto context = http::make_tls_context(options.tls_certificate, options.tls_key);
+  const std::string warning = http::certificate_warning(*context);
+  if (!warning.empty()) std::cout << "warning " << warning << '\n';
   return fmt::format("certificate: {}", http::describe_certificate(*context));
 }
 

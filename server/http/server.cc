@@ -78,6 +78,13 @@ struct Server::Impl {
     return loops;
   }
 
+  static std::shared_ptr<asio::ssl::context> read_certificate(const std::filesystem::path& certificate,
+                                                              const std::filesystem::path& key) {
+    std::shared_ptr<asio::ssl::context> context = make_tls_context(certificate, key);
+    if (const std::string warning = certificate_warning(*context); !warning.empty()) spdlog::warn("{}", warning);
+    return context;
+  }
+
   explicit Impl(const Options& chosen)
       : options(chosen),
         connections(Places::of(connection_cap(chosen.limits.connections), chosen.limits.connections_an_address)),
@@ -85,8 +92,7 @@ struct Server::Impl {
         loops(make_loops(chosen.io_threads)),
         acceptor(listen_on(loops.front()->context, chosen)),
         pause(loops.front()->context),
-        tls(chosen.tls_certificate.empty() ? nullptr
-                                           : std::shared_ptr(make_tls_context(chosen.tls_certificate, chosen.tls_key))),
+        tls(chosen.tls_certificate.empty() ? nullptr : read_certificate(chosen.tls_certificate, chosen.tls_key)),
         lanes(std::make_shared<Lanes>(chosen.lanes)) {}
 
   asio::awaitable<void> accept_all() {
@@ -202,7 +208,7 @@ void Server::stop() {
 }
 
 std::string Server::use_certificate(const std::filesystem::path& certificate, const std::filesystem::path& key) {
-  const std::shared_ptr<asio::ssl::context> context = make_tls_context(certificate, key);
+  const std::shared_ptr<asio::ssl::context> context = Impl::read_certificate(certificate, key);
   impl_->tls.set(context);
   return describe_certificate(*context);
 }

@@ -41,6 +41,18 @@ void require(const boost::system::error_code& code, const char* option, const st
   if (code) throw UsageFailure(fmt::format("{} {}: {}", option, file.string(), code.message()));
 }
 
+std::string subject_of(const X509* certificate) {
+  std::array<char, 256> name{};
+  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
+  return fmt::format("CN={}", printable(name.data()));
+}
+
+std::string rfc3339(const ASN1_TIME* time) {
+  std::tm fields{};
+  ASN1_TIME_to_tm(time, &fields);
+  return format_rfc3339(std::int64_t{timegm(&fields)} * 1000);
+}
+
 }  // namespace
 
 std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesystem::path& certificate,
@@ -71,17 +83,27 @@ std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesyste
 std::string describe_certificate(boost::asio::ssl::context& context) {
   const X509* certificate = SSL_CTX_get0_certificate(context.native_handle());
   if (certificate == nullptr) return "none";
-  std::array<char, 256> name{};
-  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
-  std::tm end{};
-  ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end);
-  return fmt::format("CN={}, valid until {}", printable(name.data()),
-                     format_rfc3339(std::int64_t{timegm(&end)} * 1000));
+  return fmt::format("{}, valid until {}", subject_of(certificate), rfc3339(X509_get0_notAfter(certificate)));
 }
 
-bool has_expired(boost::asio::ssl::context& context) {
+std::string certificate_warning(boost::asio::ssl::context& context) {
+  constexpr int warning_days = 14;
   const X509* certificate = SSL_CTX_get0_certificate(context.native_handle());
-  return certificate != nullptr && X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+  if (certificate == nullptr) return "";
+  const ASN1_TIME* begin = X509_get0_notBefore(certificate);
+  const ASN1_TIME* end = X509_get0_notAfter(certificate);
+  const std::string subject = subject_of(certificate);
+  if (X509_cmp_current_time(end) < 0) {
+    return fmt::format("the certificate of {} expired on {}: clients refuse it", subject, rfc3339(end));
+  }
+  if (X509_cmp_current_time(begin) > 0) {
+    return fmt::format("the certificate of {} is not valid before {}: clients refuse it", subject, rfc3339(begin));
+  }
+  std::time_t renewal = std::time(nullptr) + std::time_t{warning_days} * 24 * 3600;
+  if (X509_cmp_time(end, &renewal) < 0) {
+    return fmt::format("the certificate of {} expires on {}: renew it, then send SIGHUP", subject, rfc3339(end));
+  }
+  return "";
 }
 
 bool spoke_plain_http(const boost::system::error_code& code) {

@@ -14,8 +14,9 @@ std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesyste
 
 /// Subject and expiry of the context's certificate, for example "CN=host, valid until 2027-01-31T12:00:00.000Z".
 std::string describe_certificate(boost::asio::ssl::context& context);
-/// True if the context's certificate has expired.
-bool has_expired(boost::asio::ssl::context& context);
+/// Warns of a certificate that clients refuse now or within the next 14 days: "expired on …", "not valid before …" or
+/// "expires on …", with its subject. Empty if it is valid for longer.
+std::string certificate_warning(boost::asio::ssl::context& context);
 
 /// True if a handshake failed because the client sent plain HTTP.
 bool spoke_plain_http(const boost::system::error_code& code);

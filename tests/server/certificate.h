@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -21,15 +22,16 @@ inline OpenFile open_file(const std::filesystem::path& path, const char* mode) {
 /// A certificate for localhost that vouches for itself, and its key.
 class Certificate {
  public:
-  explicit Certificate(const std::filesystem::path& folder)
+  /// Valid from an hour ago until `expires` seconds from now; negative: expired.
+  explicit Certificate(const std::filesystem::path& folder, long expires = 30L * 24 * 3600)
       : certificate(folder / "cert.pem"), key(folder / "key.pem") {
     const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> pair(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"),
                                                                    EVP_PKEY_free);
     const std::unique_ptr<X509, decltype(&X509_free)> made(X509_new(), X509_free);
     X509_set_version(made.get(), X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(made.get()), 1);
-    X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(made.get()), 3600);
+    X509_gmtime_adj(X509_getm_notBefore(made.get()), std::min(-3600L, expires - 3600));
+    X509_gmtime_adj(X509_getm_notAfter(made.get()), expires);
     X509_set_pubkey(made.get(), pair.get());
     X509_NAME* name = X509_get_subject_name(made.get());
     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1,

@@ -188,6 +188,15 @@ TEST(ServerProgram, ChecksAStartWithoutStarting) {
   EXPECT_TRUE(wrong.log().starts_with("server: " + profiles.string() + ": --translators: found 99")) << wrong.log();
 }
 
+TEST(ServerProgram, WarnsOfAnExpiredCertificate) {
+  testing::TemporaryFolder folder;
+  const testing::Certificate expired(folder.path(), -1);
+  Process server(arguments_for(folder.path() / "data",
+                               {"--tls-cert", expired.certificate.string(), "--tls-key", expired.key.string()}));
+  EXPECT_TRUE(server.logged("the certificate of CN=localhost expired on ")) << server.log();
+  EXPECT_EQ(server.end(SIGTERM), 0);
+}
+
 TEST(ServerProgram, RefusesToBeOpenToOthersOrToShareItsData) {
   testing::TemporaryFolder folder;
   const std::string data = folder.path().string();

@@ -220,6 +220,17 @@ TEST_F(TlsTest, AsksNobodyForThePassPhraseOfAKey) {
   EXPECT_THROW(http::make_tls_context(certificate.certificate, locked), UsageFailure);
 }
 
+TEST_F(TlsTest, WarnsOfACertificateThatClientsRefuseNowOrSoon) {
+  const auto warning = [&](long expires_in_days) {
+    const testing::TemporaryFolder own;
+    const Certificate made(own.path(), expires_in_days * 24 * 3600);
+    return http::certificate_warning(*http::make_tls_context(made.certificate, made.key));
+  };
+  EXPECT_EQ(warning(30), "");
+  EXPECT_TRUE(warning(13).starts_with("the certificate of CN=localhost expires on 20")) << warning(13);
+  EXPECT_TRUE(warning(-1).starts_with("the certificate of CN=localhost expired on 20")) << warning(-1);
+}
+
 TEST_F(TlsTest, NamesTheFileThatIsWrong) {
   const auto message = [](const std::filesystem::path& public_part, const std::filesystem::path& key) -> std::string {
     try {
