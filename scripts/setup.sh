@@ -33,6 +33,7 @@ TEST_PACKAGES=(
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
   debootstrap patchelf buildah docker-compose
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
+  slurm-wlm munge                   # 13 MB; the tests start daemons of their own, and none of the system's is configured
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested

@@ -132,7 +132,9 @@ Ending classify_end(const store::LaunchRow& run, const Ending* decided, const Pr
   if (status.kind == ProcessStatus::Kind::preempted && run.state != store::RunState::stopping) {
     return {RunEvent::preempted, status.detail, ""};
   }
-  if (run.state == store::RunState::stopping || run.outcome == store::Outcome::stopped) {
+  // Slurm ends a job with SIGTERM when its node is lost or its time is over, too: nobody asked the run to stop.
+  const bool asked = run.outcome == store::Outcome::stopped && status.cause != ProcessStatus::Cause::revoked;
+  if (run.state == store::RunState::stopping || asked) {
     const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {RunEvent::ended_on_request, how, ""};
   }

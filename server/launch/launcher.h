@@ -32,7 +32,9 @@ struct ProcessStatus {
     unknown,    // currently unavailable
   } kind = Kind::unknown;
   std::optional<std::int64_t> exit_code;  // set for ended; 128 + signal if killed by a signal
-  std::string detail;                     // as reported by the launcher
+  /// For ended: it ended by itself, somebody cancelled it, or the scheduler ended it unasked (a lost node, a limit).
+  enum class Cause { own, cancelled, revoked } cause = Cause::own;
+  std::string detail;  // as reported by the launcher
 };
 
 /// Starts, monitors and kills attempts. Call all functions from the supervisor's thread, except ask_to_stop(), which

@@ -67,6 +67,7 @@ ProcessStatus sight_of(const SlurmJob& job) {
     return status;
   }
   status.exit_code.reset();  // CANCELLED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY, BOOT_FAIL, DEADLINE, …
+  status.cause = is("CANCELLED") ? ProcessStatus::Cause::cancelled : ProcessStatus::Cause::revoked;
   status.detail = fmt::format("Slurm job {}: {}", job.id, job.state);
   return status;
 }

@@ -67,6 +67,26 @@ class ScriptTest(ScriptCase):
         self.assertEqual(max(self.updates()), 200)
         self.assertEqual(self.updates(), self.updates("calm"))
 
+    def test_a_preempted_job_saves_and_continues_with_the_same_bits(self) -> None:
+        keys = ["training.stop_after=100000u", "checkpoint.every=0"]  # saved at the preemption alone
+        job = self.sbatch(["--ntasks-per-node=2"], *keys)
+        wait_for("some updates", lambda: (self.folder / "run").exists() and len(self.updates()) > 25)
+        urgent = self.sbatch(["--ntasks-per-node=1", "--partition=urgent"], "training.stop_after=5u", run="urgent")
+        self.wait_completed(urgent)
+        saved = max(self.updates())
+        wait_for("the job's new start", lambda: self.starts(job))
+        wait_for("an update more", lambda: max(self.updates()) > saved)
+        self.assertIn("Restarts=1", self.show(job))
+        self.slurm.say("scancel", "--batch", "--signal=TERM", job)
+        wait_for("the job's end", lambda: "JobState=RUNNING" not in self.show(job))
+        updates = [record["update"] for record in self.records("run", "step")]
+        self.assertEqual(updates, list(range(1, len(updates) + 1)), "none is repeated")
+        calm = self.sbatch(
+            ["--ntasks-per-node=2"], f"training.stop_after={len(updates)}u", "checkpoint.every=0", run="calm"
+        )
+        self.wait_completed(calm)
+        self.assertEqual(self.updates(), self.updates("calm"))
+
     def test_an_array_is_a_sweep(self) -> None:
         sweep = self.folder / "sweep.txt"
         sweep.write_text("training.seed=7\ntraining.seed=8 optimizer.learning_rate=0.001\n", encoding="utf-8")

@@ -30,12 +30,15 @@ TaskPlugin=task/none
 SelectType=select/linear
 SlurmdParameters=config_overrides
 ReturnToService=2
-KillWait=5
+KillWait=60
 MailProg=/bin/true
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 {nodes}
-PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=10
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 """
 
 
@@ -62,6 +65,14 @@ class Slurm:
         )
         self.env = dict(os.environ, SLURM_CONF=str(self.conf))
         self.processes: list[subprocess.Popen] = []
+        try:
+            self.start_all(names)
+        except BaseException:
+            self.end()
+            raise
+
+    def start_all(self, nodes: list[str]) -> None:
+        folder = self.folder
         self.start(
             "munged",
             "--foreground",
@@ -75,11 +86,10 @@ class Slurm:
         )
         wait_for("munge's socket", (folder / "munge/socket").exists)
         self.controller = self.start("slurmctld", "-D", "-f", self.conf)
-        for node in names:
+        for node in nodes:
             self.start("slurmd", "-D", "-N", node, "-f", self.conf)
-        wait_for(
-            "idle nodes", lambda: self.say("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * nodes
-        )
+        listing = ["sinfo", "--noheader", "--Node", "--partition=p", "--format=%T"]
+        wait_for("idle nodes", lambda: self.say(*listing).split() == ["idle"] * len(nodes))
 
     def port(self) -> int:
         self.holders.append(held_port())

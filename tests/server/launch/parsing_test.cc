@@ -112,6 +112,9 @@ TEST(Slurm, ReadsOnlyWhatIsWellFormed) {
   EXPECT_EQ(sight_of({.id = "1", .state = "COMPLETED"}).exit_code, 0);
   EXPECT_EQ(sight_of({.id = "1", .state = "PREEMPTED"}).kind, ProcessStatus::Kind::preempted);
   EXPECT_EQ(sight_of({.id = "1", .state = "NODE_FAIL"}).detail, "Slurm job 1: NODE_FAIL");
+  EXPECT_EQ(sight_of({.id = "1", .state = "NODE_FAIL"}).cause, ProcessStatus::Cause::revoked);
+  EXPECT_EQ(sight_of({.id = "1", .state = "CANCELLED"}).cause, ProcessStatus::Cause::cancelled);
+  EXPECT_EQ(sight_of({.id = "1", .state = "FAILED", .exit_code = 3}).cause, ProcessStatus::Cause::own);
   EXPECT_EQ(parse_sbatch("4711\n"), "4711");
   EXPECT_EQ(parse_sbatch("4711;cluster\n"), "4711");
   for (const char* text : {"", "sbatch: error", "47 11", "-1", "99999999999999999999999"})

@@ -109,6 +109,20 @@ TEST_F(SupervisorTest, PreemptionSuspendsAndGoesOn) {
   EXPECT_EQ(row(run).restarts, 0) << "no fault of its own";
 }
 
+TEST_F(SupervisorTest, AJobThatItsSchedulerEndsGoesOnAlsoIfItsRanksSaved) {
+  const std::string run = started();
+  say(run, "stopped");
+  fake_->statuses[fake_->last()] = {
+      .kind = ProcessStatus::Kind::ended, .cause = ProcessStatus::Cause::revoked, .detail = "Slurm job 1: TIMEOUT"};
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+  const std::string other = started();
+  say(other, "stopped");
+  fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::ended, .cause = ProcessStatus::Cause::cancelled};
+  pass();
+  EXPECT_EQ(state(other), "stopped") << "somebody cancelled it";
+}
+
 TEST_F(SupervisorTest, WhatCannotBeStartedFails) {
   fake_->refusal = "cannot start mpirun: No such file or directory";
   const std::string run = submit();
