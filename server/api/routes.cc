@@ -52,7 +52,7 @@ constexpr auto table = std::to_array<RouteEntry>({
     {"POST", "/api/v1/metrics/query", Scope::read, query_metrics, {.lane = Lane::query, .max_body_kib = 64}},
     {"GET", "/api/v1/runs/{run}/metrics.csv", Scope::read, export_steps, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/evals", Scope::read, list_evals, {.lane = Lane::query}},
-    {"POST", "/api/v1/runs/{run}/evals", Scope::ingest, add_eval, {.max_body_kib = 4096}},
+    {"POST", "/api/v1/runs/{run}/evals", Scope::ingest, add_eval, {.max_body_kib = 4096, .operators_too = true}},
     {"GET", "/api/v1/evals/{eval}", Scope::read, show_eval},
     {"GET", "/api/v1/runs/{run}/verdict", Scope::read, show_verdict, {.lane = Lane::query}},
     {"GET", "/api/v1/runs/{run}/report", Scope::read, show_report, {.lane = Lane::query}},
@@ -116,6 +116,7 @@ http::Route make_route(Service& service, const Contract& contract, const RouteEn
   route.on_io_thread = options.on_io_thread;
   route.vital = options.vital;
   route.loopback_without_token = options.loopback_without_token;
+  route.operators_too = options.operators_too;
   route.produces = contract.answer_types(route.method, route.path);
   route.query_names = contract.query_names(route.method, route.path);
   route.handler = telemetry::metered(service.meter, route, bind(service, entry));

@@ -25,7 +25,7 @@ struct RouteOptions {
   std::size_t max_body_kib = 0;
   bool empty_body = false;  // the body must be absent or {}: any other is refused with 400
   CachedAnswer from_cache = nullptr;
-  bool on_io_thread = false, vital = false, loopback_without_token = false;
+  bool on_io_thread = false, vital = false, loopback_without_token = false, operators_too = false;
 };
 
 /// One operation of openapi.yaml.

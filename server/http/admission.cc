@@ -216,12 +216,14 @@ std::optional<Problem> Admission::check_token(Request& request, const Route& rou
   const Caller& caller = *request.caller;
   const auto run = request.parameters.find("run");
   const bool other_run = !caller.run.empty() && (run == request.parameters.end() || run->second != caller.run);
-  if (covers(caller.scope, route.scope) && !other_run) return std::nullopt;
+  const bool operates = route.operators_too && covers(caller.scope, Scope::operate);
+  if ((operates || covers(caller.scope, route.scope)) && !other_run) return std::nullopt;
   const std::string needed(name_of(route.scope));
-  Problem problem =
-      other_run ? Problem(403, "run_forbidden", fmt::format("this token is for run {} alone", caller.run))
-                : Problem(403, "scope_insufficient",
-                          fmt::format("this needs a token whose scope is {}, found {}", needed, name_of(caller.scope)));
+  const std::string_view or_operate = route.operators_too ? " or operate" : "";
+  Problem problem = other_run ? Problem(403, "run_forbidden", fmt::format("this token is for run {} alone", caller.run))
+                              : Problem(403, "scope_insufficient",
+                                        fmt::format("this needs a token whose scope is {}{}, found {}", needed,
+                                                    or_operate, name_of(caller.scope)));
   return std::move(problem).with(
       "WWW-Authenticate",
       fmt::format("Bearer realm=\"babelring\", error=\"insufficient_scope\", scope=\"{}\"", needed));

@@ -32,6 +32,7 @@ struct Route {
   bool on_io_thread = false;               // never blocks: runs on the I/O thread, without checks of token and rate
   bool vital = false;                      // also answered when all connections are taken
   bool loopback_without_token = false;     // AdmissionOptions::open_metrics applies
+  bool operators_too = false;              // tokens of scope `operate` suffice, too
   CacheHandler from_cache = nullptr;       // called before the handler; may be absent
   std::vector<std::string> produces = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> query_names =

@@ -17,7 +17,7 @@ namespace babelring::store {
 /// The sender of a report and the runs that its token covers.
 struct ReportSender {
   enum class Reach {
-    every_run,  // an administrator token, or tokens are disabled
+    every_run,  // a token of scope admin or operate, or tokens are disabled
     one_run,    // a token bound to this run; the caller has already compared the ids
     prefix,     // external runs with a name that starts with `prefix`
     begun,      // runs first reported with this token

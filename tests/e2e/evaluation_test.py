@@ -24,7 +24,7 @@ class EvaluationCase(ControlTest):
 
     def watch(self, run: str, *options: Any) -> subprocess.Popen:
         """Its messages go into watch.log."""
-        token = (self.folder / "server" / "admin.token").read_text(encoding="utf-8").strip()
+        token = self.control.ask("POST", "/tokens", {"name": "evaluation", "scope": "operate"})[1]["secret"]
         environment = dict(os.environ, BABELRING_SERVER=self.control.address, BABELRING_TOKEN=token)
         command = [BIN / "nmt", "evaluate", "--watch", run, "--report", "--max-sentences", "5", *options]
         with open(self.folder / "watch.log", "ab") as log:

@@ -173,6 +173,18 @@ TEST_F(ApiTest, AcceptsValidationsFromOutsideTheTraining) {
   EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 1u);
 }
 
+TEST_F(ApiTest, AcceptsValidationsFromOperatorsForEveryRun) {
+  post({step_record(1, 1)});
+  Client client(server.port(), server.token(http::Scope::operate));
+  const std::string body = R"({"update":1,"set":"valid","sacrebleu":20.5})";
+  EXPECT_EQ(client.post(run_path("/evals"), body).status, 201);
+  EXPECT_EQ(get(run_path()).at("best").at("sacrebleu"), 20.5);
+  const auto refused = Client(server.port(), server.token(http::Scope::read)).post(run_path("/evals"), body);
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_EQ(parse_json(refused.body)->at("detail"), "this needs a token whose scope is ingest or operate, found read");
+  EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 1u);
+}
+
 TEST_F(ApiTest, IgnoresOtherSetsForTheBestAndLastValidation) {
   EvalRecord eval;
   eval.update = 1;
