@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json/object.hpp>
@@ -12,6 +11,7 @@
 
 #include "base/json_get.h"
 #include "base/log.h"
+#include "cli/download_folder.h"
 #include "cli/runs/download.h"
 #include "cli/runs/find_run.h"
 #include "client/problem.h"
@@ -24,22 +24,29 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds between_looks{2};
 constexpr std::size_t max_listed = 100'000;
 
-/// A folder for a download, removed at the end.
-class DownloadFolder {
+/// A path for a download, removed at the end.
+class Download {
  public:
-  explicit DownloadFolder(std::int64_t update)
-      : path_(fs::temp_directory_path() / fmt::format("babelring-evaluate-{}-update-{:08}", getpid(), update)) {}
-  ~DownloadFolder() {
+  Download(const fs::path& folder, std::int64_t update) : path_(folder / fmt::format("update-{:08}", update)) {}
+  ~Download() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
     fs::remove_all(path_.string() + ".part", ignored);
   }
-  DownloadFolder(const DownloadFolder&) = delete;
-  DownloadFolder& operator=(const DownloadFolder&) = delete;
+  Download(const Download&) = delete;
+  Download& operator=(const Download&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
   fs::path path_;
+};
+
+/// What a watch goes through for each checkpoint.
+struct Watch {
+  ApiClient& api;
+  const std::string& run;
+  const fs::path& downloads;
+  const std::function<void(const fs::path& checkpoint)>& evaluate;
 };
 
 bool run_has_ended(ApiClient& api, const std::string& run) {
@@ -64,18 +71,17 @@ std::vector<json::object> present_checkpoints(ApiClient& api, const std::string&
 }
 
 /// Downloads and evaluates a checkpoint. Skips one that is gone.
-void evaluate_downloaded(ApiClient& api, const json::object& checkpoint,
-                         const std::function<void(const fs::path& checkpoint)>& evaluate) {
+void evaluate_downloaded(const Watch& watch, const json::object& checkpoint) {
   const std::int64_t update = get_integer(checkpoint, "update");
-  const DownloadFolder folder(update);
+  const Download download(watch.downloads, update);
   try {
-    download_checkpoint(api, checkpoint, folder.path());
+    download_checkpoint(watch.api, checkpoint, download.path());
   } catch (const ServerRefusal& refusal) {
     if (refusal.problem().status != 404 && refusal.problem().status != 410) throw;
     spdlog::warn("the checkpoint after update {} has been removed and is not evaluated", update);
     return;
   }
-  evaluate(folder.path());
+  watch.evaluate(download.path());
 }
 
 /// Waits until the server answers. Returns false if it does so at once: then it has no part in a failure.
@@ -90,13 +96,12 @@ bool wait_for_server(ApiClient& api, const std::string& failure) {
 }
 
 /// Evaluates the checkpoints that are not in `done`, and adds them. Returns whether the run has ended.
-bool evaluate_new(ApiClient& api, const std::string& run, std::set<std::int64_t>& done,
-                  const std::function<void(const fs::path& checkpoint)>& evaluate) {
-  const bool ended = run_has_ended(api, run);  // asked first, so that its last checkpoint is listed
-  for (const json::object& checkpoint : present_checkpoints(api, run)) {
+bool evaluate_new(const Watch& watch, std::set<std::int64_t>& done) {
+  const bool ended = run_has_ended(watch.api, watch.run);  // asked first, so that its last checkpoint is listed
+  for (const json::object& checkpoint : present_checkpoints(watch.api, watch.run)) {
     const std::int64_t update = get_integer(checkpoint, "update");
     if (done.contains(update)) continue;
-    evaluate_downloaded(api, checkpoint, evaluate);
+    evaluate_downloaded(watch, checkpoint);
     done.insert(update);
   }
   return ended;
@@ -110,9 +115,10 @@ void watch_checkpoints(const WatchedRun& watched, const std::function<void(const
   const std::string set = watched.set_of(read_stored_config(get_text(api.get("/runs/" + run), "config"), "run " + run));
   std::set<std::int64_t> done = evaluated_updates(api, run, set);
   spdlog::info("watching run {}: {} evaluations on {} so far", run, done.size(), printable(set));
+  const DownloadFolder downloads(fs::temp_directory_path(), "babelring-evaluate");
   for (;;) {
     try {
-      if (evaluate_new(api, run, done, evaluate)) return;
+      if (evaluate_new({api, run, downloads.path(), evaluate}, done)) return;
       std::this_thread::sleep_for(between_looks);
     } catch (const ServerRefusal&) {
       throw;

@@ -18,9 +18,10 @@ struct WatchedRun {
 };
 
 /// Calls `evaluate` for each checkpoint of the run that has no evaluation on the set, oldest first, until the run has
-/// ended. Downloads a checkpoint into a temporary folder, which is removed after the call. A checkpoint that the server
-/// removes meanwhile is skipped. While the server does not answer, it is waited for, and what failed meanwhile is
-/// repeated. Throws Failure if the server or the run is not found at the beginning, and what `evaluate` throws.
+/// ended. Downloads a checkpoint into a temporary folder, which is removed after the call, and if SIGINT or SIGTERM
+/// ends the process. A checkpoint that the server removes meanwhile is skipped. While the server does not answer, it is
+/// waited for, and what failed meanwhile is repeated. Throws Failure if the server or the run is not found at the
+/// beginning, and what `evaluate` throws.
 void watch_checkpoints(const WatchedRun& watched,
                        const std::function<void(const std::filesystem::path& checkpoint)>& evaluate);
 

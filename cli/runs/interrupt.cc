@@ -14,8 +14,8 @@ namespace {
 
 std::atomic<int> signal_pipe = -1;  // write end, for the handler
 
-void on_signal(int) {
-  const char byte = 'i';
+void on_signal(int signal) {
+  const char byte = static_cast<char>(signal);
   const int saved = errno;
   if (const int pipe = signal_pipe.load(); pipe >= 0) {
     [[maybe_unused]] const ssize_t written = write(pipe, &byte, 1);
@@ -33,7 +33,7 @@ void set_handler(void (*handler)(int), int flags) {
 
 }  // namespace
 
-Interrupt::Interrupt(std::function<void()> on_interrupt) {
+Interrupt::Interrupt(std::function<void(int signal)> on_interrupt) {
   if (pipe2(pipe_, O_CLOEXEC) != 0) fail("interrupt: cannot create a pipe");
   signal_pipe = pipe_[1];
   set_handler(on_signal, static_cast<int>(SA_RESETHAND));
@@ -41,14 +41,14 @@ Interrupt::Interrupt(std::function<void()> on_interrupt) {
     char byte = 0;
     while (read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {
     }
-    if (byte == 'i') on_interrupt();
+    if (byte != 0) on_interrupt(byte);
   });
 }
 
 Interrupt::~Interrupt() {
   set_handler(SIG_DFL, 0);
   signal_pipe = -1;
-  const char byte = 'e';
+  const char byte = 0;
   [[maybe_unused]] const ssize_t written = write(pipe_[1], &byte, 1);
   thread_.join();
   close(pipe_[0]);

@@ -140,7 +140,7 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
   print_page(api, fmt::format("/runs/{}/logs?tail={}{}", request.run, request.tail, filter), cursor, as_json, screen);
   if (!request.follow || cursor.empty()) return;
   LogEvents events(access, request.run, request.poll_interval);
-  const Interrupt interrupt([&] { events.end(); });
+  const Interrupt interrupt([&](int) { events.end(); });
   bool away = false;
   for (bool ended = false; !ended && events.wait();) {
     try {

@@ -85,7 +85,7 @@ void watch_run(const ServerAccess& access, const std::string& run_id, bool as_js
   EventStream stream(access, "/api/v1/events?run=" + run_id + "&topic=metrics,state,checkpoint,eval");
   std::atomic<bool> interrupted = false;
   {
-    const Interrupt interrupt([&] {
+    const Interrupt interrupt([&](int) {
       interrupted = true;
       stream.end();
     });

@@ -1,0 +1,69 @@
+#include "cli/download_folder.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/failure.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Opens and locks a folder. Returns none if another process holds it, or if it cannot be locked.
+FileDescriptor lock_folder(const fs::path& folder) {
+  FileDescriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(descriptor) : FileDescriptor();
+}
+
+/// Removes a folder, also while another thread still writes files into it.
+void remove_folder(const fs::path& folder) {
+  std::error_code failure;
+  for (int i = 0; i < 10 && fs::exists(folder, failure); ++i) fs::remove_all(folder, failure);
+}
+
+void remove_abandoned(const fs::path& parent, const std::string& prefix) {
+  std::error_code unreadable;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(parent, unreadable)) {
+    if (entry.path().filename().string().starts_with(prefix + "-")) found.push_back(entry.path());
+  }
+  for (const fs::path& folder : found) {
+    const FileDescriptor lock = lock_folder(folder);
+    if (lock.get() < 0) continue;  // in use, or somebody else's
+    remove_folder(folder);
+    if (!fs::exists(folder)) spdlog::info("removed {}, which a killed process left", folder.string());
+  }
+}
+
+fs::path make_folder(const fs::path& parent, const std::string& prefix) {
+  remove_abandoned(parent, prefix);
+  std::string name = parent / (prefix + "-XXXXXX");
+  if (mkdtemp(name.data()) == nullptr) {
+    fail("{}: cannot be created: {}", name, std::generic_category().message(errno));
+  }
+  return name;
+}
+
+}  // namespace
+
+DownloadFolder::DownloadFolder(const fs::path& parent, const std::string& prefix)
+    : path_(make_folder(parent, prefix)), lock_(lock_folder(path_)), interrupt_([this](int signal) {
+        remove_folder(path_);
+        kill(getpid(), signal);  // its handler is the default one again
+      }) {}
+
+DownloadFolder::~DownloadFolder() {
+  remove_folder(path_);
+}
+
+}  // namespace babelring

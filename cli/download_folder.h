@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/file_descriptor.h"
+#include "cli/runs/interrupt.h"
+
+namespace babelring {
+
+/// A new folder for downloads, PREFIX-XXXXXX below `parent`, which is removed with the object, or when SIGINT or
+/// SIGTERM ends the process. A process that was killed leaves its folder behind: the constructor removes those with the
+/// same prefix that no process holds locked (flock). Throws Failure if the folder cannot be made.
+class DownloadFolder {
+ public:
+  DownloadFolder(const std::filesystem::path& parent, const std::string& prefix);
+  ~DownloadFolder();
+  DownloadFolder(const DownloadFolder&) = delete;
+  DownloadFolder& operator=(const DownloadFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor lock_;  // the folder, locked
+  Interrupt interrupt_;
+};
+
+}  // namespace babelring
