@@ -49,13 +49,13 @@ class Launcher {
   virtual store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) = 0;
   /// Finds an attempt that an earlier server process started. Returns nothing if there is none.
   virtual std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) = 0;
-  /// Polls the status of an attempt without blocking.
+  /// Polls the status of an attempt or an evaluation without blocking.
   virtual ProcessStatus poll(const store::LauncherHandle& handle) = 0;
   /// Asks the ranks to save a checkpoint and stop, if the launcher supports it.
   virtual void ask_to_stop(const store::LauncherHandle& handle) = 0;
   /// Starts profile.evaluation for the order's run, unless it is in progress. It ends by itself and does not depend on
-  /// attempts. Throws Failure if it cannot be started.
-  virtual void start_evaluation(const Profile& profile, const LaunchOrder& order) = 0;
+  /// attempts. Returns a handle for poll(). Throws Failure if it cannot be started.
+  virtual store::LauncherHandle start_evaluation(const Profile& profile, const LaunchOrder& order) = 0;
   /// True if programs can be started on all `hosts`, false if not. Does not block: starts one, and returns nothing
   /// until it has ended or half a minute has passed.
   virtual std::optional<bool> hosts_answer(const Profile& profile, const std::vector<Host>& hosts) {

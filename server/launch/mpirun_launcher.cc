@@ -18,6 +18,10 @@ std::optional<ProcessFacts> leader_of(const store::LauncherHandle& handle) {
   return facts;
 }
 
+store::LauncherHandle handle_of(const ProcessFacts& leader) {
+  return {.pid = leader.pid, .start_ticks = leader.start_ticks, .job = ""};
+}
+
 /// The remaining processes of the launcher's session. Members start after their leader, so older processes belong to
 /// another session with the same number.
 std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
@@ -75,15 +79,19 @@ store::LauncherHandle MpirunLauncher::start(const Profile& profile, const Launch
   // comes first and takes precedence.
   std::vector<std::string> environment = launch_environment(profile, order);
   environment.emplace_back("OMPI_MCA_odls_base_sigkill_timeout=0");
-  const pid_t pid = start_process({.arguments = command(profile, order),
-                                   .environment = std::move(environment),
-                                   .folder = profile.working_folder,
-                                   .output = launch_log_path(order.folder, order.attempt)});
+  return start_leader({.arguments = command(profile, order),
+                       .environment = std::move(environment),
+                       .folder = profile.working_folder,
+                       .output = launch_log_path(order.folder, order.attempt)});
+}
+
+store::LauncherHandle MpirunLauncher::start_leader(const ProcessOrder& order) {
+  const pid_t pid = start_process(order);
   ended_.erase(pid);
   try {
     const auto facts = find_process(pid);
     if (!facts) fail("process {} is not in /proc", pid);
-    return {.pid = pid, .start_ticks = facts->start_ticks, .job = ""};
+    return handle_of(*facts);
   } catch (...) {  // without a start time, a reused pid would be undetectable
     ::kill(-pid, SIGKILL);
     waitpid(pid, nullptr, 0);
@@ -93,7 +101,7 @@ store::LauncherHandle MpirunLauncher::start(const Profile& profile, const Launch
 
 std::optional<store::LauncherHandle> MpirunLauncher::find(const std::string& run, std::int64_t attempt) {
   for (const ProcessFacts& leader : leaders_with_environment(attempt_marks(run, attempt))) {
-    return store::LauncherHandle{.pid = leader.pid, .start_ticks = leader.start_ticks, .job = ""};
+    return handle_of(leader);
   }
   return std::nullopt;
 }
@@ -114,14 +122,13 @@ ProcessStatus MpirunLauncher::poll(const store::LauncherHandle& handle) {
   return status;
 }
 
-void MpirunLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
-  std::erase_if(evaluations_, [](pid_t pid) { return poll_child(pid).has_value(); });  // reaps those that have ended
-  if (!leaders_with_environment({evaluation_mark(order.run)}).empty()) return;
-  evaluations_.push_back(start_process({.arguments = evaluation_command(profile, order),
-                                        .environment = evaluation_environment(profile, order),
-                                        .folder = profile.working_folder,
-                                        .output = evaluation_log_path(order.folder),
-                                        .nice = evaluation_nice}));
+store::LauncherHandle MpirunLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
+  for (const ProcessFacts& leader : leaders_with_environment({evaluation_mark(order.run)})) return handle_of(leader);
+  return start_leader({.arguments = evaluation_command(profile, order),
+                       .environment = evaluation_environment(profile, order),
+                       .folder = profile.working_folder,
+                       .output = evaluation_log_path(order.folder),
+                       .nice = evaluation_nice});
 }
 
 void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {

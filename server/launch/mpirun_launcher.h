@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "server/launch/launcher.h"
+#include "server/launch/process.h"
 
 namespace babelring::launch {
 
@@ -23,10 +24,13 @@ class MpirunLauncher : public Launcher {
   std::optional<bool> hosts_answer(const Profile& profile, const std::vector<Host>& hosts) override;
   ProcessStatus poll(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
-  void start_evaluation(const Profile& profile, const LaunchOrder& order) override;
+  store::LauncherHandle start_evaluation(const Profile& profile, const LaunchOrder& order) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 
  private:
+  /// Starts a process that leads its own session. Throws Failure, and leaves no process behind, if that fails.
+  store::LauncherHandle start_leader(const ProcessOrder& order);
+
   /// A program that shows whether hosts answer.
   struct Question {
     pid_t pid = 0;
@@ -34,7 +38,6 @@ class MpirunLauncher : public Launcher {
   };
   std::map<std::string, Question> questions_;   // by profile
   std::map<std::int64_t, std::int64_t> ended_;  // reaped children: pid → exit code
-  std::vector<pid_t> evaluations_;              // children that evaluate runs and have not been reaped
 };
 
 }  // namespace babelring::launch

@@ -102,12 +102,14 @@ store::LauncherHandle SlurmLauncher::start(const Profile& profile, const LaunchO
   return {.job = submit(command(profile, order), launch_environment(profile, order), profile.working_folder)};
 }
 
-void SlurmLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
+store::LauncherHandle SlurmLauncher::start_evaluation(const Profile& profile, const LaunchOrder& order) {
   const auto in_progress = [](const SlurmJob& job) {
     const ProcessStatus::Kind kind = sight_of(job).kind;
     return kind == ProcessStatus::Kind::pending || kind == ProcessStatus::Kind::alive;
   };
-  if (std::ranges::any_of(list_jobs("--name=" + evaluation_name(order.run)), in_progress)) return;
+  for (const SlurmJob& job : list_jobs("--name=" + evaluation_name(order.run))) {
+    if (in_progress(job)) return {.job = job.id};
+  }
   const std::filesystem::path script = order.folder / "evaluation.sh";
   write_file_atomically(script, script_of(evaluation_command(profile, order)));
   std::vector<std::string> command = {"sbatch",
@@ -120,7 +122,7 @@ void SlurmLauncher::start_evaluation(const Profile& profile, const LaunchOrder& 
                                       "--chdir=" + profile.working_folder};
   command.insert(command.end(), profile.evaluation_submit.begin(), profile.evaluation_submit.end());
   command.push_back(script.string());
-  submit(std::move(command), evaluation_environment(profile, order), profile.working_folder);
+  return {.job = submit(std::move(command), evaluation_environment(profile, order), profile.working_folder)};
 }
 
 std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run, std::int64_t attempt) {

@@ -41,7 +41,7 @@ class SlurmLauncher : public Launcher {
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
   ProcessStatus poll(const store::LauncherHandle& handle) override;
   void ask_to_stop(const store::LauncherHandle& handle) override;
-  void start_evaluation(const Profile& profile, const LaunchOrder& order) override;
+  store::LauncherHandle start_evaluation(const Profile& profile, const LaunchOrder& order) override;
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 
  private:

@@ -35,16 +35,6 @@ void fence_folder(const store::LaunchRow& run) {
   }
 }
 
-/// The run does not need it: a failure is logged.
-void start_evaluation(const Profile& profile, const LaunchOrder& order, Launcher& launcher) {
-  if (profile.evaluation.empty()) return;
-  try {
-    launcher.start_evaluation(profile, order);
-  } catch (const std::exception& failure) {
-    spdlog::warn("run {}: its evaluation could not be started: {}", order.run, printable(failure.what()));
-  }
-}
-
 std::string cause_of_start(const store::LaunchRow& run, std::int64_t ranks) {
   const std::string fewer =
       ranks == run.world_size ? "" : fmt::format(", with {} of {} ranks: hosts are missing", ranks, run.world_size);
@@ -54,6 +44,14 @@ std::string cause_of_start(const store::LaunchRow& run, std::int64_t ranks) {
 }
 
 }  // namespace
+
+Supervisor::Supervisor(SupervisorParts parts)
+    : parts_(std::move(parts)), evaluations_([this](const std::string& run, const std::string& sentence) {
+        spdlog::warn("run {}: {}", run, sentence);
+        const store::StateChange note{run, RunEvent::evaluation_failed, sentence, "supervisor"};
+        parts_.store.write([&](store::Database& database) { store::change_state(database, note, wall_time_ms()); });
+        parts_.changed(run);
+      }) {}
 
 std::chrono::milliseconds Supervisor::tick() {
   now_ = parts_.now();
@@ -86,8 +84,10 @@ std::chrono::milliseconds Supervisor::supervise_runs() {
   std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
   supervise_all(runs, &Supervisor::supervise);
   supervise_all(externals, &Supervisor::supervise_external);
+  evaluations_.tick(known, now_);
   if (lively_) return while_attempts_live;
-  return runs.empty() && externals.empty() ? while_there_is_nothing : std::chrono::milliseconds(while_others_wait);
+  const bool idle = runs.empty() && externals.empty() && !evaluations_.has_work();
+  return idle ? while_there_is_nothing : std::chrono::milliseconds(while_others_wait);
 }
 
 void Supervisor::supervise_all(const std::vector<store::LaunchRow>& runs,
@@ -140,7 +140,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     parts_.store.write(
         [&](store::Database& database) { store::record_launcher(database, run.number, order.attempt, handle); });
     watches_.insert_or_assign(run.id, AttemptWatch(order.attempt, now_, true));
-    start_evaluation(profile, order, launcher);
+    evaluations_.start(profile, order, launcher, now_);
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
   } catch (const store::SqlFailure&) {
@@ -259,6 +259,10 @@ void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launc
       }
       return;
     case ProcessStatus::Kind::alive:
+      if (!evaluations_.knows(run.id)) {  // an earlier server process started the attempt
+        evaluations_.start(profile, {.run = run.id, .name = run.name, .folder = run.folder, .server = profile.server},
+                           launcher, now_);
+      }
       check_living(run, profile, launcher, watch);
       return;
     case ProcessStatus::Kind::unknown:

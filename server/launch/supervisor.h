@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/launch/attempt_watch.h"
+#include "server/launch/evaluation_jobs.h"
 #include "server/launch/heartbeats.h"
 #include "server/launch/host_choice.h"
 #include "server/launch/launcher.h"
@@ -43,7 +44,7 @@ struct SupervisorParts {
 /// Not thread-safe.
 class Supervisor {
  public:
-  explicit Supervisor(SupervisorParts parts) : parts_(std::move(parts)) {}
+  explicit Supervisor(SupervisorParts parts);
 
   /// Processes every unfinished run once. Returns the time until the next tick is due if nothing changes before. Throws
   /// SqlFailure or Busy; the caller may retry.
@@ -84,6 +85,7 @@ class Supervisor {
 
   SupervisorParts parts_;
   HostChoice hosts_;
+  EvaluationJobs evaluations_;
   std::map<std::string, AttemptWatch> watches_;  // by run
   std::map<std::string, std::int64_t> running_;  // number of attempts by profile, in this tick
   bool lively_ = false;                          // an attempt is running, or was started in this tick

@@ -69,6 +69,8 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
   if (run->state == RunState::lost && change.event == RunEvent::reported && run->asked_to_stop) {
     after = RunState::stopping;
   }
+  if (change.event == RunEvent::evaluation_failed)
+    write_history(database, *run, name_of(run->state), run->state, change, now_ms);
   if (!after || *after == run->state) return after;
   const bool over = is_terminal(*after);
   const std::string detail = *after == RunState::running ? "" : change.cause;

@@ -53,8 +53,8 @@ std::optional<RunStanding> find_standing(Database& database, const std::string& 
 /// Creates a run at the end of the queue.
 void create_run(Database& database, const NewRun& run, std::int64_t now_ms);
 
-/// Applies an event and records the transition. Returns the resulting state. Returns nothing, and changes nothing, if
-/// the run is unknown or its state does not allow the event.
+/// Applies an event and records the transition, or the event `evaluation_failed`, which changes no state. Returns the
+/// resulting state. Returns nothing, and changes nothing, if the run is unknown or its state does not allow the event.
 std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms);
 
 /// Requests a stop. `mode` must not be `none`. Returns the new state, or nothing if the run cannot be stopped.

@@ -8,7 +8,7 @@ namespace babelring::store {
 namespace {
 
 using State = RunState;
-using AfterEvents = std::array<std::optional<RunState>, 11>;  // in the order of RunEvent
+using AfterEvents = std::array<std::optional<RunState>, 12>;  // in the order of RunEvent
 
 constexpr std::array<AfterEvents, 10> table = [] {
   constexpr std::optional<State> no = std::nullopt;
@@ -17,26 +17,26 @@ constexpr std::array<AfterEvents, 10> table = [] {
                   end = State::stopped, que = State::queued;
   // clang-format off
   return std::array<AfterEvents, 10>{{
-      //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer
-      /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-      /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
-      /* running    */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
-      /* stopping   */ {no,   sto,   suc,     end,       end,    end,    end,      los,     sto,  no,    run},
-      /* restarting */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-      /* suspended  */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-      /* lost       */ {no,   run,   suc,     end,       no,     fai,    no,       no,      end,  que,   run},
-      /* succeeded  */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
-      /* failed     */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
-      /* stopped    */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+      //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer evaluation
+      /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run,  que},
+      /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run,  lau},
+      /* running    */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run,  run},
+      /* stopping   */ {no,   sto,   suc,     end,       end,    end,    end,      los,     sto,  no,    run,  sto},
+      /* restarting */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run,  res},
+      /* suspended  */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run,  sus},
+      /* lost       */ {no,   run,   suc,     end,       no,     fai,    no,       no,      end,  que,   run,  los},
+      /* succeeded  */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run,  suc},
+      /* failed     */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run,  fai},
+      /* stopped    */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run,  end},
   }};
   // clang-format on
 }();
 
 constexpr std::array<std::string_view, 10> state_names = {
     "queued", "launching", "running", "stopping", "restarting", "suspended", "lost", "succeeded", "failed", "stopped"};
-constexpr std::array<std::string_view, 11> event_names = {
-    "launch",   "reported",       "finished",         "ended",        "faulted", "gave_up", "preempted",
-    "vanished", "stop_requested", "resume_requested", "newer_attempt"};
+constexpr std::array<std::string_view, 12> event_names = {
+    "launch",   "reported",       "finished",         "ended",         "faulted",          "gave_up", "preempted",
+    "vanished", "stop_requested", "resume_requested", "newer_attempt", "evaluation_failed"};
 constexpr std::array<std::string_view, 3> stop_mode_names = {"", "checkpoint", "now"};
 constexpr std::array<std::string_view, 4> outcome_names = {"", "finished", "stopped", "failed"};
 

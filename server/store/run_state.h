@@ -32,7 +32,8 @@ enum class RunEvent {
   vanished,          // launcher and ranks cannot be found
   stop_requested,
   resume_requested,
-  newer_attempt,  // a user started another attempt in the run's folder
+  newer_attempt,      // a user started another attempt in the run's folder
+  evaluation_failed,  // the job beside the run failed; changes no state
 };
 
 /// The transition table. Returns the state after `event`, which may equal `state`, or nothing if `state` does not allow

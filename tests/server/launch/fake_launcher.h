@@ -25,9 +25,16 @@ class FakeLauncher : public launch::Launcher {
   std::optional<store::LauncherHandle> find(const std::string&, std::int64_t) override { return found; }
   launch::ProcessStatus poll(const store::LauncherHandle& handle) override { return statuses[handle.pid]; }
   void ask_to_stop(const store::LauncherHandle& handle) override { asked.push_back(handle.pid); }
-  void start_evaluation(const launch::Profile&, const launch::LaunchOrder& order) override {
+  store::LauncherHandle start_evaluation(const launch::Profile&, const launch::LaunchOrder& order) override {
     evaluated.push_back(order.run);
-    throw Failure("sbatch: not found");
+    if (!evaluation_refusal.empty()) throw Failure(evaluation_refusal);
+    const auto pid = static_cast<std::int64_t>(5000 + evaluated.size());
+    statuses[pid] = {.kind = launch::ProcessStatus::Kind::alive};
+    return {.pid = pid, .start_ticks = 7, .job = ""};
+  }
+  /// The end of the newest evaluation.
+  void end_evaluation(launch::ProcessStatus status) {
+    statuses[static_cast<std::int64_t>(5000 + evaluated.size())] = std::move(status);
   }
   std::optional<bool> hosts_answer(const launch::Profile&, const std::vector<launch::Host>& hosts) override {
     asked_hosts.push_back(hosts);
@@ -45,6 +52,7 @@ class FakeLauncher : public launch::Launcher {
   std::vector<launch::LaunchOrder> orders;
   std::vector<std::int64_t> asked, killed;
   std::vector<std::string> evaluated;  // runs whose evaluation was to be started
+  std::string evaluation_refusal;
   std::vector<std::vector<launch::Host>> asked_hosts;
   std::optional<bool> answer = true;
   std::map<std::int64_t, launch::ProcessStatus> statuses;

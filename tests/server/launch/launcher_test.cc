@@ -98,11 +98,14 @@ TEST_F(LauncherTest, AnEvaluationIsStartedOnceAndHasNoAttempt) {
   one.server = "http://here:8080";
   one.environment = {"BABELRING_TOKEN=of the attempt"};
   MpirunLauncher launcher;
-  launcher.start_evaluation(profile, one);
+  const store::LauncherHandle handle = launcher.start_evaluation(profile, one);
   const auto running = [&] { return leaders_with_environment({evaluation_mark(one.run)}); };
   while (running().empty()) usleep(10'000);
   const pid_t pid = running()[0].pid;
-  MpirunLauncher().start_evaluation(profile, one);  // of a server that was started again
+  const store::LauncherHandle found = MpirunLauncher().start_evaluation(profile, one);  // of a server started again
+  EXPECT_EQ(found.pid, handle.pid);
+  EXPECT_EQ(found.start_ticks, handle.start_ticks);
+  EXPECT_EQ(launcher.poll(handle).kind, ProcessStatus::Kind::alive);
   EXPECT_EQ(running().size(), 1U);
   EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(pid)), getpriority(PRIO_PROCESS, 0) + 10);
   EXPECT_FALSE(launcher.find(one.run, one.attempt));
@@ -115,9 +118,9 @@ TEST_F(LauncherTest, AnEvaluationIsStartedOnceAndHasNoAttempt) {
   EXPECT_EQ(said.find("BABELRING_TOKEN"), std::string::npos);
   ::kill(-pid, SIGKILL);
   while (!running().empty()) usleep(10'000);
-  profile.evaluation = {"/bin/true"};
-  launcher.start_evaluation(profile, one);
-  EXPECT_FALSE(find_process(pid)) << "the one that has ended is reaped";
+  EXPECT_EQ(launcher.poll(handle).kind, ProcessStatus::Kind::ended);
+  EXPECT_EQ(launcher.poll(handle).exit_code, 128 + SIGKILL);
+  EXPECT_FALSE(find_process(pid)) << "it is reaped";
 }
 
 TEST(ProfileEvaluation, NamesTheRunAndHasOptionsForSlurmAlone) {

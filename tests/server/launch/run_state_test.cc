@@ -52,6 +52,10 @@ TEST(RunState, OnlyANewAttemptLeavesATerminalState) {
   }
 }
 
+TEST(RunState, AFailedEvaluationChangesNone) {
+  for (const RunState state : all_run_states()) EXPECT_EQ(next_state(state, evaluation_failed), state);
+}
+
 TEST(RunState, NamesAreReadBack) {
   for (const RunState state : all_run_states()) EXPECT_EQ(run_state_of(name_of(state)), state);
   EXPECT_FALSE(run_state_of("Running"));
