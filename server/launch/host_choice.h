@@ -31,4 +31,10 @@ class HostChoice {
   CoolDown cool_down_;
 };
 
+/// A search for the hosts that do not answer: all are asked at once, then, if they do not answer, one by one.
+struct HostSearch {
+  std::vector<Host> left;    // to be asked one by one
+  std::int64_t missing = 0;  // found so far
+};
+
 }  // namespace babelring::launch

@@ -51,25 +51,36 @@ std::vector<std::string> MpirunLauncher::command(const Profile& profile, const L
 
 /// Starts `true` on each host as the profile would start workers.
 std::optional<bool> MpirunLauncher::hosts_answer(const Profile& profile, const std::vector<Host>& hosts) {
-  const auto found = questions_.find(profile.name);
-  if (found == questions_.end()) {
-    LaunchOrder order{.run = "hosts-answer", .world_size = static_cast<std::int64_t>(hosts.size()), .folder = {}};
-    for (const Host& host : hosts) order.hosts.push_back({.name = host.name, .slots = 1});
-    const pid_t pid = start_process({.arguments = full_command(profile, order, usual_command(order), {"true"}),
-                                     .environment = launch_environment(profile, order),
-                                     .folder = profile.working_folder,
-                                     .output = {}});
-    questions_[profile.name] = {.pid = pid, .asked = SteadyClock::now()};
-    return std::nullopt;
+  LaunchOrder order{.run = "hosts-answer", .world_size = static_cast<std::int64_t>(hosts.size()), .folder = {}};
+  std::string key = profile.name;
+  for (const Host& host : hosts) {
+    order.hosts.push_back({.name = host.name, .slots = 1});
+    key += " " + host.name;
   }
-  const Question question = found->second;
+  auto found = questions_.find(key);
+  if (found != questions_.end() && SteadyClock::now() - found->second.asked > 2 * answer_within) {
+    static_cast<void>(take_answer(found));  // nobody has waited for it, and it is old
+    found = questions_.end();
+  }
+  if (found != questions_.end()) return take_answer(found);
+  const pid_t pid = start_process({.arguments = full_command(profile, order, usual_command(order), {"true"}),
+                                   .environment = launch_environment(profile, order),
+                                   .folder = profile.working_folder,
+                                   .output = {}});
+  questions_[key] = {.pid = pid, .asked = SteadyClock::now()};
+  return std::nullopt;
+}
+
+/// The answer to a question, which is then forgotten; nothing while there is time left for it.
+std::optional<bool> MpirunLauncher::take_answer(Questions::iterator asked) {
+  const Question question = asked->second;
   const std::optional<Ended> ended = poll_child(question.pid);
   if (!ended && SteadyClock::now() - question.asked < answer_within) return std::nullopt;
   if (!ended) {
     ::kill(-question.pid, SIGKILL);
     waitpid(question.pid, nullptr, 0);
   }
-  questions_.erase(found);
+  questions_.erase(asked);
   return ended && ended->code == 0;
 }
 

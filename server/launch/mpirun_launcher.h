@@ -36,7 +36,10 @@ class MpirunLauncher : public Launcher {
     pid_t pid = 0;
     SteadyClock::time_point asked;
   };
-  std::map<std::string, Question> questions_;   // by profile
+  using Questions = std::map<std::string, Question>;
+  std::optional<bool> take_answer(Questions::iterator asked);
+
+  Questions questions_;                         // by profile and hosts
   std::map<std::int64_t, std::int64_t> ended_;  // reaped children: pid → exit code
 };
 

@@ -81,7 +81,9 @@ std::chrono::milliseconds Supervisor::supervise_runs() {
     lively_ = true;
   }
   for (const auto& run : externals) known.insert(run.id);
-  std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
+  const auto is_over = [&](const auto& entry) { return !known.contains(entry.first); };
+  std::erase_if(watches_, is_over);
+  std::erase_if(searches_, is_over);
   supervise_all(runs, &Supervisor::supervise);
   supervise_all(externals, &Supervisor::supervise_external);
   evaluations_.tick(known, now_);
@@ -110,11 +112,41 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
   return running == running_.end() || running->second < profile.max_running;
 }
 
+bool Supervisor::may_start_on(const std::vector<Host>& hosts, const store::LaunchRow& run, const Profile& profile,
+                              Launcher& launcher) {
+  const auto found = searches_.find(run.id);
+  if (found == searches_.end()) return true;
+  HostSearch& search = found->second;
+  const bool one_by_one = !search.left.empty();
+  const std::optional<bool> answer =
+      launcher.hosts_answer(profile, one_by_one ? std::vector{search.left.back()} : hosts);
+  if (!answer) return false;
+  if (!one_by_one) {
+    if (*answer) {
+      searches_.erase(found);
+    } else {
+      search = {.left = hosts};
+    }
+    return *answer;
+  }
+  const std::string asked = search.left.back().name;
+  search.left.pop_back();
+  if (!*answer) {
+    ++search.missing;
+    hosts_.record_fault(profile, asked, now_);
+    spdlog::warn("run {}: host {} does not answer; it is left out until it has cooled down", run.id, asked);
+  }
+  if (!search.left.empty() || search.missing > 0) return false;
+  searches_.erase(found);  // each of them answers: try
+  return true;
+}
+
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!has_room(run, profile)) return;
   const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
   if (!chosen) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
+  if (!may_start_on(chosen->hosts, run, profile, launcher)) return;
   LaunchOrder order{.run = run.id,
                     .name = run.name,
                     .world_size = chosen->ranks,
@@ -333,6 +365,7 @@ void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, con
       status.exit_code || watch.ending() != nullptr || run.outcome != store::Outcome::none || watch.started_here();
   if (end.event == RunEvent::faulted) {
     hosts_.record_fault(profile, end.host, now_);
+    if (end.host.empty() && !profile.hosts.empty()) searches_.insert_or_assign(run.id, HostSearch());
     const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
     const bool hopeless = (status.exit_code == usage_exit_code || diverged) && watch.ending() == nullptr;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;

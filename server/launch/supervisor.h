@@ -64,6 +64,10 @@ class Supervisor {
   /// Starts a queued run if its profile has room and hosts are free.
   void start(const store::LaunchRow& run, const Profile& profile);
   bool has_room(const store::LaunchRow& run, const Profile& profile) const;
+  /// True if an attempt may start on `hosts`. After a fault of unknown cause, programs must start there first. Hosts on
+  /// which none starts cool down, so that a dead host does not use up the run's restarts.
+  bool may_start_on(const std::vector<Host>& hosts, const store::LaunchRow& run, const Profile& profile,
+                    Launcher& launcher);
 
   /// The watch over the run's current attempt. An earlier server process started an attempt without a watch.
   AttemptWatch& watch_of(const store::LaunchRow& run);
@@ -87,6 +91,7 @@ class Supervisor {
   HostChoice hosts_;
   EvaluationJobs evaluations_;
   std::map<std::string, AttemptWatch> watches_;  // by run
+  std::map<std::string, HostSearch> searches_;   // by run: after a fault that named no host
   std::map<std::string, std::int64_t> running_;  // number of attempts by profile, in this tick
   bool lively_ = false;                          // an attempt is running, or was started in this tick
   Time now_, awake_since_;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,8 @@ class FakeLauncher : public launch::Launcher {
   }
   std::optional<bool> hosts_answer(const launch::Profile&, const std::vector<launch::Host>& hosts) override {
     asked_hosts.push_back(hosts);
-    return answer;
+    const auto dead = [this](const launch::Host& host) { return dead_hosts.contains(host.name); };
+    return std::any_of(hosts.begin(), hosts.end(), dead) ? false : answer;
   }
   void kill(const store::LauncherHandle& handle, bool urgent) override {
     killed.push_back(handle.pid);
@@ -55,6 +58,7 @@ class FakeLauncher : public launch::Launcher {
   std::string evaluation_refusal;
   std::vector<std::vector<launch::Host>> asked_hosts;
   std::optional<bool> answer = true;
+  std::set<std::string> dead_hosts;  // do not answer
   std::map<std::int64_t, launch::ProcessStatus> statuses;
   std::optional<store::LauncherHandle> found;
   std::string refusal;

@@ -169,6 +169,60 @@ TEST_F(SupervisorTest, FaultsOfNoListedHostAreTriedAgainOnceAtOnceAndThenAfterAP
   }
 }
 
+/// A profile of two hosts with two ranks each. mpirun does not say which host was lost.
+class UnnamedHost : public SupervisorFixture {
+ protected:
+  /// A run of four ranks whose attempt has ended since h1 was lost.
+  std::string lost_h1(std::int64_t minimum_ranks) {
+    profiles_["p"].hosts = {"h0:2", "h1:2"};
+    profiles_["p"].minimum_ranks = minimum_ranks;
+    start();
+    const std::string run = submit(4, 2);
+    pass();
+    for (std::int64_t rank = 0; rank < 4; ++rank) beat(run, rank);
+    pass();
+    fake_->dead_hosts = {"h1"};
+    fake_->end(1);
+    pass();
+    EXPECT_EQ(state(run), "restarting");
+    return run;
+  }
+};
+
+TEST_F(UnnamedHost, UsesUpOneRestart) {
+  const std::string run = lost_h1(0);
+  pass(300);
+  EXPECT_EQ(fake_->orders.size(), 1U) << "nothing is started while h1 does not answer";
+  EXPECT_EQ(row(run).restarts, 1);
+  EXPECT_EQ(fake_->asked_hosts[0].size(), 2U);
+  fake_->dead_hosts.clear();
+  pass(150);
+  ASSERT_EQ(fake_->orders.size(), 2U);
+  EXPECT_EQ(fake_->orders[1].world_size, 4);
+  EXPECT_EQ(row(run).restarts, 1);
+}
+
+TEST_F(UnnamedHost, IsFoundSoThatTheRunGoesOnWithoutIt) {
+  lost_h1(2);
+  pass(5);
+  ASSERT_EQ(fake_->orders.size(), 2U);
+  EXPECT_EQ(fake_->orders[1].world_size, 2);
+  EXPECT_EQ(fake_->orders[1].hosts[0].name, "h0");
+}
+
+TEST_F(UnnamedHost, RestartsAtOnceIfAllHostsAnswer) {
+  const std::string run = lost_h1(0);
+  fake_->dead_hosts.clear();
+  pass(2);
+  EXPECT_EQ(fake_->orders.size(), 2U);
+  fake_->end(1);
+  pass(2);
+  fake_->answer = std::nullopt;  // being asked
+  pass(60);
+  EXPECT_EQ(fake_->orders.size(), 2U);
+  EXPECT_EQ(row(run).restarts, 2);
+}
+
 /// A profile of two hosts with two ranks each, whose runs go on with one host.
 class MinimumRanks : public SupervisorFixture {
  protected:
