@@ -14,6 +14,7 @@
 #   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size; --device cuda: NCCL against both
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
 #   scripts/bench.sh data [options]         preparing text, and batches a second
+#   scripts/bench.sh plan [options]         the order of many sentence pairs: time to the first update, memory
 #   scripts/bench.sh emulate [options]      the emulator: settings measured in turns with the times of one rank, each predicted
 #                                           with a calibration to the others; can be interrupted and continued (--minutes)
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
@@ -27,7 +28,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data bench_server nmt server worker)
+PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data bench_plan bench_server nmt server worker)
 
 build() {
   local log=$ROOT/build/bench/build.log
@@ -40,7 +41,7 @@ build() {
 # asks_for_options MODE WORD...: whether only options are asked for that need no program to tell them.
 asks_for_options() {
   local word
-  [ "$1" != ops ] || return 1
+  case $1 in ops | plan) return 1 ;; esac
   for word in "${@:2}"; do
     case $word in
       --) return 1 ;;
@@ -52,9 +53,9 @@ asks_for_options() {
 
 case ${1:-} in
   --help | -h) print_header && exit 0 ;;
-  train-step | ops | all-reduce | decode | data | emulate | server) ;;
-  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data, emulate or server" ;;
-  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data, emulate or server" ;;
+  train-step | ops | all-reduce | decode | data | plan | emulate | server) ;;
+  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data, plan, emulate or server" ;;
+  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data, plan, emulate or server" ;;
 esac
 [ -n "${BABELRING_BIN:-}" ] || asks_for_options "$@" || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

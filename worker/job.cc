@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "client/server_access.h"
 #include "client/server_address.h"
+#include "nmt/comm/host_memory.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/data/manifest.h"
 #include "nmt/lab/make_lab.h"
@@ -342,7 +343,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   const auto [backend, gpu] = open_device(given, model_vocabulary(given), threads, communicator);
   const std::filesystem::path folder = folder_of_run(options, given);
   const TrainConfig config = resolve_sequences(options, given, folder, *backend, communicator);
-  const TaskData data = open_task_data(config);
+  const TaskData data = open_task_data(config, std::bind_front(share_on_host, std::ref(communicator)));
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
   require_agreement(facts_of(config, *backend), communicator);

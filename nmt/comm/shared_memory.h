@@ -1,48 +1,12 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include "nmt/comm/comm_memory.h"
+#include "nmt/core/shared_file.h"
 
 namespace babelring {
-
-inline constexpr std::size_t huge_page = 2 << 20;
-
-/// Zeroed memory shared by processes on one machine, backed by an anonymous file (memfd) that is freed with its last
-/// user. It does not count against /dev/shm, which is small in containers.
-class SharedFile {
- public:
-  /// Returns null if the system does not support it.
-  static std::shared_ptr<SharedFile> create(std::size_t bytes);
-  /// Opens another process's file by its invitation(). Returns null if that process is on another machine or belongs to
-  /// another user.
-  static std::shared_ptr<SharedFile> open(const std::string& invitation);
-  ~SharedFile();
-  SharedFile(const SharedFile&) = delete;
-  SharedFile& operator=(const SharedFile&) = delete;
-
-  /// A text that open() accepts in another process. Valid while this object exists.
-  std::string invitation() const;
-  /// Allocates the range now instead of at first use, on the caller's NUMA node. Uses huge pages for the whole huge
-  /// pages in the range, if available. Returns false if memory is short.
-  bool reserve(std::size_t offset, std::size_t bytes) const;
-  /// Aligned to `huge_page`.
-  char* data() const { return mapping_ + header_bytes; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  static constexpr std::size_t header_bytes = huge_page;  // keeps data() aligned; holds only the token
-  SharedFile(int descriptor, char* mapping, std::size_t bytes)
-      : descriptor_(descriptor), mapping_(mapping), bytes_(bytes) {}
-  static std::shared_ptr<SharedFile> map(int descriptor, std::size_t bytes);
-  std::uint64_t& token() const { return *reinterpret_cast<std::uint64_t*>(mapping_); }
-
-  int descriptor_;
-  char* mapping_;
-  std::size_t bytes_;
-};
 
 /// One rank's view of a file with one part per rank, all of equal size. With a single part the memory is common to all
 /// ranks, and every rank passes 0 as `rank`.

@@ -2,29 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
-#include <utility>
 
 #include "base/failure.h"
-#include "nmt/data/shuffle.h"
 
 namespace babelring {
 
 namespace {
-
-constexpr int longest_length = std::numeric_limits<std::uint16_t>::max();
-constexpr std::int64_t pool_updates = 64;  // pool size of DataOrder::pooled; changing it changes existing runs
-
-constexpr std::int64_t target_of(std::uint64_t key) {
-  return static_cast<std::int64_t>(key >> 48);
-}
-constexpr std::int64_t source_of(std::uint64_t key) {
-  return static_cast<std::int64_t>(key >> 32 & 0xffff);
-}
-constexpr std::int64_t index_of(std::uint64_t key) {
-  return static_cast<std::int64_t>(key & 0xffffffff);
-}
 
 /// Divides a sequence of `total` tokens into `parts` equal parts and returns the part that contains the middle of an
 /// element of `tokens` tokens that follows `before` tokens. Non-decreasing along the sequence. No part is empty if none
@@ -33,160 +16,65 @@ constexpr std::int64_t part_of(std::int64_t before, std::int64_t tokens, std::in
   return std::min(parts - 1, (2 * before + tokens) * parts / (2 * total));
 }
 
-std::int64_t source_cost(const Corpus& corpus, std::int64_t sentence) {
-  return corpus.source_length(sentence) + 1;
-}
-std::int64_t target_cost(const Corpus& corpus, std::int64_t sentence) {
-  return corpus.target_length(sentence) + 1;
-}
-
-void check_options(const PlanOptions& options) {
-  if (options.tokens_per_update < 1) {
-    throw UsageFailure(fmt::format("plan: tokens_per_update is {}, expected at least 1", options.tokens_per_update));
-  }
-  if (options.max_length < 2 || options.max_length > longest_length) {
-    throw UsageFailure(
-        fmt::format("plan: max_length is {}, expected 2 to {} tokens", options.max_length, longest_length));
-  }
-}
-
 }  // namespace
 
-/// The sentence order of one epoch, cut into updates.
-struct BatchPlan::Epoch {
-  std::int64_t number = 0;
-  std::vector<std::uint64_t> keys;    // in training order
-  std::vector<std::int64_t> cuts;     // update n is keys[cuts[n] .. cuts[n + 1])
-  std::vector<std::int64_t> targets;  // target tokens before each cut
-};
-
-BatchPlan::BatchPlan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), options_(options) {
-  check_options(options);
-  if (corpus.sentences() > std::numeric_limits<std::uint32_t>::max()) {
-    fail("plan: {} sentence pairs, expected fewer than 2^32", corpus.sentences());
-  }
-  std::int64_t longest_target = 1;
-  keys_.reserve(static_cast<std::size_t>(corpus.sentences()));
-  for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
-    const std::int64_t source = source_cost(corpus, i);
-    const std::int64_t target = target_cost(corpus, i);
-    if (source > options.max_length || target > options.max_length) continue;
-    keys_.push_back(static_cast<std::uint64_t>(target) << 48 | static_cast<std::uint64_t>(source) << 32 |
-                    static_cast<std::uint64_t>(i));
-    source_tokens_ += source;
-    target_tokens_ += target;
-    longest_target = std::max(longest_target, target);
-  }
-  if (keys_.empty()) {
-    fail("plan: none of {} sentence pairs has at most {} tokens on both sides", corpus.sentences(), options.max_length);
-  }
-  // If an update were shorter than the longest sentence, the cuts could leave it empty.
-  const std::int64_t needed = (target_tokens_ + options.tokens_per_update - 1) / options.tokens_per_update;
-  updates_ = std::clamp(needed, std::int64_t{1}, target_tokens_ / longest_target);
-}
-
-BatchPlan::~BatchPlan() = default;
-
-/// Sorts each pool of sentences (pool_updates updates) by length.
-void BatchPlan::sort_pools(std::vector<std::uint64_t>& keys) const {
-  const auto count = static_cast<std::int64_t>(keys.size());
-  const std::int64_t pool = std::max<std::int64_t>(1, count * pool_updates / updates_);
-  const auto shorter = [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; };
-  bool ascending = true;  // alternates, so that an update across two pools also has similar lengths
-  for (std::int64_t first = 0; first < count; first += pool, ascending = !ascending) {
-    const auto begin = keys.begin() + first;
-    const auto end = keys.begin() + std::min(count, first + pool);
-    std::stable_sort(begin, end, shorter);
-    if (!ascending) std::reverse(begin, end);
-  }
-}
-
-/// Cuts the keys of an epoch into updates.
-void BatchPlan::cut(Epoch& epoch) const {
-  std::int64_t before = 0;
-  for (std::size_t i = 0; i < epoch.keys.size(); ++i) {
-    const std::int64_t tokens = target_of(epoch.keys[i]);
-    const std::int64_t part = part_of(before, tokens, updates_, target_tokens_);
-    for (; static_cast<std::int64_t>(epoch.cuts.size()) <= part; epoch.targets.push_back(before)) {
-      epoch.cuts.push_back(static_cast<std::int64_t>(i));
-    }
-    before += tokens;
-  }
-  epoch.cuts.push_back(static_cast<std::int64_t>(epoch.keys.size()));
-  epoch.targets.push_back(before);
-}
-
-std::shared_ptr<const BatchPlan::Epoch> BatchPlan::make_epoch(std::int64_t number) const {
-  auto epoch = std::make_shared<Epoch>();
-  epoch->number = number;
-  epoch->keys = keys_;
-  Random random(derive_seed(options_.seed, static_cast<std::uint64_t>(number)));
-  shuffle(epoch->keys, random);
-  if (options_.order == DataOrder::shuffled) {
-    cut(*epoch);
-    return epoch;
-  }
-  sort_pools(epoch->keys);
-  cut(*epoch);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(updates_));
-  std::iota(order.begin(), order.end(), 0);
-  shuffle(order, random);
-  const Epoch sorted = std::exchange(*epoch, {.number = number, .keys = {}, .cuts = {0}, .targets = {0}});
-  for (const std::int64_t n : order) {
-    const auto update = static_cast<std::size_t>(n);
-    epoch->keys.insert(epoch->keys.end(), sorted.keys.begin() + sorted.cuts[update],
-                       sorted.keys.begin() + sorted.cuts[update + 1]);
-    epoch->cuts.push_back(static_cast<std::int64_t>(epoch->keys.size()));
-    epoch->targets.push_back(epoch->targets.back() + sorted.targets[update + 1] - sorted.targets[update]);
-  }
-  return epoch;
-}
-
-std::shared_ptr<const BatchPlan::Epoch> BatchPlan::epoch(std::int64_t number) const {
-  const std::lock_guard lock(mutex_);
-  if (last_used_ == nullptr || last_used_->number != number) last_used_ = make_epoch(number);
-  return last_used_;
-}
-
-std::int64_t BatchPlan::end_of_update(const Epoch& epoch, std::int64_t first) const {
-  const auto cut = std::upper_bound(epoch.cuts.begin(), epoch.cuts.end(), first);
-  const auto at = static_cast<std::size_t>(cut - epoch.cuts.begin());
-  if (epoch.cuts[at - 1] == first || cut + 1 == epoch.cuts.end()) return *cut;
-  std::int64_t tokens = 0;
-  for (std::int64_t i = first; i < *cut; ++i) tokens += target_of(epoch.keys[static_cast<std::size_t>(i)]);
-  return 4 * tokens * updates_ < target_tokens_ ? *(cut + 1) : *cut;
-}
-
-UpdatePlan BatchPlan::operator()(const DataPosition& start) const {
+void BatchPlan::check(const DataPosition& start) const {
   if (start.epoch < 0 || start.sentences < 0 || start.sentences >= sentences()) {
     fail("plan: epoch {}, {} sentences done; expected an epoch from 0 and fewer than {} sentences", start.epoch,
          start.sentences, sentences());
   }
-  const auto order = epoch(start.epoch);
-  const std::int64_t end = end_of_update(*order, start.sentences);
-  UpdatePlan plan;
-  for (std::int64_t i = start.sentences; i < end; ++i) {
-    const std::uint64_t key = order->keys[static_cast<std::size_t>(i)];
-    plan.sentences.push_back(index_of(key));
-    plan.source_tokens += source_of(key);
-    plan.target_tokens += target_of(key);
+}
+
+std::int64_t BatchPlan::end_of_update(const EpochOrders::Epoch& epoch, std::int64_t first) const {
+  const auto cut = std::upper_bound(epoch.cuts.begin(), epoch.cuts.end(), first);
+  if (*(cut - 1) == first || cut + 1 == epoch.cuts.end()) return *cut;
+  std::int64_t tokens = 0;
+  for (std::int64_t i = first; i < *cut; ++i) {
+    tokens += target_cost(corpus_, epoch.sentences[static_cast<std::size_t>(i)]);
   }
-  const auto cut = std::lower_bound(order->cuts.begin(), order->cuts.end(), end) - order->cuts.begin();
-  const double part =
-      static_cast<double>(order->targets[static_cast<std::size_t>(cut)]) / static_cast<double>(target_tokens_);
-  plan.next = end < sentences() ? DataPosition{start.epoch, end} : DataPosition{start.epoch + 1, 0};
-  plan.epochs_done = static_cast<double>(start.epoch) + part;
+  return 4 * tokens * updates_per_epoch() < target_tokens() ? *(cut + 1) : *cut;
+}
+
+/// The position behind sentence `end` - 1 of an epoch.
+DataPosition BatchPlan::position(std::int64_t epoch, std::int64_t end) const {
+  return end < sentences() ? DataPosition{epoch, end} : DataPosition{epoch + 1, 0};
+}
+
+DataPosition BatchPlan::after(const DataPosition& start) const {
+  check(start);
+  return orders_.with_epoch(start.epoch, start.sentences, [&](const EpochOrders::Epoch& epoch) {
+    return position(start.epoch, end_of_update(epoch, start.sentences));
+  });
+}
+
+UpdatePlan BatchPlan::operator()(const DataPosition& start) const {
+  check(start);
+  UpdatePlan plan = orders_.with_epoch(start.epoch, start.sentences, [&](const EpochOrders::Epoch& epoch) {
+    const std::int64_t end = end_of_update(epoch, start.sentences);
+    const auto cut = std::lower_bound(epoch.cuts.begin(), epoch.cuts.end(), end) - epoch.cuts.begin();
+    const double part =
+        static_cast<double>(epoch.targets[static_cast<std::size_t>(cut)]) / static_cast<double>(target_tokens());
+    return UpdatePlan{.sentences = {epoch.sentences.begin() + start.sentences, epoch.sentences.begin() + end},
+                      .next = position(start.epoch, end),
+                      .epochs_done = static_cast<double>(start.epoch) + part};
+  });
+  for (const std::int64_t sentence : plan.sentences) {
+    plan.source_tokens += source_cost(corpus_, sentence);
+    plan.target_tokens += target_cost(corpus_, sentence);
+  }
   return plan;
 }
 
 DataPosition BatchPlan::position_at(double epochs) const {
   const double tolerance =
       1e-6;  // in updates; absorbs rounding when `epochs` was computed as updates / updates_per_epoch()
-  const auto number = static_cast<std::int64_t>(epochs + tolerance / static_cast<double>(updates_));
+  const std::int64_t updates = updates_per_epoch();
+  const auto number = static_cast<std::int64_t>(epochs + tolerance / static_cast<double>(updates));
   const double part = epochs - static_cast<double>(number);
-  const auto update = static_cast<std::int64_t>(std::ceil(part * static_cast<double>(updates_) - tolerance));
-  if (update >= updates_) return {number + 1, 0};
-  return {number, update <= 0 ? 0 : epoch(number)->cuts[static_cast<std::size_t>(update)]};
+  const auto update = static_cast<std::int64_t>(std::ceil(part * static_cast<double>(updates) - tolerance));
+  if (update >= updates) return {number + 1, 0};
+  if (update <= 0) return {number, 0};
+  return {number, orders_.begin_of(number, update)};
 }
 
 namespace {

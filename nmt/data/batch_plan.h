@@ -1,21 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "nmt/data/corpus.h"
 #include "nmt/data/data_position.h"
+#include "nmt/data/epoch_orders.h"
 
 namespace babelring {
-
-struct PlanOptions {
-  std::int64_t tokens_per_update = 4096;  // target tokens, each sentence's </s> included, over all ranks
-  int max_length = 256;                   // sentences with more tokens (</s> included) on either side are left out
-  std::uint64_t seed = 1;
-  DataOrder order = DataOrder::shuffled;
-};
 
 /// The data of one optimizer update, over all ranks and micro-batches.
 struct UpdatePlan {
@@ -39,44 +31,39 @@ struct UpdatePlan {
 /// update. So every sentence occurs exactly once per epoch, even if tokens_per_update changes. With DataOrder::pooled
 /// the order itself depends on tokens_per_update, so a change starts a different order.
 ///
-/// Thread-safe, except set_order(). The corpus must outlive the plan. The last used epoch is cached (8 bytes per
-/// sentence).
+/// Thread-safe, except set_order(). The corpus must outlive the plan. The two epochs used last are kept (EpochOrders).
 class BatchPlan {
  public:
-  /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept.
-  BatchPlan(const Corpus& corpus, const PlanOptions& options);
-  ~BatchPlan();
+  /// Throws UsageFailure if an option is out of range, Failure if no sentence is kept. The orders of epochs lie in
+  /// memory from `share`, if it has any.
+  BatchPlan(const Corpus& corpus, const PlanOptions& options, const SharePlan& share = {})
+      : corpus_(corpus), orders_(corpus, options, share) {}
 
   /// The update that starts at `start`. Throws Failure if the corpus has no such position.
   UpdatePlan operator()(const DataPosition& start) const;
+  /// The start of the update after it: UpdatePlan::next.
+  DataPosition after(const DataPosition& start) const;
   /// The first cut after at least `epochs` epochs.
   DataPosition position_at(double epochs) const;
   /// Must be called before the first update is requested.
-  void set_order(DataOrder order) { options_.order = order; }
+  void set_order(DataOrder order) { orders_.set_order(order); }
 
-  std::int64_t updates_per_epoch() const { return updates_; }
+  std::int64_t updates_per_epoch() const { return orders_.totals().updates; }
   /// Sentences per epoch, and sentences excluded by max_length.
-  std::int64_t sentences() const { return static_cast<std::int64_t>(keys_.size()); }
+  std::int64_t sentences() const { return orders_.totals().sentences; }
   std::int64_t left_out() const { return corpus_.sentences() - sentences(); }
   /// Tokens per epoch, with </s>.
-  std::int64_t source_tokens() const { return source_tokens_; }
-  std::int64_t target_tokens() const { return target_tokens_; }
+  std::int64_t source_tokens() const { return orders_.totals().source_tokens; }
+  std::int64_t target_tokens() const { return orders_.totals().target_tokens; }
   const Corpus& corpus() const { return corpus_; }
 
  private:
-  struct Epoch;
-  std::shared_ptr<const Epoch> epoch(std::int64_t number) const;
-  std::shared_ptr<const Epoch> make_epoch(std::int64_t number) const;
-  void sort_pools(std::vector<std::uint64_t>& keys) const;
-  void cut(Epoch& epoch) const;
-  std::int64_t end_of_update(const Epoch& epoch, std::int64_t first) const;
+  void check(const DataPosition& start) const;
+  DataPosition position(std::int64_t epoch, std::int64_t end) const;
+  std::int64_t end_of_update(const EpochOrders::Epoch& epoch, std::int64_t first) const;
 
   const Corpus& corpus_;
-  PlanOptions options_;
-  std::vector<std::uint64_t> keys_;  // target length << 48 | source length << 32 | index, for each kept sentence
-  std::int64_t updates_ = 0, source_tokens_ = 0, target_tokens_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Epoch> last_used_;
+  EpochOrders orders_;
 };
 
 /// One micro-batch of one rank: a contiguous part of an update.

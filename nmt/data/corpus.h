@@ -32,6 +32,8 @@ class Corpus {
   std::span<const std::int32_t> target(std::int64_t i) const { return target_[i]; }
   std::int64_t source_length(std::int64_t i) const { return source_.length(i); }
   std::int64_t target_length(std::int64_t i) const { return target_.length(i); }
+  /// Begins to load what target_length(i) reads.
+  void fetch_target_length(std::int64_t i) const { target_.fetch_length(i); }
   /// Total subwords, without </s>.
   std::int64_t source_tokens() const { return source_.tokens(); }
   std::int64_t target_tokens() const { return target_.tokens(); }

@@ -61,6 +61,8 @@ class IdSequences {
     if (offsets_[at] > offsets_[at + 1] || offsets_[at + 1] > ids_.size()) fail_overwritten(i);
     return static_cast<std::int64_t>(offsets_[at + 1] - offsets_[at]);
   }
+  /// Begins to load what length(i) reads, for a caller that asks in random order.
+  void fetch_length(std::int64_t i) const { __builtin_prefetch(&offsets_[static_cast<std::size_t>(i)]); }
   /// Throws Failure if an id lies outside the vocabulary, because it would index past the embedding table. Checked on
   /// access, because checking a large file at start would delay training.
   std::span<const std::int32_t> operator[](std::int64_t i) const;

@@ -63,7 +63,7 @@ std::shared_ptr<const SequenceSource::Epoch> SequenceSource::epoch(std::int64_t 
       std::make_shared<Epoch>(Epoch{number, std::vector<std::int64_t>(static_cast<std::size_t>(file_.sequences()))});
   std::iota(made->order.begin(), made->order.end(), 0);
   Random random(derive_seed(seed_, static_cast<std::uint64_t>(number)));
-  shuffle(made->order, random);
+  shuffle(std::span(made->order), random);
   return last_used_ = std::move(made);
 }
 

@@ -9,12 +9,12 @@ namespace babelring {
 class TextSource : public UpdateSource {
  public:
   /// The corpus must outlive the source. Throws UsageFailure if an option is out of range, Failure if no sentence is
-  /// kept.
-  TextSource(const Corpus& corpus, const PlanOptions& options)
-      : plan_(corpus, options), max_length_(options.max_length), tokens_per_update_(options.tokens_per_update) {}
+  /// kept. The plan lies in memory from `share`, if it has any.
+  TextSource(const Corpus& corpus, const PlanOptions& options, const SharePlan& share = {})
+      : plan_(corpus, options, share), max_length_(options.max_length), tokens_per_update_(options.tokens_per_update) {}
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override;
-  DataPosition after(const DataPosition& start) const override { return plan_(start).next; }
+  DataPosition after(const DataPosition& start) const override { return plan_.after(start); }
   DataPosition resume(DataOrder order, const std::optional<DataPosition>& position, double epochs) override;
   std::int64_t updates_per_epoch() const override { return plan_.updates_per_epoch(); }
   UpdateShape shape() const override;

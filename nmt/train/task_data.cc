@@ -20,7 +20,7 @@ void check_pairs(const Manifest& manifest, const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
-TaskData open_translation(const TrainConfig& config) {
+TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
   const DataConfig& data = config.data;
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
@@ -33,7 +33,7 @@ TaskData open_translation(const TrainConfig& config) {
   }
   opened.model_vocabulary = opened.vocabulary->size();
   opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
-  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options());
+  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), share);
   opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
                             source->plan().updates_per_epoch());
   if (const std::int64_t left_out = source->plan().left_out(); left_out > 0) {
@@ -92,8 +92,8 @@ void require_sequences_per_update(const TrainConfig& config) {
   throw UsageFailure("data.sequences_per_update: auto is found by a run when it begins; expected a number");
 }
 
-TaskData open_task_data(const TrainConfig& config) {
-  if (config.task == Task::translation) return open_translation(config);
+TaskData open_task_data(const TrainConfig& config, const SharePlan& share) {
+  if (config.task == Task::translation) return open_translation(config, share);
   require_sequences_per_update(config);
   TaskData opened = config.on_the_fly() ? open_generator(config) : open_files(config);
   opened.model_vocabulary = model_vocabulary(config);

@@ -24,7 +24,9 @@ PROGRAMS = {
     "all-reduce": "bench_all_reduce",
     "decode": "bench_decode",
     "data": "bench_data",
+    "plan": "bench_plan",
 }
+WITHOUT_OWN_OPTIONS = ("ops", "plan")  # modes that pass every option on
 
 
 def declare_text(parser: argparse.ArgumentParser, text_needed: str) -> None:
@@ -38,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     modes = whole.add_subparsers(dest="mode", required=True, metavar="MODE")
     train_step.declare(modes.add_parser("train-step", help="updates of a model"))
     modes.add_parser("ops", help="every op; options are those of bench_ops", add_help=False)
+    modes.add_parser("plan", help="the order of many sentence pairs; options are those of bench_plan", add_help=False)
     reduce = modes.add_parser(
         "all-reduce", help="our ring against MPI's, or NCCL; further options are those of bench_all_reduce"
     )
@@ -64,7 +67,7 @@ def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
     """Of the modes that are one program."""
     own = str(program(options.programs, PROGRAMS[options.mode]))
     words = [word for word in rest if word != "--"]
-    if options.mode == "ops":
+    if options.mode in WITHOUT_OWN_OPTIONS:
         return [own, *words]
     if options.mode == "all-reduce":
         return ["mpirun", "-np", str(options.ranks), "--bind-to", options.bind_to, "--oversubscribe", own, *words]
@@ -76,7 +79,7 @@ def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 
 def help_asked_of(mode: str, words: list[str]) -> str:
     """The program whose --help was requested, after -- or by a mode without its own options."""
-    behind = words[words.index("--") + 1 :] if "--" in words else words if mode == "ops" else []
+    behind = words[words.index("--") + 1 :] if "--" in words else words if mode in WITHOUT_OWN_OPTIONS else []
     return PROGRAMS.get(mode, "") if {"--help", "-h"} & set(behind) else ""
 
 

@@ -255,6 +255,7 @@ class Modes(unittest.TestCase):
             (["ops", "--help"], "bench_ops"),
             (["all-reduce", "--", "--help"], "bench_all_reduce"),
             (["data", "--", "-h"], "bench_data"),
+            (["plan", "--help"], "bench_plan"),
         ):
             with self.subTest(arguments=arguments):
                 _, output = self.bench(*arguments, code=1)

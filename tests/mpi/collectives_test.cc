@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cmath>
 #include <iostream>
 
 #include "base/digest.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/host_memory.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/core/random.h"
@@ -380,6 +382,18 @@ TEST(MpiCommunicator, RefusesBf16WithMpiAllReduce) {
   options.algorithm = AllReduceAlgorithm::mpi;
   options.wire = GradientWire::bf16;
   EXPECT_THROW(make_mpi_communicator(options), Failure);
+}
+
+TEST(MpiCommunicator, SharesMemoryOnAHostWithAnyAlgorithm) {
+  const auto ranks = make_mpi_communicator({.algorithm = AllReduceAlgorithm::ring});
+  const auto memory = share_on_host(*ranks, 100, "test", [](char* data) { data[0] = 50; });
+  EXPECT_EQ(memory != nullptr, ranks->local_size() > 1);
+  if (memory) std::atomic_ref(memory->data()[0]) += 1;
+  ranks->barrier();
+  if (memory) {
+    EXPECT_EQ(memory->data()[0], 50 + ranks->local_size());
+  }
+  ranks->barrier();
 }
 
 TEST(MpiCommunicator, RefusesSharedMemoryAcrossHosts) {

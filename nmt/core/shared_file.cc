@@ -1,4 +1,4 @@
-#include "nmt/comm/shared_memory.h"
+#include "nmt/core/shared_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,6 +8,8 @@
 
 #include <random>
 #include <sstream>
+
+#include "base/failure.h"
 
 namespace babelring {
 
@@ -25,17 +27,18 @@ char* reserve_addresses(std::size_t bytes) {
   return first + before;
 }
 
+constexpr int no_descriptor = -1;    // of private memory
 constexpr int collapse_advice = 25;  // MADV_COLLAPSE, since Linux 6.1; older headers lack it
 
 }  // namespace
 
 std::shared_ptr<SharedFile> SharedFile::map(int descriptor, std::size_t bytes) {
   const std::size_t all = (header_bytes + bytes + 4095) / 4096 * 4096;
+  const int kind = descriptor == no_descriptor ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
   char* place = reserve_addresses(all);
-  if (place == nullptr ||
-      mmap(place, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) {
+  if (place == nullptr || mmap(place, all, PROT_READ | PROT_WRITE, kind | MAP_FIXED, descriptor, 0) == MAP_FAILED) {
     if (place != nullptr) munmap(place, all);
-    close(descriptor);
+    if (descriptor != no_descriptor) close(descriptor);
     return nullptr;
   }
   return std::shared_ptr<SharedFile>(new SharedFile(descriptor, place, bytes));
@@ -51,6 +54,12 @@ std::shared_ptr<SharedFile> SharedFile::create(std::size_t bytes) {
   auto file = map(descriptor, bytes);
   std::random_device random;
   if (file) file->token() = (std::uint64_t{random()} << 32) | random();
+  return file;
+}
+
+std::shared_ptr<SharedFile> SharedFile::create_private(std::size_t bytes) {
+  auto file = map(no_descriptor, bytes);
+  if (!file) fail("memory of {} bytes cannot be mapped", bytes);
   return file;
 }
 
@@ -76,17 +85,21 @@ std::shared_ptr<SharedFile> SharedFile::open(const std::string& invitation) {
 
 SharedFile::~SharedFile() {
   munmap(mapping_, header_bytes + bytes_);
-  close(descriptor_);
+  if (descriptor_ != no_descriptor) close(descriptor_);
 }
 
 std::string SharedFile::invitation() const {
+  if (descriptor_ == no_descriptor) return "";
   return fmt::format("{} {} {} {}", getpid(), descriptor_, bytes_, token());
 }
 
+bool SharedFile::allocate(std::size_t offset, std::size_t bytes) const {
+  return bytes == 0 || descriptor_ == no_descriptor ||
+         fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) == 0;
+}
+
 bool SharedFile::reserve(std::size_t offset, std::size_t bytes) const {
-  if (bytes == 0) return true;
-  if (fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) != 0)
-    return false;
+  if (!allocate(offset, bytes)) return false;
   // Only advice: small pages work too, but slower. Most systems set huge pages for shared memory to "never".
   // MADV_COLLAPSE overrides that setting; other advice does not.
   const std::size_t begin = (offset + huge_page - 1) / huge_page * huge_page;

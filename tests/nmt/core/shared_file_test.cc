@@ -1,0 +1,57 @@
+#include "nmt/core/shared_file.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace babelring {
+namespace {
+
+using testing::Each;
+
+TEST(SharedFile, IsZeroedAndSharedByInvitation) {
+  const auto file = SharedFile::create(10'000);
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(file->reserve(4096, 4096));
+  EXPECT_THAT(std::vector<char>(file->data(), file->data() + 10'000), Each(0));
+  const auto other = SharedFile::open(file->invitation());
+  ASSERT_NE(other, nullptr);
+  file->data()[9'999] = 7;
+  EXPECT_EQ(other->data()[9'999], 7);
+}
+
+TEST(SharedFile, RefusesWrongInvitations) {
+  const auto file = SharedFile::create(100);
+  const std::string invitation = file->invitation();
+  EXPECT_EQ(SharedFile::open(""), nullptr);
+  EXPECT_EQ(SharedFile::open("1 2 3"), nullptr);
+  EXPECT_EQ(SharedFile::open(invitation + "1"), nullptr);  // another token, as on another machine
+  EXPECT_EQ(SharedFile::open("0 0 100 1"), nullptr);       // no such process
+  EXPECT_NE(SharedFile::open(invitation), nullptr);
+}
+
+TEST(SharedFile, IsAlignedToHugePages) {
+  const auto file = SharedFile::create(3 * huge_page);
+  const auto other = SharedFile::open(file->invitation());
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file->data()) % huge_page, 0U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other->data()) % huge_page, 0U);
+  other->data()[huge_page + 5] = 3;
+  EXPECT_TRUE(file->reserve(100, 3 * huge_page - 100));
+  EXPECT_EQ(file->data()[huge_page + 5], 3);
+  file->data()[2 * huge_page] = 4;
+  EXPECT_EQ(other->data()[2 * huge_page], 4);
+}
+
+TEST(SharedFile, IsPrivateIfAsked) {
+  const auto file = SharedFile::create_private(huge_page + 10);
+  EXPECT_EQ(file->invitation(), "");
+  EXPECT_TRUE(file->reserve(0, huge_page + 10));
+  EXPECT_EQ(file->data()[huge_page + 9], 0);
+  file->data()[huge_page + 9] = 7;
+  EXPECT_EQ(file->data()[huge_page + 9], 7);
+}
+
+}  // namespace
+}  // namespace babelring
