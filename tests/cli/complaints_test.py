@@ -217,7 +217,7 @@ class ComplaintsTest(unittest.TestCase):
             "probe compare a.jsonl": "expected two probes or two folders, found one",
             "probe compare a.jsonl folder": "a.jsonl and folder: expected two files or two folders",
             "probe compare folder folder": "folder and folder: no probe, no file *.jsonl",
-            "probe compare a.jsonl absent.jsonl": "read absent.jsonl: No such file or directory",
+            "probe compare a.jsonl absent.jsonl": "absent.jsonl: no such file, expected a probe, as `nmt probe save`",
             "probe compare a.jsonl empty.jsonl": "empty.jsonl: empty file; expected a probe",
             "probe compare a.jsonl torn.jsonl": "torn.jsonl: torn: the last line has no end",
             "probe compare short.jsonl a.jsonl": "short.jsonl: torn: no line with the member 'end' behind 4 records",

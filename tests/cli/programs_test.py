@@ -172,7 +172,7 @@ class ProgramsTest(unittest.TestCase):
             "probe print d.jsonl --fields layer,opp", 2, "'opp' is no member of a record; did you mean 'op'?"
         )
         self.complains("probe print config.yaml", 1, "config.yaml:1: ")
-        self.complains("probe compare a.jsonl absent.jsonl", 2, "absent.jsonl: No such file")
+        self.complains("probe compare a.jsonl absent.jsonl", 2, "absent.jsonl: no such file, expected a probe")
         self.complains("probe compare a.jsonl", 2, "expected two probes or two folders, found one")
         self.complains("probe compare a.jsonl .", 2, "expected two files or two folders")
         self.complains("probe compare a.jsonl b.jsonl --tolerance 4", 2, "expected 0 or limits such as 4ulp", "'4'")

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json_get.h"
+#include "base/usage.h"
 
 namespace babelring {
 
@@ -292,6 +293,9 @@ Probe parse_probe(std::string_view text, const std::string& name) {
 }
 
 Probe read_probe(const std::filesystem::path& file) {
+  if (const std::string missing = existing_file(file.string()); !missing.empty()) {
+    fail("{}, expected a probe, as `nmt probe save` or a run with lab.probe.at writes it", missing);
+  }
   return parse_probe(read_file(file), file.string());
 }
 

@@ -58,6 +58,7 @@ void expect_refused(const std::string& text, const std::string& message) {
 TEST(ProbeFile, RefusesOtherFilesAndTornOnes) {
   const std::string header = header_line(), record = to_text(to_json(some_record())) + "\n";
   expect_refused("", "p.jsonl: empty file; expected a probe");
+  EXPECT_THAT([] { read_probe("absent.jsonl"); }, ThrowsMessage<Failure>(HasSubstr("no such file, expected a probe")));
   expect_refused("{\"a\":1}\n", "p.jsonl:1: no probe: expected a first line with \"format\":\"babelring-probe\"");
   expect_refused("text\n", "p.jsonl:1: ");
   expect_refused("[]\n", "p.jsonl:1: expected a JSON object");
