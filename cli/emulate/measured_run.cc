@@ -67,13 +67,20 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   const auto spools = newest_spools(run);
   std::map<std::int64_t, UpdateSums> by_update;
   std::set<std::string> hosts;
+  double bucket_mb = 0;
   for (const auto& spool : spools) {
-    for_each_step(spool, [&](const RecordHeader& header, const StepRecord& step) {
-      hosts.insert(header.host);
-      by_update[step.update].add(step);
+    for_each_record(spool, [&](const Record& record) {
+      if (const auto* life = std::get_if<LifecycleRecord>(&record.body); life != nullptr && life->event == "started") {
+        bucket_mb = life->bucket_mb;
+      }
+      const auto* step = std::get_if<StepRecord>(&record.body);
+      if (step == nullptr) return;
+      hosts.insert(record.header.host);
+      by_update[step->update].add(*step);
     });
   }
   MeasuredRun measured{.hosts = static_cast<int>(hosts.size()), .ranks = static_cast<int>(spools.size())};
+  measured.bucket_mb = bucket_mb;
   std::vector<UpdateSums> updates;
   std::size_t seen = 0;
   for (const auto& [number, sums] : by_update) {

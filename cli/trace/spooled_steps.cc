@@ -38,7 +38,7 @@ std::vector<fs::path> spools_of(const fs::path& run, int rank) {
   return spools;
 }
 
-void for_each_step(const fs::path& spool, const std::function<void(const RecordHeader&, const StepRecord&)>& each) {
+void for_each_record(const fs::path& spool, const std::function<void(const Record&)>& each) {
   LineReader reader(spool);
   for (RawLine line; reader.next(line);) {
     const Result<json::value> object = parse_json(line.text);
@@ -46,8 +46,14 @@ void for_each_step(const fs::path& spool, const std::function<void(const RecordH
     UnknownMembers newer;
     const Result<Record> record = record_from_json(object->get_object(), &newer);
     if (!record) fail("{}: line {}: {}", spool.string(), line.number, record.error());
-    if (const auto* step = std::get_if<StepRecord>(&record->body)) each(record->header, *step);
+    each(*record);
   }
+}
+
+void for_each_step(const fs::path& spool, const std::function<void(const RecordHeader&, const StepRecord&)>& each) {
+  for_each_record(spool, [&each](const Record& record) {
+    if (const auto* step = std::get_if<StepRecord>(&record.body)) each(record.header, *step);
+  });
 }
 
 }  // namespace babelring

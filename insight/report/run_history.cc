@@ -67,14 +67,11 @@ verdict::Pause pause_of(const RunHistory& history, verdict::Pause::Kind kind, st
   return pause;
 }
 
-/// The bucket size in MB; 0 if unknown, since GPU workers choose it themselves.
-double bucket_mb_of(const RunHistory& history) {
-  const std::string size = verdict::config_scalar(history.config, "communication.bucket_mb");
-  if (size != "auto") return verdict::number_in(size);
+verdict::BucketSize bucket_of(const RunHistory& history) {
   const auto on_gpu = [](const RankHistory& rank) {
     return rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos;
   };
-  return std::ranges::any_of(history.ranks, on_gpu) ? 0 : verdict::host_bucket_mb;
+  return verdict::bucket_size(history.config, history.bucket_mb, std::ranges::any_of(history.ranks, on_gpu));
 }
 
 void add_pauses(const RunHistory& history, std::int64_t first, verdict::Input& input) {
@@ -173,7 +170,7 @@ verdict::Input verdict_input(const RunHistory& history) {
                  .parameters = history.parameters,
                  .attempt = history.attempt,
                  .gradient_wire = verdict::config_scalar(history.config, "communication.gradient_wire"),
-                 .bucket_mb = bucket_mb_of(history)};
+                 .bucket = bucket_of(history)};
   if (history.first_rank() == nullptr) return input;
   const StepThinning thinning(history.last_update(),
                               std::max(history.world_size, static_cast<std::int64_t>(history.ranks.size())));

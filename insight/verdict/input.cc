@@ -1,6 +1,16 @@
 #include "insight/verdict/input.h"
 
+#include "insight/verdict/config_scalar.h"
+
 namespace babelring::verdict {
+
+BucketSize bucket_size(const std::string& config, double reported_mb, bool on_gpus) {
+  const std::string configured = config_scalar(config, "communication.bucket_mb");
+  if (const double mb = number_in(configured); mb > 0) return {mb, BucketSize::Source::configured};
+  if (reported_mb > 0) return {reported_mb, BucketSize::Source::chosen};
+  if (configured == "auto" && !on_gpus) return {host_bucket_mb, BucketSize::Source::assumed};
+  return {};
+}
 
 const HostLoad* contended_host(const std::vector<HostLoad>& hosts) {
   const auto relative = [](const HostLoad& host) { return host.others() / static_cast<double>(host.processors); };

@@ -49,14 +49,29 @@ struct HostLoad {
   double others() const { return load - own_threads; }
 };
 
-inline constexpr double host_bucket_mb = 4;  // value of communication.bucket_mb: auto on CPUs
+/// The size of the buckets in which gradients are summed, and where it is known from.
+struct BucketSize {
+  enum class Source {
+    unknown,
+    configured,  // communication.bucket_mb is a number
+    chosen,      // it is `auto`, and the worker reported its choice
+    assumed,     // it is `auto`, and the worker did not: it is what workers on CPUs choose if they do not measure
+  };
+  double mb = 0;  // 0: unknown
+  Source source = Source::unknown;
+};
+
+inline constexpr double host_bucket_mb = 4;  // what communication.bucket_mb: auto is on CPUs if it is not measured
+
+/// The bucket size of a run with this configuration. `reported_mb`: LifecycleRecord::bucket_mb of `started`.
+BucketSize bucket_size(const std::string& config, double reported_mb, bool on_gpus);
 
 /// Facts about the run from its configuration and lifecycle records. Zero or empty: unknown.
 struct Facts {
   std::int64_t world_size = 0, parameters = 0, attempt = 1;
   std::int64_t first_update = 0;  // of the current attempt
   std::string gradient_wire;      // f32 or bf16
-  double bucket_mb = 0;
+  BucketSize bucket = {};
 };
 
 /// The input of judge().

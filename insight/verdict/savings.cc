@@ -66,10 +66,10 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   traffic.link_known = link > 0;
   if (traffic.bytes_per_second > 0) traffic.link_share = traffic.bytes_per_second / (link > 0 ? link : gigabit);
   const Facts& facts = input.facts;
-  if (facts.bucket_mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
+  if (facts.bucket.mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
   // Buckets hold f32 gradients: 4 bytes per parameter. A ring sends 2 (n-1) messages in sequence for each bucket, where
   // n are the hosts if these have equal numbers of ranks, so that gradients are summed on two levels, else the ranks.
-  traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket_mb));
+  traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket.mb));
   if (traffic.hosts > 1) {
     const bool equal =
         std::ranges::all_of(hosts, [&](const auto& host) { return host.second == hosts.begin()->second; });

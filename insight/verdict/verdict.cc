@@ -111,6 +111,9 @@ std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) 
   number("communication_ms", findings.traffic.communication_ms, "ms");
   if (findings.traffic.bytes_per_second > 0) number("host_tx", findings.traffic.bytes_per_second, "bytes/s");
   if (findings.traffic.hosts > 1) number("link_share", findings.traffic.link_share, "of the link's rate");
+  if (const BucketSize& bucket = input.facts.bucket; findings.traffic.hosts > 1 && bucket.mb > 0) {
+    number(bucket.source == BucketSize::Source::assumed ? "assumed_bucket" : "bucket", bucket.mb, "MB");
+  }
   number("busy_fraction", findings.busy_fraction, "");
   if (findings.contended != nullptr) {
     number("load", findings.contended->load, "");

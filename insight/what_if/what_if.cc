@@ -110,6 +110,7 @@ class RunModel {
     make_record();
     find_algorithm();
     fit_link();
+    fit_readiness();
   }
 
   const StepParts& measured() const { return measured_; }
@@ -124,11 +125,14 @@ class RunModel {
 
  private:
   const verdict::Facts& facts() const { return run_.input.facts; }
+  bool is_profiled() const { return run_.profile && run_.profile->parameters == facts().parameters; }
   void find_ranks();
   void make_record();
+  void find_buckets();
   void use_profile(const RankRecord& profile);
   void find_algorithm();
   void fit_link();
+  void fit_readiness();
   double sums_ms(const Topology& topology) const;
   double nominal_gbit() const;
 
@@ -165,13 +169,7 @@ void RunModel::make_record() {
                    {"backward", record_.size, measured_.backward},
                    {"optimizer", record_.size, measured_.optimizer}};
   record_.jitter = jitter_of(run_.input, window_);
-  double bucket_mb = facts().bucket_mb;
-  if (bucket_mb <= 0) {
-    bucket_mb = assumed_bucket_mb;
-    assumed_.push_back(fmt::format("buckets of {} MB: the configuration does not say", bucket_mb));
-  }
-  setup_.bucket_mb = bucket_mb;
-  record_.buckets = even_buckets(facts().parameters, bucket_mb);
+  find_buckets();
   setup_.topology.wire = facts().gradient_wire == "bf16" ? Wire::bf16 : Wire::f32;
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {
@@ -180,7 +178,19 @@ void RunModel::make_record() {
     data_ms_ = measured_.data;
   }
   record_.other_ms = {measured_.other + data_ms_};
-  if (run_.profile && run_.profile->parameters == record_.parameters) use_profile(*run_.profile);
+  if (is_profiled()) use_profile(*run_.profile);
+}
+
+void RunModel::find_buckets() {
+  const verdict::BucketSize& bucket = facts().bucket;
+  setup_.bucket_mb = bucket.mb > 0 ? bucket.mb : assumed_bucket_mb;
+  if (bucket.mb <= 0) {
+    assumed_.push_back(fmt::format("buckets of {} MB: the records do not say", assumed_bucket_mb));
+  } else if (bucket.source == verdict::BucketSize::Source::assumed) {
+    assumed_.push_back(fmt::format(
+        "buckets of {} MB: communication.bucket_mb is auto, and the records do not say what was chosen", bucket.mb));
+  }
+  record_.buckets = even_buckets(facts().parameters, setup_.bucket_mb);
 }
 
 /// Takes the times of ops, their variation, and when the gradients are complete from the profile.
@@ -263,6 +273,31 @@ void RunModel::fit_link() {
     assumed_.push_back(fmt::format("the link between hosts carries {:.3g} Gbit/s, as the measured sums took {:.4g} ms",
                                    link.gbit_per_s, target));
   }
+}
+
+/// The records do not say when gradients are complete. Evenly over backward is too early where an embedding table,
+/// whose gradient comes last, is a large part of the model: then all are delayed until as much is exposed as measured.
+void RunModel::fit_readiness() {
+  const Topology& topology = setup_.topology;
+  const double target = measured_.exposed_communication - measured_.waiting_for_slowest;
+  if (record_.buckets.empty() || topology.ranks() < 2 || topology.algorithm == Algorithm::one_copy) return;
+  const auto delayed = [](double ready, double delay) { return ready + delay * (1 - ready); };
+  const auto exposed = [&](double delay) {
+    double end = 0;
+    for (const Bucket& bucket : record_.buckets) {
+      end = std::max(end, delayed(bucket.ready, delay) * measured_.backward) + sum_ms(topology, bucket.megabytes);
+    }
+    return end - measured_.backward;
+  };
+  if (is_profiled() || exposed(0) >= target) return;
+  double low = 0, high = 1;
+  for (int i = 0; i < 30; ++i) {
+    const double middle = (low + high) / 2;
+    (exposed(middle) < target ? low : high) = middle;
+  }
+  for (Bucket& bucket : record_.buckets) bucket.ready = delayed(bucket.ready, high);
+  assumed_.push_back(fmt::format("gradients are complete from {:.0f} % of backward on, as much of the sums is exposed",
+                                 100 * record_.buckets.front().ready));
 }
 
 Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::string>& assumed,

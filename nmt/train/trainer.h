@@ -59,6 +59,9 @@ class Trainer {
   const Model& model() const { return replica_.model; }
   const ModelReplica& replica() const { return replica_; }
   const TrainingState& state() const { return state_; }
+  /// The wanted size of a bucket of gradients. 0: a single rank, or ranks that share one copy of the model, sum without
+  /// buckets.
+  std::int64_t bucket_bytes() const { return updates_.bucket_bytes(); }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
   /// training.start_from names. Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the

@@ -31,6 +31,7 @@ void visit_columns(Row& run, Column&& column) {
   column("end_text", run.end);
   column("may_end_sooner", run.may_end_sooner);
   column("emulated", run.emulated);
+  column("bucket_mb", run.bucket_mb);
 }
 
 template <const_or_not<RunningRow> Row, class Column>

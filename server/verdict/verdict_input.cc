@@ -62,14 +62,6 @@ Facts facts_of(const store::RunRow& run) {
   return facts;
 }
 
-/// The bucket size in MB; 0 if unknown, since GPU workers choose it themselves.
-double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>& ranks) {
-  const std::string size = config_scalar(run.config, "communication.bucket_mb");
-  if (size != "auto") return number_in(size);
-  const bool on_gpus = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.on_gpu(); });
-  return on_gpus ? 0 : host_bucket_mb;
-}
-
 /// Time from the end of an update to the start of the next, on one rank.
 double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t rank, std::int64_t update) {
   constexpr std::array<std::string_view, 1> step_ms = {"step_ms"};
@@ -93,7 +85,8 @@ Input read_input(store::Reader& reader, const store::RunRow& run, std::int64_t m
   Input input;
   input.facts = facts_of(run);
   auto ranks = store::list_rank_places(reader, run.number, run.attempt);
-  input.facts.bucket_mb = bucket_mb_of(run, ranks);
+  const bool on_gpus = std::ranges::any_of(ranks, [](const auto& rank) { return rank.on_gpu(); });
+  input.facts.bucket = bucket_size(run.config, run.bucket_mb, on_gpus);
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));

@@ -9,15 +9,12 @@ namespace babelring {
 
 namespace {
 
-std::unique_ptr<GradientReducer> make_reducer(const TrainConfig& config, const ModelReplica& replica) {
-  const ParameterStore& store = replica.model.parameters();
+std::int64_t choose_bucket_bytes(const TrainConfig& config, const ModelReplica& replica) {
   Communicator& communicator = replica.communicator;
-  const std::int64_t gradient_bytes = store.count() * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t bucket_bytes =
-      replica.sharding.single_copy()  // without buckets
-          ? gradient_bytes
-          : config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
-  return replica.sharding.make_reducer(store, bucket_bytes, replica.model.shared_table(), config.comm_options().order);
+  const std::int64_t gradient_bytes = replica.model.parameters().count() * static_cast<std::int64_t>(sizeof(float));
+  return replica.sharding.single_copy()  // without buckets
+             ? gradient_bytes
+             : config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
 }
 
 int units_of_rank(const TrainConfig& config, const ModelReplica& replica) {
@@ -31,8 +28,14 @@ UpdateGradients::UpdateGradients(const TrainConfig& config, ModelReplica& replic
       replica_(replica),
       clock_(clock),
       units_(replica.backend, replica.model.parameters(), units_of_rank(config, replica)),
-      reducer_(make_reducer(config, replica)),
+      bucket_bytes_(choose_bucket_bytes(config, replica)),
+      reducer_(replica.sharding.make_reducer(replica.model.parameters(), bucket_bytes_, replica.model.shared_table(),
+                                             config.comm_options().order)),
       replays_(config.training.cuda_graphs && !replica.backend.host_memory()) {}
+
+std::int64_t UpdateGradients::bucket_bytes() const {
+  return replica_.communicator.size() == 1 || replica_.sharding.single_copy() ? 0 : bucket_bytes_;
+}
 
 FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, std::size_t index) {
   if (index % batches.micro_batches_per_unit() == 0) {

@@ -32,6 +32,8 @@ class UpdateGradients {
   void reduce();
   /// Call once after reduce().
   GradientSquares squares();
+  /// The wanted size of a bucket. 0: a single rank, or ranks that share one copy of the model, sum without buckets.
+  std::int64_t bucket_bytes() const;
 
  private:
   Context make_context(const UpdateBatches& batches, std::size_t index);
@@ -42,6 +44,7 @@ class UpdateGradients {
   ModelReplica& replica_;
   StepClock& clock_;
   UnitGradients units_;
+  std::int64_t bucket_bytes_;
   std::unique_ptr<GradientReducer> reducer_;
   const EmbeddingRows* embedding_rows_ = nullptr;  // of this update; null: embedding gradients go to their tables
   bool replays_;                                   // gives passes to Backend::repeat()

@@ -47,6 +47,9 @@ class UpdateRunner {
   /// is multiplied by `learning_rate_factor`. Collective. Throws CommError and the pipeline's exceptions.
   UpdateResult run(BatchPipeline& pipeline, const Progress& before, const Votes& votes, double learning_rate_factor);
 
+  /// UpdateGradients::bucket_bytes().
+  std::int64_t bucket_bytes() const { return gradients_.bucket_bytes(); }
+
  private:
   UpdateBatches next_batches(BatchPipeline& pipeline);
   void add_over_ranks(const UpdateBatches& batches, const std::vector<FetchedLosses>& losses, const Votes& votes,

@@ -41,7 +41,7 @@ Input read_stream(const std::string& name) {
       input.facts.world_size = started->world_size;
       input.facts.parameters = started->parameters;
       if (started->config.find("bucket_mb: 4") != std::string::npos) {
-        input.facts.bucket_mb = 4;
+        input.facts.bucket = {4, BucketSize::Source::configured};
         input.facts.gradient_wire = "f32";
       }
     } else if (const auto* step = std::get_if<StepRecord>(&record.body)) {

@@ -51,7 +51,7 @@ TEST(Verdict, NamesTheNetworkOfTheDistributedRun) {
   run.communication_ms = 1440;
   run.facts.parameters = 60'880'896;
   run.facts.gradient_wire = "f32";
-  run.facts.bucket_mb = 25;
+  run.facts.bucket = {25, BucketSize::Source::configured};
   const Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::network_bound);
   EXPECT_THAT(verdict.sentence, StartsWith("network-bound: 61 % of each step waits for all-reduce (1,055 of 1,7"));
@@ -67,7 +67,7 @@ TEST(Verdict, DoesNotOfferBf16IfItIsOnOrAllRanksShareAHost) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 400, run.communication_ms = 600;
-  run.facts = {.parameters = 10'000'000, .gradient_wire = "bf16", .bucket_mb = 4};
+  run.facts = {.parameters = 10'000'000, .gradient_wire = "bf16", .bucket = {4, BucketSize::Source::configured}};
   Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::network_bound);
   EXPECT_THAT(verdict.sentence, HasSubstr("doubling data.tokens_per_update would save about 220 ms"));
@@ -87,10 +87,12 @@ TEST(Verdict, DistinguishesManySmallMessagesFromManyBytes) {
   run.communication_ms = 400;
   run.facts.gradient_wire = "f32";
   run.facts.parameters = 10'000'000;
-  run.facts.bucket_mb = 0.02;  // 2,000 all-reduces of 20 kB
+  run.facts.bucket = {0.02, BucketSize::Source::configured};  // 2,000 all-reduces of 20 kB
   const Verdict verdict = judge(run.input());
   EXPECT_THAT(verdict.sentence, HasSubstr("larger buckets would save about 180 ms"));
   EXPECT_THAT(verdict.advice, HasSubstr("communication.bucket_mb=4: 2000 all-reduces"));
+  run.facts.bucket.source = BucketSize::Source::chosen;
+  EXPECT_THAT(judge(run.input()).advice, ::testing::Not(HasSubstr("bucket_mb"))) << "the worker measured the link";
 }
 
 TEST(Verdict, NamesALateRankThatLooksLikeASlowNetworkToTheOthers) {
@@ -252,7 +254,7 @@ TEST(Verdict, DistinguishesLatencyFromBandwidth) {
   run.network_ms = 40;
   run.communication_ms = 70;
   run.facts.gradient_wire = "f32";
-  run.facts.bucket_mb = 4;
+  run.facts.bucket = {4, BucketSize::Source::configured};
   run.facts.parameters = 200'000;
   for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 1.6e6;  // 23 MB/s
   for (const double link : {0.0, 125e6}) {                          // 0: unknown, assumed to be 1 Gbit/s
@@ -400,7 +402,7 @@ TEST(Savings, AreThePredictedOnes) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 400, run.communication_ms = 600;
-  run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket_mb = 4};
+  run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket = {4, BucketSize::Source::configured}};
   const Input input = run.input();
   // Half the bytes take half of 600 ms, of which backward hides 200.
   EXPECT_NEAR(saving_ms(input, {.wire = insight::Wire::bf16}).value(), 300, 20);
@@ -414,7 +416,7 @@ TEST(Savings, AreNotToldOfARunThatTheModelDoesNotDescribe) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 400, run.communication_ms = 1500;  // backward could hide 200 ms only, but 1,100 are hidden
-  run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket_mb = 4};
+  run.facts = {.parameters = 10'000'000, .gradient_wire = "f32", .bucket = {4, BucketSize::Source::configured}};
   EXPECT_EQ(saving_ms(run.input(), {.wire = insight::Wire::bf16}), std::nullopt);
   EXPECT_THAT(judge(run.input()).sentence, HasSubstr("bf16 gradients would shorten that"));
 }

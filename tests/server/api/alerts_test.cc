@@ -142,7 +142,7 @@ TEST(AlertRules, AreRefusedWithAPointer) {
 }
 
 /// The verdict on a run on two hosts with this communication.bucket_mb.
-json::value judged(const std::string& bucket_mb, const std::string& device) {
+json::value judged(const std::string& bucket_mb, const std::string& device, double reported_bucket_mb = 0) {
   testing::TestServer server;
   Client client(server.port());
   const std::string path = "/api/v1/runs/" + run_id + "/verdict";
@@ -155,6 +155,7 @@ json::value judged(const std::string& bucket_mb, const std::string& device) {
       started.device = device;
       started.world_size = 2;
       started.parameters = 60'880'896;
+      started.bucket_mb = reported_bucket_mb;
       records.push_back(record_of(started, 1, rank));
     }
     for (std::int64_t update = 1; update <= 60; ++update) {
@@ -188,6 +189,11 @@ TEST(VerdictRoute, KnowsTheSizeOfAutomaticBuckets) {
   const std::string small = "0.1";  // 2,436 all-reduces an update explain a third of the wait
   EXPECT_EQ(sentence_of("auto", "cpu"), sentence_of("4", "cpu"));
   EXPECT_NE(sentence_of("auto", "cpu"), sentence_of(small, "cpu"));
+  const auto evidence_of = [](double reported_bucket_mb) {
+    return to_text(judged("auto", "cpu", reported_bucket_mb).at("evidence"));
+  };
+  EXPECT_THAT(evidence_of(0.5), ::testing::HasSubstr(R"("key":"bucket","value":0.5)"));
+  EXPECT_THAT(evidence_of(0), ::testing::HasSubstr(R"("key":"assumed_bucket","value":4,)"));
   // Their size on GPUs is assumed: half of the 1,400 ms, of which backward hides 400.
   EXPECT_THAT(sentence_of("auto", "cuda (device 0: NVIDIA H200)"), ::testing::HasSubstr("would save about 700 ms"));
 }
