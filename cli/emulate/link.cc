@@ -23,6 +23,7 @@ struct LinkArguments {
   std::string hosts;
   double megabytes = 64;
   int repeats = 7;
+  std::string wire = "f32";
   bool as_json = false;
 };
 
@@ -39,7 +40,7 @@ struct LinkArguments {
     words.insert(words.end(), {"--map-by", "node", "--host", arguments.hosts});
   }
   words.insert(words.end(), {program, "emulate", "link", "--megabytes", fmt::format("{}", arguments.megabytes),
-                             "--repeats", std::to_string(arguments.repeats)});
+                             "--repeats", std::to_string(arguments.repeats), "--wire", arguments.wire});
   if (arguments.as_json) words.emplace_back("--json");
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -77,8 +78,9 @@ void show_link(const LinkArguments& arguments) {
   char** argv = nullptr;
   MpiSession session(argc, argv);
   {
-    const auto communicator = make_mpi_communicator({.algorithm = AllReduceAlgorithm::ring});
-    const MeasuredLink measured = measure_link(*communicator, arguments.megabytes, arguments.repeats);
+    const GradientWire wire = arguments.wire == "bf16" ? GradientWire::bf16 : GradientWire::f32;
+    const auto communicator = make_mpi_communicator({.algorithm = AllReduceAlgorithm::ring, .wire = wire});
+    const MeasuredLink measured = measure_link(*communicator, arguments.megabytes, arguments.repeats, wire);
     if (communicator->rank() == 0) print_link(arguments, communicator->hosts(), measured);
   }
   session.finalize(MpiSession::default_deadline, 0);
@@ -97,6 +99,11 @@ void add_emulate_link(CLI::App& emulate) {
       ->capture_default_str();
   command->add_option("--repeats", a.repeats, "number of large all-reduces")
       ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command
+      ->add_option("--wire", a.wire,
+                   "type in which gradients are sent, f32 or bf16; converting to bf16 takes processor time")
+      ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--json", a.as_json, "print JSON");
   command->callback([arguments] { show_link(*arguments); });

@@ -30,9 +30,32 @@ double two_level_ms(const Topology& topology, double megabytes) {
   return inside + (h > 1 ? 2 * (h - 1) * topology.between.message_ms(megabytes / h) : 0);
 }
 
+/// Megabytes that a rank sends over each kind of link, in the mean over ranks.
+struct Sent {
+  double inside = 0, between = 0;
+};
+
 double in_messages(const Topology& topology, double megabytes) {
   const bool halved = topology.wire == Wire::bf16 && topology.algorithm != Algorithm::one_copy;
   return halved ? megabytes / 2 : megabytes;
+}
+
+/// In a ring, one rank of each host sends to another host.
+Sent sent_by_rank(const Topology& topology, double megabytes) {
+  if (topology.ranks() < 2) return {};
+  const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
+  const double sent = in_messages(topology, megabytes);
+  const double between = h > 1 ? 1 / r : 0;  // share of the ranks
+  switch (topology.algorithm) {
+    case Algorithm::two_level:
+      return {2 * (r - 1) / r * sent, 2 * (h - 1) / h * sent / r};
+    case Algorithm::tree:
+      return {2 * sent * (1 - between), 2 * sent * between};
+    case Algorithm::one_copy:
+      return {(n - 1) / n * sent, 0};
+    default:
+      return {2 * (n - 1) / n * sent * (1 - between), 2 * (n - 1) / n * sent * between};
+  }
 }
 
 }  // namespace
@@ -87,19 +110,13 @@ double host_megabytes(const Topology& topology, double megabytes) {
 }
 
 double rank_megabytes(const Topology& topology, double megabytes) {
-  if (topology.ranks() < 2) return 0;
-  const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
-  const double sent = in_messages(topology, megabytes);
-  switch (topology.algorithm) {
-    case Algorithm::two_level:
-      return 2 * (r - 1) / r * sent + 2 * (h - 1) / h * sent / r;
-    case Algorithm::tree:
-      return 2 * sent;
-    case Algorithm::one_copy:
-      return (n - 1) / n * sent;
-    default:
-      return 2 * (n - 1) / n * sent;
-  }
+  const Sent sent = sent_by_rank(topology, megabytes);
+  return sent.inside + sent.between;
+}
+
+double busy_ms(const Topology& topology, double megabytes) {
+  const Sent sent = sent_by_rank(topology, megabytes);
+  return 1e-3 * (sent.inside * topology.inside.busy_ms_per_gb + sent.between * topology.between.busy_ms_per_gb);
 }
 
 }  // namespace babelring::insight

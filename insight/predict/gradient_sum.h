@@ -58,5 +58,8 @@ double sum_ms(const Topology& topology, double megabytes);
 double host_megabytes(const Topology& topology, double megabytes);
 /// Megabytes that one rank sends for this sum, over any link.
 double rank_megabytes(const Topology& topology, double megabytes);
+/// Processor time in ms that the messages of this sum take from a rank, in the mean over ranks: what it sends over each
+/// link by that link's busy_ms_per_gb.
+double busy_ms(const Topology& topology, double megabytes);
 
 }  // namespace babelring::insight

@@ -112,12 +112,11 @@ SumPlan plan_of(const RankRecord& record, Topology topology, std::span<const Buc
   const Calibration& calibration = record.calibration;
   topology.inside.gbit_per_s *= calibration.inside_share;
   topology.between.gbit_per_s *= calibration.between_share;
-  SumPlan plan{.slowdown = calibration.slowdown, .threads = static_cast<double>(record.threads)};
-  const Link& link = topology.hosts > 1 ? topology.between : topology.inside;
+  SumPlan plan{.slowdown = calibration.slowdown, .processors = record.processors_of_rank()};
   for (const Bucket& bucket : buckets) {
     plan.sums.push_back({.ready = bucket.ready,
                          .ms = sum_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
-                         .busy_ms = rank_megabytes(topology, bucket.megabytes) * 1e-3 * link.busy_ms_per_gb});
+                         .busy_ms = busy_ms(topology, bucket.megabytes)});
   }
   return plan;
 }

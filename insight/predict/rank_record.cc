@@ -61,6 +61,8 @@ Status check_numbers(const RankRecord& record) {
   }
   if (wrong(calibration.sum_overhead_ms)) return fault("sum_overhead_ms", calibration.sum_overhead_ms, "at least 0");
   if (record.threads < 1) return fault("threads", static_cast<double>(record.threads), "at least 1");
+  if (record.neighbours < 0) return fault("neighbours", static_cast<double>(record.neighbours), "at least 0");
+  if (record.processors < 0) return fault("processors", static_cast<double>(record.processors), "at least 0");
   if (wrong(record.compute_error)) return fault("compute_error", record.compute_error, "at least 0");
   if (wrong(record.step_error)) return fault("step_error", record.step_error, "at least 0");
   return {};
@@ -133,6 +135,11 @@ std::string RankRecord::size_warning(double of_update) const {
   return "";
 }
 
+double RankRecord::processors_of_rank() const {
+  const auto own = static_cast<double>(threads), ranks = static_cast<double>(1 + neighbours);
+  return processors > 0 ? std::min(own, static_cast<double>(processors) / ranks) : own;
+}
+
 double RankRecord::gradient_megabytes() const {
   double sum = 0;
   for (const Bucket& bucket : buckets) sum += bucket.megabytes;
@@ -176,18 +183,17 @@ std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb) {
 }
 
 std::vector<Bucket> rebucketed(const std::vector<Bucket>& buckets, double bucket_mb) {
+  const double room = bucket_mb * (1 + 1e-9);  // for rounding
   std::vector<Bucket> out;
-  double waiting = 0;
   for (const Bucket& bucket : buckets) {
     double left = bucket.megabytes;
-    while (waiting + left >= bucket_mb) {
-      left -= bucket_mb - waiting;
-      waiting = 0;
-      out.push_back({bucket_mb, bucket.ready});
+    if (!out.empty() && out.back().megabytes + left <= room) {
+      out.back() = {out.back().megabytes + left, bucket.ready};
+      continue;
     }
-    waiting += left;
+    for (; left > room; left -= bucket_mb) out.push_back({bucket_mb, bucket.ready});
+    out.push_back({left, bucket.ready});
   }
-  if (waiting > 1e-9 * bucket_mb) out.push_back({waiting, buckets.back().ready});
   return out;
 }
 

@@ -66,8 +66,9 @@ struct RankRecord {
   std::vector<double> other_ms;       // samples of the time outside all phases
   std::vector<double> jitter;         // samples of (time of all phases) / (median), by which compute is multiplied
   Calibration calibration;
-  std::int64_t threads = 1;              // compute threads, over which processor time of sending is spread
+  std::int64_t threads = 1;              // compute threads
   std::int64_t neighbours = 0;           // ranks that computed beside it on the same machine
+  std::int64_t processors = 0;           // of that machine; 0: unknown
   double compute_error = 0;              // relative error of the predicted compute time; 0: unknown
   std::int64_t compute_comparisons = 0;  // that compute_error rests on
   double step_error = 0;                 // mean relative error of predicted steps against measured runs; 0: unknown
@@ -80,6 +81,9 @@ struct RankRecord {
   std::pair<double, double> recorded_sizes() const;
   /// A line that says by which factor a size is outside of what was recorded; empty up to a factor of 2.
   std::string size_warning(double of_update) const;
+  /// Processors over which the processor time of a rank's messages is spread: its compute threads, or its share where
+  /// the machine has fewer processors than its ranks have compute threads.
+  double processors_of_rank() const;
   /// MB of all buckets.
   double gradient_megabytes() const;
 };
@@ -138,6 +142,7 @@ void visit_fields(Record& record, Visitor&& field) {
   field("sum_overhead_ms", record.calibration.sum_overhead_ms);
   field("threads", record.threads);
   field("neighbours", record.neighbours);
+  field("processors", record.processors);
   field("compute_error", record.compute_error);
   field("compute_comparisons", record.compute_comparisons);
   field("step_error", record.step_error);
@@ -155,8 +160,8 @@ Result<RankRecord> rank_record_from_json(const json::value& value);
 /// backward.
 std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb);
 
-/// Buckets of `bucket_mb` (the last one is what is left) over the same gradient: they are complete when the recorded
-/// ones with the same bytes are. Requires bucket_mb > 0.
+/// Buckets of up to `bucket_mb` over the same gradient. As the worker puts whole parameters into a bucket until the
+/// next has no room, so are recorded buckets put together; larger ones are cut. Requires bucket_mb > 0.
 std::vector<Bucket> rebucketed(const std::vector<Bucket>& buckets, double bucket_mb);
 
 }  // namespace babelring::insight

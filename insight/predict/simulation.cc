@@ -13,7 +13,7 @@ constexpr double max_busy_share = 0.95;
 /// Part of backward's speed that is left while a sum is in progress.
 double rate_beside(const SumPlan& plan, std::size_t sum) {
   const SumPlan::Sum& one = plan.sums[sum];
-  const double busy = one.ms > 0 ? std::min(max_busy_share, one.busy_ms / (one.ms * plan.threads)) : 0;
+  const double busy = one.ms > 0 ? std::min(max_busy_share, one.busy_ms / (one.ms * plan.processors)) : 0;
   return (1 - busy) / plan.slowdown;
 }
 

@@ -23,8 +23,8 @@ struct SumPlan {
     double busy_ms = 0;  // processor time of a rank that the sum takes
   };
   std::vector<Sum> sums = {};
-  double slowdown = 1;  // factor on backward while a sum is in progress
-  double threads = 1;   // compute threads that share busy_ms
+  double slowdown = 1;    // factor on backward while a sum is in progress
+  double processors = 1;  // of a rank, which share busy_ms
 };
 
 /// The queue of batches between the loader and training.

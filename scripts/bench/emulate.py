@@ -28,9 +28,10 @@ class Model:
     tokens: int  # of a rank in one micro-batch
     updates: int  # of a run; the first three do not count
     recorded: int  # updates of a record
+    link_mb: int  # of the sums that test links: a large gradient streams through memory, a small one stays in caches
 
 
-MODELS = {"tiny": Model("transformer-tiny", 512, 40, 20), "base": Model("transformer-base", 256, 14, 8)}
+MODELS = {"tiny": Model("transformer-tiny", 512, 40, 20, 8), "base": Model("transformer-base", 256, 14, 8, 64)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Bench:
         return [TWO_HOSTS, *rate, "--hosts", setting.hosts, "--slots", slots, "--"]
 
     def links(self, setting: Setting, folder: pathlib.Path) -> None:
-        test = [program(self.programs, "nmt"), "emulate", "link", "--json", "--megabytes", 8, "--repeats", 5]
+        test = [program(self.programs, "nmt"), "emulate", "link", "--json", "--repeats", 9, "--wire", setting.wire]
+        test += ["--megabytes", MODELS[setting.model].link_mb]
         if setting.hosts > 1:
             self.call([*self.on_hosts(setting, 1), *test], folder / "between.json")
         if setting.slots > 1:
@@ -152,6 +154,7 @@ class Bench:
         if setting.accumulate > 1:
             overrides["data.micro_batch_tokens"] = int(1.2 * model.tokens)
         self.call([*words, *(f"{key}={value}" for key, value in overrides.items())])
+        shutil.rmtree(folder / "checkpoints")  # of hundreds of MB, which no comparison needs
 
     def pair(self, setting: Setting, folder: pathlib.Path) -> None:
         """The times of a rank, the links and a run, one after the other; again if others use the machine meanwhile. What

@@ -14,8 +14,10 @@ struct MeasuredLink {
 };
 
 /// Measures the link between the two ranks of a communicator whose all-reduce is a ring, by round trips and `repeats`
-/// (at least 1) all-reduces of `large_mb` MB. The processor time is that of this process, the larger one of both ranks.
-/// Collective; both ranks get the same result. Throws UsageFailure unless there are two ranks, CommError.
-MeasuredLink measure_link(Communicator& communicator, double large_mb, int repeats);
+/// (at least 1) all-reduces of `large_mb` MB of f32. `wire` is what the communicator sends; rate and processor time are
+/// those of the bytes sent, so with bf16 converting is part of them. The processor time is that of the communication
+/// while this thread computes, the larger one of both ranks. Collective; both ranks get the same result. Throws
+/// UsageFailure unless there are two ranks, CommError.
+MeasuredLink measure_link(Communicator& communicator, double large_mb, int repeats, GradientWire wire);
 
 }  // namespace babelring

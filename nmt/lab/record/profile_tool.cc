@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "insight/predict/quantiles.h"
+#include "nmt/core/processors.h"
 #include "nmt/lab/record/record_run.h"
 
 namespace babelring {
@@ -39,6 +40,7 @@ void ProfileTool::write() {
   describe_origin(record, config_, replica_->backend);
   record.threads = threads_;
   record.neighbours = replica_->communicator.local_size() - 1;
+  record.processors = own_processors().count();
   const json::object content = insight::to_json(record);
   folder_->write({.kind = "profile",
                   .name = fmt::format("profile-update-{:08}.json", last_update_),

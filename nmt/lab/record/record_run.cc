@@ -10,6 +10,7 @@
 #include "base/span_log.h"
 #include "base/version.h"
 #include "insight/predict/quantiles.h"
+#include "nmt/core/processors.h"
 #include "nmt/lab/probe/probe_environment.h"
 #include "nmt/lab/record/neighbours.h"
 #include "nmt/lab/record/rank_recorder.h"
@@ -125,6 +126,7 @@ insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend) {
   describe_origin(record, plan.config, backend);
   record.threads = std::max(1, plan.threads);
   record.neighbours = plan.neighbours;
+  record.processors = own_processors().count();
   record.make_batch_ms = std::move(recorded.make_batch_ms);
   return record;
 }

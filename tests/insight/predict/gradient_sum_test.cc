@@ -57,6 +57,17 @@ TEST(GradientSumTest, Bf16HalvesBytesAndInfiniteLinksTakeNoTime) {
   }
 }
 
+TEST(GradientSumTest, MessagesTakeTheProcessorTimeOfTheirLinks) {
+  Topology two_by_two = topology(2, 2, Algorithm::two_level);
+  two_by_two.inside.busy_ms_per_gb = 200;
+  two_by_two.between.busy_ms_per_gb = 3000;
+  EXPECT_NEAR(busy_ms(two_by_two, 100), 1e-3 * (100 * 200 + 50 * 3000), 1e-9);
+  two_by_two.algorithm = Algorithm::ring;
+  EXPECT_NEAR(busy_ms(two_by_two, 100), 1e-3 * (75 * 200 + 75 * 3000), 1e-9)
+      << "one rank of two sends to the other host";
+  EXPECT_EQ(busy_ms(topology(1, 1, Algorithm::ring), 100), 0);
+}
+
 TEST(GradientSumTest, TwoLevelsSendLessBetweenHosts) {
   EXPECT_DOUBLE_EQ(host_megabytes(topology(2, 2, Algorithm::two_level), 243.5), 243.5);
   EXPECT_DOUBLE_EQ(rank_megabytes(topology(2, 2, Algorithm::two_level), 100), 100 + 50);

@@ -1,5 +1,6 @@
 #include "insight/predict/rank_record.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace babelring::insight {
@@ -37,16 +38,30 @@ TEST(RankRecordTest, AddsOpsAndTimesOfAPhase) {
   EXPECT_EQ(record.gradient_megabytes(), 6);
 }
 
-TEST(RankRecordTest, RebucketsByBytes) {
-  const std::vector<Bucket> buckets = {{4, 0.25}, {4, 0.5}, {2, 1}};
-  const auto larger = rebucketed(buckets, 6);
-  ASSERT_EQ(larger.size(), 2);
-  EXPECT_DOUBLE_EQ(larger[0].megabytes, 6);
-  EXPECT_DOUBLE_EQ(larger[0].ready, 0.5);
-  EXPECT_DOUBLE_EQ(larger[1].megabytes, 4);
-  EXPECT_DOUBLE_EQ(larger[1].ready, 1);
-  EXPECT_EQ(rebucketed(buckets, 1).size(), 10);
-  EXPECT_EQ(rebucketed(buckets, 100).size(), 1);
+TEST(RankRecordTest, SharesTheProcessorsWithItsNeighbours) {
+  RankRecord record = small_record();
+  record.threads = 2;
+  EXPECT_EQ(record.processors_of_rank(), 2) << "the machine is not known";
+  record.processors = 6;
+  record.neighbours = 2;
+  EXPECT_EQ(record.processors_of_rank(), 2);
+  record.neighbours = 3;
+  EXPECT_EQ(record.processors_of_rank(), 1.5);
+  record.processors = 64;
+  EXPECT_EQ(record.processors_of_rank(), 2) << "more than its threads use nothing";
+}
+
+TEST(RankRecordTest, PutsWholeBucketsTogetherAndCutsLargeOnes) {
+  const std::vector<Bucket> buckets = {{1, 0.25}, {1, 0.5}, {1, 0.75}, {7, 1}};
+  const auto rebucketed_as = [&buckets](double bucket_mb) {
+    std::string text;
+    for (const Bucket& one : rebucketed(buckets, bucket_mb)) text += fmt::format("{}@{} ", one.megabytes, one.ready);
+    return text;
+  };
+  EXPECT_EQ(rebucketed_as(2), "2@0.5 1@0.75 2@1 2@1 2@1 1@1 ");
+  EXPECT_EQ(rebucketed_as(4), "3@0.75 4@1 3@1 ") << "the large one has no room beside the others";
+  EXPECT_EQ(rebucketed_as(100), "10@1 ");
+  EXPECT_EQ(rebucketed(buckets, 0.5).size(), 20);
 }
 
 TEST(RankRecordTest, RefusesWhatItDoesNotUnderstand) {
@@ -65,6 +80,7 @@ TEST(RankRecordTest, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(error([](json::object& o) { o["jitter"] = {-1}; }),
               HasSubstr("found -1, expected samples of at least 0"));
   EXPECT_THAT(error([](json::object& o) { o["threads"] = 0; }), HasSubstr("threads: found 0"));
+  EXPECT_THAT(error([](json::object& o) { o["processors"] = -2; }), HasSubstr("processors: found -2"));
   EXPECT_THAT(error([](json::object& o) { o["slowdown_beside_communication"] = 0.5; }),
               HasSubstr("expected at least 1"));
   EXPECT_THAT(error([](json::object& o) { o["times"].as_array()[0].as_object()["phase"] = "backwards"; }),

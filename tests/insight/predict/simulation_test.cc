@@ -34,7 +34,7 @@ Case random_case(std::mt19937_64& random) {
     made.plan.sums.push_back({ready, ms, ms * uniform(random)});
   }
   made.plan.slowdown = 1 + uniform(random);
-  made.plan.threads = 2;
+  made.plan.processors = 2;
   return made;
 }
 

@@ -17,7 +17,7 @@ TEST(MeasureLinkTest, BothEndsGetTheSameFigures) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
-      measured[static_cast<std::size_t>(rank)] = measure_link(*communicator, 1, 3);
+      measured[static_cast<std::size_t>(rank)] = measure_link(*communicator, 1, 3, GradientWire::f32);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -30,7 +30,7 @@ TEST(MeasureLinkTest, BothEndsGetTheSameFigures) {
 }
 
 TEST(MeasureLinkTest, RefusesOtherNumbersOfRanks) {
-  EXPECT_THROW(measure_link(*make_single_communicator(), 1, 3), UsageFailure);
+  EXPECT_THROW(measure_link(*make_single_communicator(), 1, 3, GradientWire::f32), UsageFailure);
 }
 
 }  // namespace
