@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 namespace babelring {
 namespace {
@@ -22,23 +22,25 @@ void ShareBalancer::begin(std::int64_t first) {
   if (!measures_) return;
   shares_.emplace(communicator_.size());
   shares_->set(0, current_);
-  compute_ms_ = 0;
+  compute_ms_ = {};
   measured_from_ = first + slow_updates;
   next_decision_ = first + first_interval;
 }
 
 void ShareBalancer::note(const StepRecord& record) {
   if (!measures_) return;
-  if (record.update >= measured_from_) compute_ms_ += record.forward_ms + record.backward_ms;
+  if (record.update >= measured_from_) {
+    const std::int64_t updates = next_decision_ - measured_from_ + 1;
+    const auto part = (record.update - measured_from_) * std::ssize(compute_ms_) / updates;
+    compute_ms_[static_cast<std::size_t>(part)] += record.forward_ms + record.backward_ms;
+  }
   if (record.update >= next_decision_) decide(record.update);
 }
 
 void ShareBalancer::decide(std::int64_t update) {
-  std::vector<double> compute_ms(current_.size());
-  compute_ms[static_cast<std::size_t>(communicator_.rank())] = std::exchange(compute_ms_, 0);
-  communicator_.sum(compute_ms);
+  const std::vector<double> balanced = balanced_shares(current_, gather_times());
+  compute_ms_ = {};
   measured_from_ = update + 1;
-  const std::vector<double> balanced = balanced_shares(current_, compute_ms);
   if (balanced != current_) {
     measured_from_ = update + 1 + ahead_;
     shares_->set(measured_from_, balanced);
@@ -52,6 +54,16 @@ void ShareBalancer::decide(std::int64_t update) {
     current_ = balanced;
   }
   next_decision_ = measured_from_ + interval - 1;
+}
+
+/// By rank, then by part of the updates.
+std::vector<std::vector<double>> ShareBalancer::gather_times() const {
+  std::vector<std::vector<double>> times;
+  const std::string own(reinterpret_cast<const char*>(compute_ms_.data()), sizeof compute_ms_);
+  for (const std::string& bytes : communicator_.all_gather(own)) {
+    std::memcpy(times.emplace_back(compute_ms_.size()).data(), bytes.data(), bytes.size());
+  }
+  return times;
 }
 
 }  // namespace babelring

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -30,14 +31,15 @@ class ShareBalancer {
 
  private:
   void decide(std::int64_t update);
+  std::vector<std::vector<double>> gather_times() const;
 
   Communicator& communicator_;
   bool measures_;
   std::int64_t ahead_;  // max updates prepared ahead
   std::vector<double> current_;
   std::optional<UpdateShares> shares_;
-  double compute_ms_ = 0;                               // since update measured_from_
-  std::int64_t measured_from_ = 0, next_decision_ = 0;  // updates
+  std::array<double, 8> compute_ms_ = {};  // in equal parts of the updates from measured_from_ to next_decision_
+  std::int64_t measured_from_ = 0, next_decision_ = 0;
 };
 
 }  // namespace babelring
