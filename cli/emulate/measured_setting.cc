@@ -33,7 +33,7 @@ std::string link_beside(const fs::path& file, const std::string& otherwise) {
 void take_from_config(const MeasuredRun& run, insight::RunSetup& setup) {
   const auto scalar = [&run](const char* key) { return verdict::config_scalar(run.config, key); };
   insight::Topology& topology = setup.topology;
-  topology.wire = scalar("communication.gradient_wire") == "bf16" ? insight::Wire::bf16 : insight::Wire::f32;
+  topology.wire = insight::configured_wire(scalar("communication.gradient_wire"));
   setup.bucket_mb = verdict::bucket_size(run.config, run.bucket_mb, false).mb;
   const std::string path = scalar("communication.all_reduce");
   const bool two_levels = topology.hosts > 1 && topology.ranks_per_host > 1 && (path == "auto" || path == "two_level");

@@ -36,8 +36,16 @@ struct Sent {
 };
 
 double in_messages(const Topology& topology, double megabytes) {
-  const bool halved = topology.wire == Wire::bf16 && topology.algorithm != Algorithm::one_copy;
-  return halved ? megabytes / 2 : megabytes;
+  if (topology.algorithm == Algorithm::one_copy) return megabytes;
+  switch (topology.wire) {
+    case Wire::f32:
+      return megabytes;
+    case Wire::bf16:
+      return megabytes / 2;
+    case Wire::int8:
+      return megabytes * 260 / 1024;  // an f32 scale for each 256 elements
+  }
+  return megabytes;
 }
 
 /// In a ring, one rank of each host sends to another host.
@@ -74,8 +82,15 @@ bool is_offered(Algorithm algorithm) {
 }
 
 const Choices<Wire>& wire_choices() {
-  static const Choices<Wire> choices = {{"f32", Wire::f32}, {"bf16", Wire::bf16}};
+  static const Choices<Wire> choices = {{"f32", Wire::f32}, {"bf16", Wire::bf16}, {"int8", Wire::int8}};
   return choices;
+}
+
+Wire configured_wire(const std::string& word) {
+  for (const auto& [known, wire] : wire_choices()) {
+    if (known == word) return wire;
+  }
+  return Wire::f32;
 }
 
 double sum_ms(const Topology& topology, double megabytes) {

@@ -19,8 +19,10 @@ const Choices<Algorithm>& algorithm_choices();
 bool is_offered(Algorithm algorithm);
 
 /// Element type of gradients in messages.
-enum class Wire { f32, bf16 };
+enum class Wire { f32, bf16, int8 };
 const Choices<Wire>& wire_choices();
+/// The wire of a configuration's communication.gradient_wire; f32 if that is unknown.
+Wire configured_wire(const std::string& word);
 
 /// A connection between ranks, as each of them sees it, in each direction.
 struct Link {

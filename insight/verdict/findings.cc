@@ -62,7 +62,8 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
             "training.threads each; every rank adds latency, and sending fewer bytes would not help",
             double_update};
   }
-  if (traffic.hosts > 1 && facts.gradient_wire != "bf16") {
+  const insight::Wire wire = insight::configured_wire(facts.gradient_wire);
+  if (traffic.hosts > 1 && wire == insight::Wire::f32) {
     return {
         "bf16 gradients",
         "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update so that each "
@@ -71,7 +72,11 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
   }
   return {"doubling data.tokens_per_update",
           traffic.hosts > 1
-              ? "raise data.tokens_per_update so that each all-reduce covers more tokens, or use a faster link"
+              ? fmt::format(
+                    "raise data.tokens_per_update so that each all-reduce covers more tokens, {}or use a faster "
+                    "link",
+                    wire == insight::Wire::bf16 ? "set communication.gradient_wire=int8, which halves the bytes again, "
+                                                : "")
               : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks on one "
                 "host exchange gradients through its memory",
           double_update};

@@ -70,7 +70,7 @@ BucketSize bucket_size(const std::string& config, double reported_mb, bool on_gp
 struct Facts {
   std::int64_t world_size = 0, parameters = 0, attempt = 1;
   std::int64_t first_update = 0;  // of the current attempt
-  std::string gradient_wire;      // f32 or bf16
+  std::string gradient_wire;      // f32, bf16 or int8
   BucketSize bucket = {};
 };
 

@@ -170,7 +170,7 @@ void RunModel::make_record() {
                    {"optimizer", record_.size, measured_.optimizer}};
   record_.jitter = jitter_of(run_.input, window_);
   find_buckets();
-  setup_.topology.wire = facts().gradient_wire == "bf16" ? Wire::bf16 : Wire::f32;
+  setup_.topology.wire = configured_wire(facts().gradient_wire);
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {
     record_.make_batch_ms = {total};

@@ -4,12 +4,7 @@
 #include <array>
 #include <span>
 
-// Compiled a second time for AVX2, where the linker chooses at the start. The sanitizers are not ready by then.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define BABELRING_ALSO_FOR_AVX2 [[gnu::target_clones("avx2", "default")]]
-#else
-#define BABELRING_ALSO_FOR_AVX2
-#endif
+#include "nmt/comm/also_for_avx2.h"
 
 namespace babelring {
 
@@ -31,11 +26,6 @@ void convert(const float* __restrict from, BFloat16* __restrict to, std::int64_t
 BABELRING_ALSO_FOR_AVX2
 void convert(const BFloat16* __restrict from, float* __restrict to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
-}
-
-BABELRING_ALSO_FOR_AVX2
-void round_in_place(float* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(BFloat16(values[i]));
 }
 
 namespace {

@@ -1,7 +1,20 @@
 #include "nmt/comm/comm_memory.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/failure.h"
+
 namespace babelring {
 namespace {
+
+/// Zeroed memory whose pages take none until they are written.
+Buffer allocate_sparse(std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) fail("out of memory: {} bytes were needed for rounding errors", bytes);
+  return Buffer(data, bytes, [bytes](void* memory) { ::munmap(memory, bytes); });
+}
 
 class PrivateMemory final : public CommMemory {
  public:
@@ -14,6 +27,11 @@ class PrivateMemory final : public CommMemory {
 };
 
 }  // namespace
+
+float* CommMemory::error_of(const float* value) {
+  if (errors_.data() == nullptr) errors_ = allocate_sparse(std::max<std::size_t>(bytes(), sizeof(float)));
+  return reinterpret_cast<float*>(static_cast<char*>(errors_.data()) + (reinterpret_cast<const char*>(value) - data()));
+}
 
 Buffer owning_buffer(std::shared_ptr<CommMemory> memory) {
   char* data = memory->data();
@@ -35,6 +53,12 @@ std::shared_ptr<CommMemory> MemoryRegistry::find(const Tensor& tensor) const {
     if (begin + tensor.bytes() <= memory->data() + memory->bytes()) return memory;
   }
   return nullptr;
+}
+
+void MemoryRegistry::forget_errors() const {
+  for (const auto& block : known_) {
+    if (const auto memory = block.lock()) memory->forget_errors();
+  }
 }
 
 std::shared_ptr<CommMemory> make_private_memory(std::size_t bytes) {

@@ -13,9 +13,19 @@ namespace babelring {
 /// the collectives in flight, so the memory lives as long as either uses it.
 class CommMemory {
  public:
+  CommMemory() = default;
+  CommMemory(CommMemory&&) = default;
   virtual ~CommMemory() = default;
   virtual char* data() const = 0;
   virtual std::size_t bytes() const = 0;
+
+  /// This rank's rounding error of the float at `value`, which lies in this memory; the errors of the floats after it
+  /// follow. Zero at first. See GradientWire::int8.
+  float* error_of(const float* value);
+  void forget_errors() { errors_ = Buffer(); }
+
+ private:
+  Buffer errors_;  // as many bytes as this memory; empty before use
 };
 
 /// Returns a Buffer that shares ownership of `memory`.
@@ -28,6 +38,7 @@ class MemoryRegistry {
   Buffer add(const std::shared_ptr<CommMemory>& memory);
   /// The live block that contains `tensor`; null if there is none.
   std::shared_ptr<CommMemory> find(const Tensor& tensor) const;
+  void forget_errors() const;
 
  private:
   std::vector<std::weak_ptr<CommMemory>> known_;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "nmt/comm/add.h"
+#include "nmt/comm/gradient_wire.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 
@@ -73,6 +74,9 @@ class Communicator {
   /// wait: work submitted to the backend afterwards waits on the device instead, and the next collective throws if an
   /// all-reduce failed.
   virtual void all_reduce_finish() = 0;
+  /// Forgets the rounding errors of all sums, with which the wire type int8 would change later sums in the same memory.
+  /// No all-reduce may be in flight.
+  virtual void forget_errors() {}
   /// True if the bits of an element's sum do not depend on the elements that are summed in the same all-reduce.
   virtual bool same_bits_in_any_bucket() const { return false; }
   /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
@@ -142,12 +146,6 @@ enum class AllReduceAlgorithm {
   mpi,            // MPI_Iallreduce
 };
 
-/// Element type of gradients in messages. bf16 halves the traffic. Each rank rounds the partial sum it sends to bf16,
-/// the receiver adds it in f32, and the final sum is rounded once more, identically on all ranks. These are n roundings
-/// for n ranks, each with an error of at most 2^-8 of the partial sum. To first order |error| <= n 2^-8 (sum over ranks
-/// of |value|); the typical error grows with sqrt(n). Shared memory sends no messages and always sums in f32.
-enum class GradientWire { f32, bf16 };
-
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   GradientWire wire = GradientWire::f32;  // the mpi algorithm supports f32 only
@@ -171,7 +169,7 @@ std::unique_ptr<Communicator> make_single_communicator();
 /// A communicator over MPI_COMM_WORLD. The caller must have initialised MPI with MPI_THREAD_MULTIPLE (MpiSession) and
 /// must finalise it only after destroying the communicator. A communication thread makes all MPI calls. Throws Failure
 /// if options.algorithm is shared_memory or two_level and the ranks cannot be summed that way, if it is mpi and the
-/// wire type is bf16, or if the ranks cannot be added in the required order. If destroyed with collectives in flight
+/// wire type is not f32, or if the ranks cannot be added in the required order. If destroyed with collectives in flight
 /// (by an exception), it abandons them and never blocks; the process must then end with abort_mpi().
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 

@@ -7,9 +7,9 @@
 #include "nmt/comm/comm_memory.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/host_name.h"
+#include "nmt/comm/message_sums.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/mpi_progress.h"
-#include "nmt/comm/mpi_tree.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
 #include "nmt/comm/small_collectives.h"
@@ -29,36 +29,6 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
 }
 
 constexpr std::int64_t part_elements = 1 << 20;
-constexpr std::int64_t largest_sum = std::int64_t{1} << 40;  // elements
-
-/// How ranks or hosts are summed by messages.
-struct MessageSums {
-  RingPlace place;
-  GradientWire wire = GradientWire::f32;
-  AddOrder order = AddOrder::any;
-  bool may_choose_tree = false;  // where it is faster
-
-  bool by_tree(std::int64_t count) const {
-    return order == AddOrder::tree || (may_choose_tree && tree_is_faster(place.ranks, count * 4));
-  }
-  /// True if an element's bits do not depend on which elements are summed together with it.
-  bool same_bits_in_any_bucket() const {
-    return wire == GradientWire::f32 && (place.ranks <= 2 || order == AddOrder::tree ||
-                                         (may_choose_tree && std::has_single_bit(static_cast<unsigned>(place.ranks))));
-  }
-  /// True if large sums are taken in parts.
-  bool in_parts() const { return by_tree(largest_sum) && same_bits_in_any_bucket(); }
-  std::int64_t bytes_to_send(std::int64_t count) const {
-    if (by_tree(count)) return tree_elements_sent(place, count) * 4;
-    return count * (wire == GradientWire::bf16 ? 2 : 4) * 2 * (place.ranks - 1) / place.ranks;
-  }
-  std::unique_ptr<Collective> make(MpiProgress::World& world, std::int64_t sequence, float* data,
-                                   std::int64_t count) const {
-    const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-    if (by_tree(count)) return std::make_unique<MpiTree>(world.ring.get(), place, data, count, tag, world.pool);
-    return std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
-  }
-};
 
 class MpiCommunicator final : public Communicator, private SharedArrays, private CollectiveTracker {
  public:
@@ -73,6 +43,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
+  void forget_errors() override { memory_.forget_errors(); }
   bool same_bits_in_any_bucket() const override;
   SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
   CollectiveTracker* tracker() override { return this; }
@@ -105,6 +76,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
   std::shared_ptr<CommMemory> memory_of(std::string_view call, const Tensor& tensor) const;
   std::int64_t bytes_to_send(std::int64_t count) const;
+  float* errors_of(const std::shared_ptr<CommMemory>& memory, const float* data) const;
   void start_sum(const std::shared_ptr<CommMemory>& memory, float* data, std::int64_t count);
   void start_shared(const std::shared_ptr<SharedMemory>& memory, float* data, std::int64_t count);
 
@@ -130,8 +102,11 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   if (options.segment_bytes < 4 || options.segment_bytes % 4 != 0 || options.segment_bytes > (std::int64_t{1} << 30)) {
     fail("communicator: segment_bytes is {}, expected a multiple of 4 up to 2^30", options.segment_bytes);
   }
-  if (options.algorithm == AllReduceAlgorithm::mpi && options.wire == GradientWire::bf16) {
-    fail("communicator: the wire type is bf16, all_reduce mpi supports f32 only");
+  if (options.algorithm == AllReduceAlgorithm::mpi && options.wire != GradientWire::f32) {
+    fail("communicator: the wire type is {}, all_reduce mpi supports f32 only", name_of(options.wire));
+  }
+  if (elements_in_message(options.wire, options.segment_bytes) == 0) {
+    fail("communicator: segment_bytes is {}, too few for a block of int8", options.segment_bytes);
   }
   if (options.order == AddOrder::tree) check_tree();
   progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
@@ -151,8 +126,8 @@ void MpiCommunicator::check_tree() const {
   if (!std::has_single_bit(static_cast<unsigned>(size_))) {
     fail("communicator: to add in pairs needs a power of two of ranks, there are {}", size_);
   }
-  if (options_.algorithm == AllReduceAlgorithm::mpi || options_.wire == GradientWire::bf16) {
-    fail("communicator: neither all_reduce mpi nor the wire type bf16 can add in pairs");
+  if (options_.algorithm == AllReduceAlgorithm::mpi || options_.wire != GradientWire::f32) {
+    fail("communicator: neither all_reduce mpi nor a wire type but f32 can add in pairs");
   }
 }
 
@@ -304,6 +279,11 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
   } while (begin < count);
 }
 
+/// The rounding errors of the sum at `data`; null if none are kept.
+float* MpiCommunicator::errors_of(const std::shared_ptr<CommMemory>& memory, const float* data) const {
+  return memory == nullptr || options_.wire != GradientWire::int8 ? nullptr : memory->error_of(data);
+}
+
 void MpiCommunicator::start_sum(const std::shared_ptr<CommMemory>& memory, float* data, std::int64_t count) {
   bytes_sent_ += bytes_to_send(count);
   if (board_ != nullptr && memory != nullptr) {
@@ -315,9 +295,10 @@ void MpiCommunicator::start_sum(const std::shared_ptr<CommMemory>& memory, float
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
+  float* const errors = errors_of(memory, data);
   progress_->submit(
       [=, messages = messages_](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-        auto sum = messages.make(world, sequence, data, count);
+        auto sum = messages.make(world, sequence, data, errors, count);
         sum->keep(memory);
         return sum;
       });
@@ -334,10 +315,11 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
     });
     return;
   }
+  float* const errors = errors_of(memory, data);
   progress_->submit([=, board = board_, messages = messages_, local_ranks = host_place_->local_ranks](
                         MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-    auto over_hosts = [&world, sequence, messages](float* shard, std::int64_t size) {
-      return messages.make(world, sequence, shard, size);
+    auto over_hosts = [&world, sequence, messages, data, errors](float* shard, std::int64_t size) {
+      return messages.make(world, sequence, shard, errors == nullptr ? nullptr : errors + (shard - data), size);
     };
     auto two_level = std::make_unique<TwoLevelAllReduce>(board, *memory, data, count, number, local_ranks, over_hosts,
                                                          messages.order);
@@ -363,9 +345,10 @@ std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
 
 std::string MpiCommunicator::description() const {
   const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
-  const std::string messages = fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
-                                           options_.wire == GradientWire::bf16 ? "bf16" : "f32");
-  const char* shape = messages_.by_tree(0) ? messages_.by_tree(largest_sum) ? "tree" : "tree or ring" : "ring";
+  const std::string messages =
+      fmt::format("in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024, name_of(options_.wire));
+  const char* shape =
+      messages_.by_tree(0) ? messages_.by_tree(MessageSums::largest_sum) ? "tree" : "tree or ring" : "ring";
   std::string algorithm = "MPI_Iallreduce";
   if (options_.algorithm == AllReduceAlgorithm::shared_memory) algorithm = "all-reduce in shared memory";
   if (options_.algorithm == AllReduceAlgorithm::two_level) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "nmt/comm/add.h"
+#include "nmt/comm/gradient_wire.h"
 
 namespace babelring {
 namespace {
@@ -21,14 +21,15 @@ Buffer SegmentPool::take() {
   return buffer;
 }
 
-MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
-                 SegmentPool& pool)
+MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
+                 GradientWire wire, SegmentPool& pool)
     : comm_(comm),
       left_(place.left),
       right_(place.right),
       tag_(tag),
       wire_(wire),
-      layout_{data, count, place.ranks, pool.bytes() / (wire == GradientWire::bf16 ? 2 : 4)},
+      errors_(errors),
+      layout_{data, count, place.ranks, elements_in_message(wire, pool.bytes())},
       pool_(pool),
       next_receive_(layout_, (place.position + place.ranks - 1) % place.ranks),
       next_send_(layout_, place.position) {
@@ -67,9 +68,11 @@ void MpiRing::post_receives() {
     receive.reducing = reducing;
     receive.passed_on = next_receive_.step() < 2 * layout_.ranks - 3;
     receive.completes = next_receive_.step() == layout_.ranks - 2;
-    if (reducing || narrow()) receive.segment = pool_.take();
-    void* destination = reducing || narrow() ? receive.segment.data() : receive.target;
-    check_mpi(MPI_Irecv(destination, receive.count, type(), left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
+    if (reducing || coded()) receive.segment = pool_.take();
+    void* destination = reducing || coded() ? receive.segment.data() : receive.target;
+    check_mpi(MPI_Irecv(destination, static_cast<int>(wire_bytes(wire_, receive.count)), MPI_BYTE, left_, tag_, comm_,
+                        receive.request.out()),
+              "MPI_Irecv");
     gathers_posted_ += reducing ? 0 : 1;
     next_receive_.next();
   }
@@ -79,12 +82,18 @@ void MpiRing::post_sends() {
   while (!next_send_.at_end() && sends_posted_ < sendable_ && sends_.size() < window) {
     Send& send = sends_.emplace_back();
     const void* data = next_send_.data();
-    if (narrow()) {
-      send.segment = pool_.take();
-      convert(next_send_.data(), static_cast<BFloat16*>(send.segment.data()), next_send_.count());
+    if (coded()) {
+      if (next_send_.reducing()) {
+        send.segment = encoded(next_send_.data(), next_send_.count());
+      } else {
+        send.segment = std::move(final_messages_.front());
+        final_messages_.pop_front();
+      }
       data = send.segment.data();
     }
-    check_mpi(MPI_Isend(data, next_send_.count(), type(), right_, tag_, comm_, send.request.out()), "MPI_Isend");
+    check_mpi(MPI_Isend(data, static_cast<int>(wire_bytes(wire_, next_send_.count())), MPI_BYTE, right_, tag_, comm_,
+                        send.request.out()),
+              "MPI_Isend");
     ++sends_posted_;
     next_send_.next();
   }
@@ -102,26 +111,36 @@ bool MpiRing::finish_receives() {
   return any;
 }
 
-/// Adds or copies a received segment to its target.
+/// Adds or copies a received segment to its target. All ranks decode the same messages of final sums: the rank that
+/// completes a sum rounds it, and the others pass on what they received.
 void MpiRing::store_received(Receive& receive) {
-  if (!receive.reducing && !narrow()) return;  // received in place
-  const void* segment = receive.segment.data();
-  if (!narrow()) {
-    add_in_place(receive.target, static_cast<const float*>(segment), receive.count);
-  } else if (receive.reducing) {
-    add_in_place(receive.target, static_cast<const BFloat16*>(segment), receive.count);
-    if (receive.completes)
-      round_in_place(receive.target, receive.count);  // matches the other ranks, which receive bf16
-  } else {
-    convert(static_cast<const BFloat16*>(segment), receive.target, receive.count);
+  if (!receive.reducing && !coded()) return;  // received in place
+  if (receive.reducing) {
+    decode_and_add(wire_, receive.segment.data(), receive.count, receive.target);
+    pool_.give_back(std::move(receive.segment));
+    if (!coded() || !receive.completes) return;
+    receive.segment = encoded(receive.target, receive.count);
   }
-  pool_.give_back(std::move(receive.segment));
+  decode(wire_, receive.segment.data(), receive.count, receive.target);
+  if (receive.passed_on) {
+    final_messages_.push_back(std::move(receive.segment));
+  } else {
+    pool_.give_back(std::move(receive.segment));
+  }
+}
+
+/// A message of `count` of this all-reduce's values.
+Buffer MpiRing::encoded(const float* values, int count) {
+  Buffer message = pool_.take();
+  float* errors = errors_ == nullptr ? nullptr : errors_ + (values - layout_.data);
+  encode(wire_, values, errors, count, message.data());
+  return message;
 }
 
 bool MpiRing::finish_sends() {
   bool any = false;
   while (!sends_.empty() && sends_.front().request.test()) {
-    if (narrow()) pool_.give_back(std::move(sends_.front().segment));
+    if (coded()) pool_.give_back(std::move(sends_.front().segment));
     sends_.pop_front();
     ++sends_done_;
     any = true;

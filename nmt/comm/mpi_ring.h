@@ -31,12 +31,14 @@ class SegmentPool {
 /// Every rank sends to its right neighbour and receives from its left one (ring_order.h). A segment is forwarded as
 /// soon as it has been added, so both directions of a link stay busy. Chunk c is summed in the order of ring positions
 /// c, c + 1, … and then copied, so results are bit-equal on all ranks. Sums into `data` in place. See GradientWire for
-/// the rounding error of bf16 messages.
+/// the rounding errors of bf16 and int8 messages.
 class MpiRing final : public Collective {
  public:
-  /// `tag` must be unique among the all-reduces in flight on `comm`. `pool` must outlive this object.
-  MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
-          SegmentPool& pool);
+  /// `errors` has this rank's rounding error of each value, and is used by the wire type int8 only: this rank rounds
+  /// each element once. `tag` must be unique among the all-reduces in flight on `comm`. `pool` must outlive this
+  /// object.
+  MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
+          GradientWire wire, SegmentPool& pool);
 
   void begin() override;
   Progress advance() override;
@@ -63,18 +65,20 @@ class MpiRing final : public Collective {
   bool finish_receives();
   bool finish_sends();
   void store_received(Receive& receive);
-  bool narrow() const { return wire_ == GradientWire::bf16; }
-  MPI_Datatype type() const { return narrow() ? MPI_UINT16_T : MPI_FLOAT; }
+  Buffer encoded(const float* values, int count);
+  bool coded() const { return wire_ != GradientWire::f32; }
 
   MPI_Comm comm_;
   int left_, right_, tag_;
   GradientWire wire_;
+  float* errors_;
   RingLayout layout_;
   SegmentPool& pool_;
   RingCursor next_receive_, next_send_;
   std::deque<Receive> receives_;
   std::deque<Send> sends_;
-  std::int64_t sendable_ = 0;  // sends whose data is ready, posted or not
+  std::deque<Buffer> final_messages_;  // coded final sums for the next sends
+  std::int64_t sendable_ = 0;          // sends whose data is ready, posted or not
   std::int64_t sends_posted_ = 0, sends_done_ = 0;
   std::int64_t gathers_posted_ = 0;  // posted receives of final sums
 };

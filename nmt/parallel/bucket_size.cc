@@ -22,7 +22,7 @@ constexpr int small_trials = 10, large_trials = 3;
 AllReduceModel nccl_model(int ranks, int hosts, GradientWire wire) {
   const double steps = 2.0 * (ranks - 1);
   const double bytes_per_s = hosts > 1 ? network_bytes_per_s : nvlink_bytes_per_s;
-  const double bytes_on_wire = wire == GradientWire::bf16 ? 0.5 : 1;  // per byte of f32
+  const double bytes_on_wire = static_cast<double>(wire_bytes(wire, 1024)) / (1024 * sizeof(float));  // per byte of f32
   return {.latency_s = start_s + steps * (hosts > 1 ? network_step_s : nvlink_step_s),
           .bytes_per_s = bytes_per_s * ranks / std::max(1.0, steps) / bytes_on_wire};
 }

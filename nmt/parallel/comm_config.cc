@@ -50,14 +50,27 @@ void CommConfig::bind(OptionBinder& b) {
            "numbers of ranks, a tree or ring between hosts), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
            "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
            "shared memory on one host, two levels on hosts with several ranks each, otherwise a tree or ring");
-  b.choice("gradient_wire", gradient_wire, {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}},
+  b.choice("gradient_wire", gradient_wire,
+           {{"f32", GradientWire::f32}, {"bf16", GradientWire::bf16}, {"int8", GradientWire::int8}},
            "data type in which rings and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
-           "bits; shared memory always uses f32");
+           "bits; int8 halves it again (blocks of 256 with a scale; each host adds its rounding errors to the next "
+           "update; not by NCCL); shared memory always uses f32");
   b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
               "MB of gradients per all-reduce; auto: from measured latency and rate if the size changes no bit (f32 "
               "between 2, 4, 8, ... hosts), else 4; with NCCL tens, computed from a model of the network");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
+}
+
+void CommConfig::check() const {
+  using enum GradientPath;
+  const bool by_nccl = all_reduce == nccl || all_reduce == nccl_ring;
+  const bool refused =
+      all_reduce == mpi ? gradient_wire != GradientWire::f32 : by_nccl && gradient_wire == GradientWire::int8;
+  if (!refused) return;
+  constexpr const char* key = "communication.gradient_wire";
+  throw ConfigError(key, fmt::format("{}: all_reduce {} cannot send {}; use all_reduce auto", key, all_reduce_word(),
+                                     name_of(gradient_wire)));
 }
 
 std::string CommConfig::all_reduce_word() const {

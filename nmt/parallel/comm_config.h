@@ -21,6 +21,8 @@ struct CommConfig {
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
+  /// Throws ConfigError if `all_reduce` cannot send `gradient_wire`.
+  void check() const;
   /// all_reduce as the word that the user writes: "auto", "nccl_ring", …
   std::string all_reduce_word() const;
   /// Options for make_mpi_communicator(). NCCL needs an MPI communicator too, so `nccl` and `nccl_ring` become

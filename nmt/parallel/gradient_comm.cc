@@ -63,6 +63,11 @@ GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradien
             .line = fmt::format("through host memory, as required by communication.all_reduce={}",
                                 config.all_reduce_word())};
   }
+  if (config.gradient_wire == GradientWire::int8) {
+    constexpr const char* why = "NCCL cannot add int8 messages of communication.gradient_wire";
+    if (required) refuse(why);
+    return {.nccl = nullptr, .line = fmt::format("through host memory, {}", why)};
+  }
   Result<std::unique_ptr<Communicator>> nccl = open_and_try(config, gradient_bytes, backend, communicator, find());
   if (nccl) {
     const std::string line = (*nccl)->description();

@@ -19,10 +19,10 @@ struct GradientComm {
 };
 
 /// Chooses between NCCL and host memory for gradients on GPUs, as configured by communication.all_reduce. `auto` falls
-/// back to host memory if NCCL is unavailable. Tests NCCL with one all-reduce of a bucket for `gradient_bytes` of
-/// gradients. Collective: every rank calls it once and gets the same result. `backend` and `communicator` must outlive
-/// the result. `find` opens the library; it is called only if gradients are on a GPU. Throws UsageFailure if the
-/// configuration requires NCCL and it is unavailable.
+/// back to host memory if NCCL is unavailable or the wire type is int8. Tests NCCL with one all-reduce of a bucket for
+/// `gradient_bytes` of gradients. Collective: every rank calls it once and gets the same result. `backend` and
+/// `communicator` must outlive the result. `find` opens the library; it is called only if gradients are on a GPU.
+/// Throws UsageFailure if the configuration requires NCCL and it cannot be used.
 GradientComm choose_gradient_comm(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
                                   Communicator& communicator,
                                   const std::function<Result<NcclLibrary>()>& find = find_nccl);

@@ -179,8 +179,9 @@ void check_units(const TrainConfig& config) {
     refuse_with_units("data.micro_batch_tokens", "auto depends on free memory", "a number");
   }
   const CommConfig& communication = config.communication;
-  if (communication.gradient_wire == GradientWire::bf16) {
-    refuse_with_units("communication.gradient_wire", "bf16 rounds once for each hop", "f32");
+  if (communication.gradient_wire != GradientWire::f32) {
+    refuse_with_units("communication.gradient_wire",
+                      fmt::format("{} rounds once for each hop", name_of(communication.gradient_wire)), "f32");
   }
   using enum GradientPath;
   if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
@@ -226,9 +227,7 @@ void TrainConfig::check() const {
       after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
     refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));
   }
-  if (communication.all_reduce == GradientPath::mpi && communication.gradient_wire == GradientWire::bf16) {
-    refuse("communication.gradient_wire", "bf16 needs all_reduce ring, nccl or auto, found mpi");
-  }
+  communication.check();
   check_units(*this);
   check_train_sample(*this);
   lab.check();

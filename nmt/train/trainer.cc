@@ -162,6 +162,7 @@ void Trainer::rewind() {
   divergence_.reset();
   evaluations_.rewind();
   checkpoints_.restored(state_.progress.update);
+  parts_.communicator.forget_errors();
   const std::string detail =
       fmt::format("{}; training goes on after update {} with learning rates multiplied by {:g} (rewind {} of {})",
                   cause, state_.progress.update, learning_rate_factor(state_), state_.rewinds, max_rewinds);
@@ -222,7 +223,10 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
 
 /// Completes the record of an update and writes it.
 void Trainer::record(StepRecord record, const Progress& before) {
-  if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", record.update);
+  if (record.skipped) {
+    spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", record.update);
+    parts_.communicator.forget_errors();  // they may be huge
+  }
   const Interval& every = parts_.config.training.digest_every;
   std::string difference;
   if (every.times(state_.progress) > every.times(before)) {
@@ -272,6 +276,7 @@ void Trainer::start_checkpoint() {
   const WorkRange range(parts_.backend, "checkpoint");
   const SpanScope saving(parts_.spans, "main", "checkpoint");
   parts_.checkpoints->start_save(replica_, state_, scores);
+  parts_.communicator.forget_errors();  // a run that continues from this checkpoint has none
 }
 
 }  // namespace babelring

@@ -5,8 +5,8 @@
 // does it; --compute-ms sleeps before it waits, as if it computed. Processor time is a process's, while it starts and
 // waits: nearly all of it is the communication thread's. The last line is JSON.
 //   mpirun -np 2 bench_all_reduce [--device cpu|cuda] [--repeats 10] [--largest-mb 240] [--segment-kb 60]
-//     [--in-flight-mb 64] [--compute-ms 0] [--algorithms shared,two-level,two-level-bf16,ring,ring-bf16,mpi,
-//     nccl,nccl-bf16]
+//     [--in-flight-mb 64] [--compute-ms 0] [--algorithms shared,two-level,two-level-bf16,two-level-int8,
+//     ring,ring-bf16,ring-int8,mpi,nccl,nccl-bf16]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,8 +29,10 @@ const std::map<std::string, CommConfig>& known_algorithms() {
       {"shared", {.all_reduce = automatic}},
       {"two-level", {.all_reduce = two_level}},
       {"two-level-bf16", {.all_reduce = two_level, .gradient_wire = GradientWire::bf16}},
+      {"two-level-int8", {.all_reduce = two_level, .gradient_wire = GradientWire::int8}},
       {"ring", {.all_reduce = ring}},
       {"ring-bf16", {.all_reduce = ring, .gradient_wire = GradientWire::bf16}},
+      {"ring-int8", {.all_reduce = ring, .gradient_wire = GradientWire::int8}},
       {"mpi", {.all_reduce = mpi}},
       {"nccl", {.all_reduce = nccl}},
       {"nccl-bf16", {.all_reduce = nccl, .gradient_wire = GradientWire::bf16}}};
@@ -55,7 +57,9 @@ json::object run_case(Communicator& communicator, const std::string& algorithm, 
   const AllReduceTimes times = gradient.measure(one, options.repeats, options.compute_ms);
   const int ranks = communicator.size();
   // Values lie in [0, 1): magnitudes sum up to the number of ranks at most. See GradientWire.
-  const double relative = algorithm.ends_with("bf16") ? ranks / 256.0 : 1e-6;
+  const double relative = algorithm.ends_with("bf16")   ? ranks / 256.0
+                          : algorithm.ends_with("int8") ? (ranks + 1) / 2.0 / 254
+                                                        : 1e-6;
   if (!(times.error <= relative * ranks)) {
     fail("{} all-reduce of {} bytes is off by {} from the serial sum", algorithm, one.payload_bytes, times.error);
   }

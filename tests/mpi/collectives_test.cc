@@ -89,10 +89,24 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
   }
 
   bool on_two_levels() const { return communicator_->description().find("on two levels") != std::string::npos; }
-  bool narrow() const { return GetParam().wire == GradientWire::bf16; }
+  bool narrow() const { return GetParam().wire != GradientWire::f32; }
+  /// True if sums are rounded to int8 in messages.
+  bool in_int8() const {
+    const int without_messages = on_two_levels() ? communicator_->local_size() : 1;
+    return GetParam().wire == GradientWire::int8 && communicator_->size() > without_messages;
+  }
+  /// The largest error that the wire adds to an element, for inputs up to `largest` of every rank whose magnitudes sum
+  /// to `magnitude`. int8: k ranks' partial sum is rounded by at most k / 254 of `largest`, for k = 1 to all.
+  double wire_error(double magnitude, double largest) const {
+    const int ranks = communicator_->size();
+    if (!narrow() || ranks == 1) return 0;
+    if (GetParam().wire == GradientWire::bf16) return 1.01 * ranks / 256 * magnitude;
+    return 1.01 * largest * ranks * (ranks + 1) / 2 / 254;
+  }
 
   /// Compares with the sum in double within the error bound of GradientWire, and requires equal bits on all ranks.
-  void expect_sum(const std::vector<float>& sum, std::uint64_t salt) {
+  /// `errors_before`: the sum was taken where an earlier one left its rounding errors.
+  void expect_sum(const std::vector<float>& sum, std::uint64_t salt, bool errors_before = false) {
     const auto count = static_cast<std::int64_t>(sum.size());
     std::vector<double> expected(sum.size()), magnitude(sum.size());
     for (int rank = 0; rank < communicator_->size(); ++rank) {
@@ -105,7 +119,7 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     const int ranks = communicator_->size();
     double excess = 0;
     for (std::size_t i = 0; i < sum.size(); ++i) {
-      const double allowed = 1e-6 * ranks + (narrow() && ranks > 1 ? 1.01 * ranks / 256 * magnitude[i] : 0);
+      const double allowed = 1e-6 * ranks + wire_error(magnitude[i], 1) * (errors_before && in_int8() ? 2.1 : 1);
       excess = std::max(excess, std::abs(expected[i] - static_cast<double>(sum[i])) - allowed);
     }
     EXPECT_EQ(excess, 0) << count << " elements";
@@ -150,7 +164,7 @@ TEST_P(CollectivesTest, SeparatesAllReducesInFlight) {
     communicator_->all_reduce_finish();
     for (std::uint64_t i = 0; i < buckets; ++i) {
       const auto* sum = bucket_at(i).as<float>();
-      expect_sum({sum, sum + count_of(i)}, i);
+      expect_sum({sum, sum + count_of(i)}, i, update > 0);
     }
   }
 }
@@ -177,8 +191,45 @@ TEST_P(CollectivesTest, BitsDoNotDependOnTheBucketWhereItSaysSo) {
 TEST_P(CollectivesTest, PropagatesNonFiniteValues) {
   const auto values = reduced({communicator_->rank() == 0 ? std::nanf("") : 1.0f, INFINITY, 1.0f});
   EXPECT_TRUE(std::isnan(values[0]));
+  if (in_int8()) {
+    // Each rank of a host sums and rounds one of the three, or a ring's chunk of them.
+    EXPECT_FALSE(std::isfinite(values[1]));
+    return;
+  }
   EXPECT_EQ(values[1], INFINITY);
   EXPECT_EQ(values[2], static_cast<float>(communicator_->size()));
+}
+
+TEST_P(CollectivesTest, SumsOverManyUpdatesMissTheLastRoundingErrorsOnly) {
+  if (!in_int8()) return;
+  const std::int64_t count = 10'007;
+  constexpr int updates = 40;
+  const std::vector<float> own = values_of(communicator_->rank(), count, 4);
+  std::vector<double> expected(own.size()), sums(own.size());
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    const std::vector<float> values = values_of(rank, count, 4);
+    for (std::size_t i = 0; i < own.size(); ++i) expected[i] += static_cast<double>(values[i]);
+  }
+  const Buffer memory = communicator_->allocate(own.size() * sizeof(float));
+  const Tensor tensor = memory.view({count}, DType::f32);
+  const auto sum = [&] {
+    std::copy(own.begin(), own.end(), tensor.as<float>());
+    communicator_->all_reduce_start(tensor);
+    communicator_->all_reduce_finish();
+    return std::vector<float>(tensor.as<float>(), tensor.as<float>() + count);
+  };
+  const std::vector<float> first = sum();
+  EXPECT_FALSE(sum() == first) << "the errors of the first sum are added to the second";
+  for (int update = 0; update < updates - 2; ++update) {
+    const std::vector<float> values = sum();
+    for (std::size_t i = 0; i < own.size(); ++i) sums[i] += static_cast<double>(values[i]);
+  }
+  double apart = 0;
+  for (std::size_t i = 0; i < own.size(); ++i) apart = std::max(apart, std::abs(sums[i] - (updates - 2) * expected[i]));
+  EXPECT_LT(apart, 2.1 * wire_error(0, 1) + updates * 1e-6 * communicator_->size())
+      << "the first sums' errors, and the last's";
+  communicator_->forget_errors();
+  EXPECT_TRUE(sum() == first);
 }
 
 TEST_P(CollectivesTest, SumsDoublesInRankOrder) {
@@ -233,11 +284,14 @@ TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
     const int hosts = ranks / host_ranks;
     std::vector<double> all{static_cast<double>(sent)};
     communicator_->sum(all);
-    EXPECT_EQ(all[0], hosts * (narrow() ? 6'000 : 12'000) * 2 * (hosts - 1) / hosts);
+    std::vector<double> in_messages{0};
+    in_messages[0] = static_cast<double>(wire_bytes(GetParam().wire, 3000 / host_ranks) * 2 * (hosts - 1) / hosts);
+    communicator_->sum(in_messages);
+    EXPECT_EQ(all[0], in_messages[0]);
   } else if (communicator_->description().find("tree or ring") != std::string::npos) {
     EXPECT_GE(sent, 12'000);
   } else {
-    EXPECT_EQ(sent, (narrow() ? 6'000 : 12'000) * 2 * (ranks - 1) / ranks);
+    EXPECT_EQ(sent, wire_bytes(GetParam().wire, 3000) * 2 * (ranks - 1) / ranks);
   }
   EXPECT_GT(communicator_->totals().busy_ms, 0);
 }
@@ -362,6 +416,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{AllReduceAlgorithm::ring, 4},
                     Setting{AllReduceAlgorithm::ring, 1 << 20, GradientWire::bf16},
                     Setting{AllReduceAlgorithm::ring, 4096, GradientWire::bf16},
+                    Setting{AllReduceAlgorithm::two_level, 4096, GradientWire::int8},
+                    Setting{AllReduceAlgorithm::ring, 1 << 20, GradientWire::int8},
+                    Setting{AllReduceAlgorithm::ring, 300, GradientWire::int8},
                     Setting{AllReduceAlgorithm::mpi, 1 << 20},
                     Setting{AllReduceAlgorithm::automatic, 1 << 20, GradientWire::f32, AddOrder::tree},
                     Setting{AllReduceAlgorithm::two_level, 4096, GradientWire::f32, AddOrder::tree},
@@ -374,13 +431,18 @@ INSTANTIATE_TEST_SUITE_P(
       if (setting.algorithm == AllReduceAlgorithm::mpi) return std::string("mpi");
       const bool two_level = setting.algorithm == AllReduceAlgorithm::two_level;
       return (two_level ? "two_level" : "ring") + std::to_string(setting.segment_bytes) +
-             (setting.wire == GradientWire::bf16 ? "_bf16" : "") + tree;
+             (setting.wire == GradientWire::f32 ? "" : "_" + std::string(name_of(setting.wire))) + tree;
     });
 
-TEST(MpiCommunicator, RefusesBf16WithMpiAllReduce) {
+TEST(MpiCommunicator, RefusesRoundedMessagesWithMpiAllReduceAndMessagesWithoutABlock) {
   CommOptions options;
   options.algorithm = AllReduceAlgorithm::mpi;
-  options.wire = GradientWire::bf16;
+  for (const GradientWire wire : {GradientWire::bf16, GradientWire::int8}) {
+    options.wire = wire;
+    EXPECT_THROW(make_mpi_communicator(options), Failure);
+  }
+  options.algorithm = AllReduceAlgorithm::ring;
+  options.segment_bytes = 256;
   EXPECT_THROW(make_mpi_communicator(options), Failure);
 }
 

@@ -8,10 +8,7 @@
 #include <thread>
 
 #include "nmt/comm/mpi_session.h"
-#include "nmt/data/text_source.h"
-#include "nmt/train/trainer.h"
-#include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/mpi/train_small.h"
 
 /// Trains a tiny model for 20 updates, with a pause of rank 0 that makes all others ask for signs of life, and a
 /// checkpoint that is sent to all hosts. Fails if the weights of two ranks differ or if a rank has more than
@@ -59,29 +56,11 @@ class Delay : public UpdateObserver {
   bool delays_;
 };
 
-std::vector<StepRecord> train(const char* updates, Communicator& communicator, const TrainConfig& base,
+std::vector<StepRecord> train(const char* updates, Communicator& communicator, TrainConfig config,
                               const std::filesystem::path& folder) {
-  TrainConfig config = base;
   config.training.stop_after = updates;
-  const Corpus corpus = make_synthetic({.task = SyntheticTask::reverse, .sentences = 2000, .vocabulary_size = pieces});
-  const auto backend = make_cpu_backend(1);
-  Collector records;
-  const StopRequest stop;
-  TextSource source(corpus, config.plan_options());
-  Checkpointer checkpoints(config, folder, "", *backend, communicator, records);
   Delay delay(communicator.rank() == 0);
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = communicator,
-                   .source = source,
-                   .checkpoints = &checkpoints,
-                   .records = records,
-                   .stop = stop,
-                   .lab = &delay,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
-  return records.steps;
+  return train_small(config, communicator, folder, 1, 2000, &delay);
 }
 
 void run(std::size_t max_connections, const std::filesystem::path& folder) {

@@ -2,15 +2,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <sstream>
 
 #include "base/digest.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/data/text_source.h"
-#include "nmt/train/trainer.h"
-#include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/mpi/train_small.h"
 
 /// Trains a tiny model with training.reproducible ranks, once for each precision, path of the gradients and number of
 /// threads, and prints a line for each with digests. Run with any number of ranks on any hosts: the digests of a
@@ -44,29 +40,6 @@ TrainConfig config_of(const Setting& setting, const std::string& updates) {
   return config;
 }
 
-std::vector<StepRecord> train(const TrainConfig& config, int threads, const std::filesystem::path& folder) {
-  const Corpus corpus = make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces});
-  const auto communicator = make_mpi_communicator(config.comm_options());
-  const auto backend = make_cpu_backend(threads);
-  Collector records;
-  const StopRequest stop;
-  TextSource source(corpus, config.plan_options());
-  std::optional<Checkpointer> checkpoints;
-  if (!folder.empty()) checkpoints.emplace(config, folder, "", *backend, *communicator, records);
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = *communicator,
-                   .source = source,
-                   .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                   .records = records,
-                   .stop = stop,
-                   .threads = threads,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
-  return communicator->rank() == 0 ? records.steps : std::vector<StepRecord>();
-}
-
 void print_digests(const Setting& setting, const std::vector<StepRecord>& steps) {
   Sha256 all;
   for (const StepRecord& step : steps) {
@@ -90,9 +63,11 @@ void run(const std::vector<std::string>& arguments) {
     for (const std::string& all_reduce : split(arguments.at(1))) {
       for (const int threads : folder.empty() ? std::vector{1, 2} : std::vector{1}) {
         const Setting setting{precision, all_reduce, threads};
-        const auto steps = train(config_of(setting, arguments.at(0)), threads,
-                                 folder.empty() ? folder : folder / std::string(name_of(precision)));
-        if (!steps.empty()) print_digests(setting, steps);
+        const TrainConfig config = config_of(setting, arguments.at(0));
+        const auto communicator = make_mpi_communicator(config.comm_options());
+        const auto steps = train_small(config, *communicator,
+                                       folder.empty() ? folder : folder / std::string(name_of(precision)), threads);
+        if (communicator->rank() == 0) print_digests(setting, steps);
       }
     }
   }

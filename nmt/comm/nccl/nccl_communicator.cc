@@ -86,7 +86,7 @@ void NcclCommunicator::all_reduce_start(Tensor tensor) {
   tracker_.follow(
       std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes()), clock_));
   ++started_;
-  bytes_sent_ += count * (sum_.wire() == GradientWire::bf16 ? 2 : 4) * 2 * (size() - 1) / size();
+  bytes_sent_ += wire_bytes(sum_.wire(), count) * 2 * (size() - 1) / size();
   try {
     queue(tensor, *ticket);
   } catch (const Failure& failure) {
@@ -210,7 +210,7 @@ Status join_nccl(const NcclFunctions& functions, Communicator& control, NcclGrou
 std::string describe_nccl(const NcclLibrary& library, int ranks, const NcclOptions& options) {
   const char* algorithm = std::getenv("NCCL_ALGO");
   return fmt::format("NCCL {} over {} ranks, {} on the wire, buckets of {:.1f} MB; NCCL_ALGO is {}",
-                     library.version_text(), ranks, options.wire == GradientWire::bf16 ? "bf16" : "f32",
+                     library.version_text(), ranks, name_of(options.wire),
                      static_cast<double>(options.trial.bytes()) / 1e6, algorithm != nullptr ? algorithm : "not set");
 }
 

@@ -43,6 +43,15 @@ TEST(GradientSumTest, OneCopyReadsOtherRanksAndStagedCopiesTwice) {
   EXPECT_NEAR(sum_ms(staged, 100), sum_ms(topology(1, 4, Algorithm::ring), 100) + 2 * 10, 1e-9);
 }
 
+TEST(GradientSumTest, Int8SendsAByteAndItsShareOfAScale) {
+  Topology levels = topology(2, 2, Algorithm::two_level);
+  const double f32 = host_megabytes(levels, 1024);
+  levels.wire = Wire::int8;
+  EXPECT_DOUBLE_EQ(host_megabytes(levels, 1024), f32 / 1024 * 260);
+  EXPECT_EQ(configured_wire("int8"), Wire::int8);
+  EXPECT_EQ(configured_wire(""), Wire::f32);
+}
+
 TEST(GradientSumTest, Bf16HalvesBytesAndInfiniteLinksTakeNoTime) {
   Topology ring = topology(2, 2, Algorithm::ring);
   EXPECT_DOUBLE_EQ(host_megabytes(ring, 100), 150);

@@ -72,6 +72,12 @@ TEST(Verdict, DoesNotOfferBf16IfItIsOnOrAllRanksShareAHost) {
   EXPECT_EQ(verdict.kind, Kind::network_bound);
   EXPECT_THAT(verdict.sentence, HasSubstr("doubling data.tokens_per_update would save about 220 ms"));
   EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
+  EXPECT_THAT(verdict.advice, HasSubstr("communication.gradient_wire=int8"));
+
+  run.facts.gradient_wire = "int8";
+  verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("gradient_wire")));
 
   run.facts.gradient_wire = "f32";
   run.ranks[1].host = "hostA";  // one host: gradients are exchanged through its memory

@@ -30,16 +30,13 @@ TEST_P(AddTest, ConvertsAndAddsBf16LikeBFloat16) {
   convert(values.data(), narrow.data(), count);
   convert(narrow.data(), back.data(), count);
   add_in_place(sum.data(), narrow.data(), count);
-  std::vector<float> rounded = values;
-  round_in_place(rounded.data(), count);
   for (std::size_t i = 0; i < size; ++i) {
     const auto expected = static_cast<float>(BFloat16(values[i]));
     if (std::isnan(values[i])) {
-      EXPECT_TRUE(std::isnan(back[i]) && std::isnan(rounded[i]) && std::isnan(sum[i]));
+      EXPECT_TRUE(std::isnan(back[i]) && std::isnan(sum[i]));
       continue;
     }
     EXPECT_EQ(back[i], expected);
-    EXPECT_EQ(rounded[i], expected);
     EXPECT_EQ(sum[i], 1.0f + expected);
   }
 }

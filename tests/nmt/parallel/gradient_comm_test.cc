@@ -82,6 +82,15 @@ TEST_F(GradientCommTest, LineGivesTheReasonAgainstNccl) {
   EXPECT_EQ(choice("closed"), "through host memory, NCCL is unavailable: a test all-reduce by NCCL gave a wrong sum");
 }
 
+TEST_F(GradientCommTest, Int8GoesThroughHostMemory) {
+  config_.gradient_wire = GradientWire::int8;
+  EXPECT_EQ(choice("closed"), "through host memory, NCCL cannot add int8 messages of communication.gradient_wire");
+  EXPECT_TRUE(FakeNccl::calls(0).empty());
+  config_.all_reduce = GradientPath::nccl;
+  EXPECT_EQ(choice("closed"),
+            "communication.all_reduce nccl: NCCL cannot add int8 messages of communication.gradient_wire; use auto");
+}
+
 TEST_F(GradientCommTest, ExplicitChoiceSucceedsOrFails) {
   config_.all_reduce = GradientPath::nccl;
   EXPECT_THAT(choice("closed"), StartsWith("nccl: "));

@@ -108,7 +108,7 @@ TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
       {"training.precision", "bf16", "f32"},
       {"training.device", "auto", "cpu", "cuda"},
       {"communication.all_reduce", "auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
-      {"communication.gradient_wire", "f32", "bf16"},
+      {"communication.gradient_wire", "f32", "bf16", "int8"},
       {"optimizer.warm_up", "4000", "0u", "1.50kt"},
       {"optimizer.decay", "100000u", "2e"},
       {"training.stop_after", "20e", "500Mt", "7"},
@@ -156,6 +156,15 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
   EXPECT_EQ(key_of({"optimizer.schedule=linear", "optimizer.decay=2e"}), "optimizer.decay");
   EXPECT_EQ(key_of({"communication.all_reduce=mpi", "communication.gradient_wire=bf16"}),
             "communication.gradient_wire");
+  for (const char* path : {"mpi", "nccl", "nccl_ring"}) {
+    EXPECT_EQ(key_of({std::string("communication.all_reduce=") + path, "communication.gradient_wire=int8"}),
+              "communication.gradient_wire")
+        << path;
+  }
+  for (const char* path : {"auto", "ring", "two_level", "shared_memory"}) {
+    EXPECT_EQ(key_of({std::string("communication.all_reduce=") + path, "communication.gradient_wire=int8"}),
+              "accepted");
+  }
 }
 
 TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
@@ -163,9 +172,9 @@ TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
     return message_of("data:\n  folder: d\n", {"training.reproducible=ranks", override});
   };
   EXPECT_NE(message("training.units=6").find("training.units: expected a power of two, found 6"), std::string::npos);
-  for (const std::string key :
-       {"communication.gradient_wire=bf16", "communication.all_reduce=mpi", "communication.all_reduce=nccl",
-        "data.micro_batch_tokens=auto", "data.balance=measured", "training.cuda_graphs=true"}) {
+  for (const std::string key : {"communication.gradient_wire=bf16", "communication.gradient_wire=int8",
+                                "communication.all_reduce=mpi", "communication.all_reduce=nccl",
+                                "data.micro_batch_tokens=auto", "data.balance=measured", "training.cuda_graphs=true"}) {
     const std::string refusal = message(key);
     EXPECT_NE(refusal.find(key.substr(0, key.find('='))), std::string::npos) << refusal;
     EXPECT_NE(refusal.find("training.reproducible ranks needs"), std::string::npos) << refusal;

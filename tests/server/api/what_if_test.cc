@@ -106,7 +106,7 @@ TEST_F(WhatIfRouteTest, RefusesSetupsThatNoRunCanHave) {
   add(network_bound_run());
   EXPECT_EQ(refusal("?hosts=0"), "400 bad_parameter: hosts: expected an integer from 1 to 1024, found '0'");
   EXPECT_EQ(refusal("?link_gbit=0"), "400 bad_parameter: link_gbit: expected a number from 0.001 to 10000, found 0");
-  EXPECT_EQ(refusal("?wire=f16"), "400 bad_parameter: wire: expected one of f32, bf16, found 'f16'");
+  EXPECT_EQ(refusal("?wire=f16"), "400 bad_parameter: wire: expected one of f32, bf16, int8, found 'f16'");
   EXPECT_EQ(refusal("?algorithm=star"),
             "400 bad_parameter: algorithm: expected one of ring, tree, two_level, one-copy, staged, found 'star'");
   EXPECT_EQ(refusal("?hosts=64&ranks_per_host=64"),

@@ -44,6 +44,7 @@ export const CHOICES: readonly Choice[] = [
     words: [
       ['f32', 'f32'],
       ['bf16', 'bf16'],
+      ['int8', 'int8 (not by NCCL)'],
     ],
   },
   {

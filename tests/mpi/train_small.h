@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "nmt/data/text_source.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+
+namespace babelring {
+
+/// Trains on `sentences` synthetic pairs, from the newest checkpoint in `folder` if there is one; empty: without
+/// checkpoints. Returns this rank's records of the updates.
+inline std::vector<StepRecord> train_small(const TrainConfig& config, Communicator& communicator,
+                                           const std::filesystem::path& folder, int threads = 1, int sentences = 500,
+                                           UpdateObserver* lab = nullptr) {
+  const Corpus corpus =
+      make_synthetic({.task = SyntheticTask::reverse, .sentences = sentences, .vocabulary_size = pieces});
+  const auto backend = make_cpu_backend(threads);
+  Collector records;
+  const StopRequest stop;
+  TextSource source(corpus, config.plan_options());
+  std::optional<Checkpointer> checkpoints;
+  if (!folder.empty()) checkpoints.emplace(config, folder, "", *backend, communicator, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = communicator,
+                   .source = source,
+                   .checkpoints = checkpoints ? &*checkpoints : nullptr,
+                   .records = records,
+                   .stop = stop,
+                   .lab = lab,
+                   .threads = threads,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  return records.steps;
+}
+
+}  // namespace babelring

@@ -1,0 +1,140 @@
+#include "nmt/comm/int8_blocks.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "nmt/comm/gradient_wire.h"
+#include "nmt/core/random.h"
+
+namespace babelring {
+namespace {
+
+using testing::Each;
+
+std::vector<float> some_values(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) {
+    value = static_cast<float>((random.uniform() * 2 - 1) * std::exp(8 * random.uniform()));
+  }
+  return values;
+}
+
+/// Values that are sent in turn, with the errors that their sender keeps.
+struct Sender {
+  explicit Sender(std::int64_t count) : errors(static_cast<std::size_t>(count)) {}
+  /// What a receiver gets.
+  std::vector<float> send(const std::vector<float>& values) {
+    const std::int64_t count = std::ssize(values);
+    std::vector<std::byte> message(static_cast<std::size_t>(int8_message_bytes(count)) + 1, std::byte{0x5a});
+    encode_int8(values.data(), errors.data(), count, message.data());
+    EXPECT_EQ(message.back(), std::byte{0x5a}) << "written past the end of the message";
+    std::vector<float> received(values.size(), 7), added(values.size(), 1);
+    decode_int8(message.data(), count, received.data());
+    decode_and_add_int8(message.data(), count, added.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(std::isnan(received[i]) ? std::isnan(added[i]) : added[i] == 1 + received[i]) << i;
+    }
+    return received;
+  }
+  std::vector<float> errors;
+};
+
+/// Of the block that element `i` lies in.
+float largest_in_block(const std::vector<float>& values, std::size_t i) {
+  const std::size_t begin = i / int8_block * int8_block;
+  float largest = 0;
+  for (std::size_t j = begin; j < std::min(values.size(), begin + int8_block); ++j) {
+    largest = std::max(largest, std::abs(values[j]));
+  }
+  return largest;
+}
+
+class Int8BlocksTest : public testing::TestWithParam<std::int64_t> {};
+
+TEST_P(Int8BlocksTest, RoundsByAtMostHalfAStepAndKeepsTheError) {
+  const std::vector<float> values = some_values(GetParam(), 1);
+  Sender sender(GetParam());
+  const std::vector<float> received = sender.send(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float half_step = largest_in_block(values, i) / 254;
+    EXPECT_LE(std::abs(received[i] - values[i]), 1.0001f * half_step) << i;
+    EXPECT_EQ(sender.errors[i], values[i] - received[i]) << i;
+  }
+}
+
+TEST_P(Int8BlocksTest, SumsOverManyUpdatesMissTheLastErrorsOnly) {
+  const std::vector<float> values = some_values(GetParam(), 2);
+  Sender sender(GetParam());
+  std::vector<double> sums(values.size());
+  constexpr int updates = 100;
+  for (int update = 0; update < updates; ++update) {
+    const std::vector<float> received = sender.send(values);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(received[i]);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // Half a step of the values with their errors, which enlarge them by 1/254 at most, and f32's rounding.
+    const double largest = static_cast<double>(largest_in_block(values, i));
+    EXPECT_NEAR(sums[i], updates * static_cast<double>(values[i]), largest * (1.01 / 254 + updates * 3e-7)) << i;
+  }
+}
+
+TEST_P(Int8BlocksTest, SendsTheExtremesExactly) {
+  std::vector<float> values(static_cast<std::size_t>(GetParam()), 12.7f);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = -12.7f;
+  Sender sender(GetParam());
+  const std::vector<float> received = sender.send(values);
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_FLOAT_EQ(received[i], values[i]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, Int8BlocksTest, testing::Values(0, 1, 2, 31, 255, 256, 257, 511, 512, 1000, 12345));
+
+TEST(Int8Blocks, ABlockThatIsNotFiniteIsNanAndNoOtherIs) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> values(600, 1.0f);
+    values[300] = bad;
+    Sender sender(600);
+    sender.errors[310] = 0.25f;
+    const std::vector<float> received = sender.send(values);
+    for (std::size_t i = 0; i < 600; ++i) {
+      const bool in_bad_block = i >= 256 && i < 512;
+      EXPECT_EQ(std::isnan(received[i]), in_bad_block) << i;
+      EXPECT_EQ(sender.errors[i], i == 310 ? 0.25f : 0.0f) << i;
+    }
+    values[300] = 1;
+    EXPECT_EQ(sender.send(values)[0], 1.0f);
+  }
+}
+
+TEST(Int8Blocks, ASumThatOverflowsIsNotFinite) {
+  Sender sender(3);
+  sender.errors = {std::numeric_limits<float>::max(), 0, 0};
+  EXPECT_TRUE(std::isnan(sender.send({std::numeric_limits<float>::max(), 1, 1})[1]));
+}
+
+TEST(Int8Blocks, ZerosAndTheSmallestNumbersAreSentAsZerosAndKept) {
+  Sender sender(256);
+  EXPECT_THAT(sender.send(std::vector<float>(256, 0.0f)), Each(0.0f));
+  EXPECT_THAT(sender.errors, Each(0.0f));
+  EXPECT_THAT(sender.send(std::vector<float>(256, 1e-38f)), Each(0.0f));
+  EXPECT_THAT(sender.errors, Each(1e-38f));
+}
+
+TEST(GradientWireTest, SaysHowManyElementsAMessageHolds) {
+  EXPECT_EQ(wire_bytes(GradientWire::f32, 1000), 4000);
+  EXPECT_EQ(wire_bytes(GradientWire::bf16, 1000), 2000);
+  EXPECT_EQ(wire_bytes(GradientWire::int8, 1000), 1000 + 4 * 4);
+  EXPECT_EQ(elements_in_message(GradientWire::f32, 60 * 1024), 15'360);
+  EXPECT_EQ(elements_in_message(GradientWire::bf16, 60 * 1024), 30'720);
+  EXPECT_EQ(elements_in_message(GradientWire::int8, 60 * 1024), 236 * 256);
+  EXPECT_EQ(elements_in_message(GradientWire::int8, 259), 0);
+  EXPECT_EQ(name_of(GradientWire::int8), "int8");
+}
+
+}  // namespace
+}  // namespace babelring
