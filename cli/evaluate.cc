@@ -45,7 +45,7 @@ struct EvaluateArguments {
   ServerChoice server;
 };
 
-/// The set of a folder: that of --set, else the test set, or of a run that is watched what it would validate on.
+/// The set of a folder: --set if given; for a watched run its validation set, otherwise the test set.
 std::string set_of_folder(const EvaluateArguments& arguments, const TrainConfig& config) {
   if (!arguments.set.empty()) return arguments.set;
   if (arguments.watched.empty()) return "test";

@@ -44,7 +44,7 @@ std::vector<GssmOptions> difficulty_cells(const GssmOptions& options, const Diff
 /// A line of the file of results. Its member `key` is difficulty_key().
 json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult& result);
 
-/// Identifies a cell by its graph and what is measured.
+/// Identifies a cell by its graph and its measures.
 std::string difficulty_key(const DifficultyCell& cell);
 /// The keys of the cells that a file of results holds. Skips a line that is not JSON, such as one cut off when the
 /// program was killed.

@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// Adds `memory` to `nmt trace`: the bytes in use after each op of an update, the peak and what it holds.
+/// Adds `memory` to `nmt trace`: the bytes in use after each op of an update, the peak and its contents.
 void add_trace_memory(CLI::App& trace);
 
 }  // namespace babelring

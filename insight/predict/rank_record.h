@@ -156,12 +156,12 @@ json::object to_json(const RankRecord& record);
 /// formats, negative times and sizes of 0 are errors.
 Result<RankRecord> rank_record_from_json(const json::value& value);
 
-/// Buckets of `bucket_mb` (the last is what is left) of a gradient of `parameters` that is complete evenly over
+/// Buckets of `bucket_mb` (the last takes the rest) of a gradient of `parameters` that is complete evenly over
 /// backward.
 std::vector<Bucket> even_buckets(std::int64_t parameters, double bucket_mb);
 
 /// Buckets of up to `bucket_mb` over the same gradient. As the worker puts whole parameters into a bucket until the
-/// next has no room, so are recorded buckets put together; larger ones are cut. Requires bucket_mb > 0.
+/// next has no room, so do recorded buckets form larger ones; larger recorded buckets are cut. Requires bucket_mb > 0.
 std::vector<Bucket> rebucketed(const std::vector<Bucket>& buckets, double bucket_mb);
 
 }  // namespace babelring::insight

@@ -46,7 +46,7 @@ struct SumTimes {
 };
 
 /// Simulates the updates of a run in virtual time. One engine works through the sums of an update in their order, each
-/// not before all ranks are ready; what is left of them at the end of backward is exposed. Ranks wait for each other
+/// not before all ranks are ready; the sums that remain at the end of backward are exposed. Ranks wait for each other
 /// only there. At time 0 the queues of batches are full. An update costs a few operations for each rank and sum.
 class Simulation {
  public:

@@ -23,7 +23,7 @@ struct FigurePoint {
   double value = 0;
 };
 
-/// A figure about data stalls: its values, plots and what it says about itself.
+/// A figure about data stalls: its values, plots and notes.
 struct Figure {
   std::string name, unit;  // "figure3", "%"
   std::vector<FigurePoint> points = {};

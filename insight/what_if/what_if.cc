@@ -118,7 +118,7 @@ class RunModel {
   const RunSetup& setup() const { return setup_; }
   const std::vector<std::string>& assumed() const { return assumed_; }
 
-  /// The setup with a change. Adds what it assumes and warns of.
+  /// The setup with a change. Adds its assumptions and warnings.
   Result<RunSetup> changed(const WhatIfChange& change, std::vector<std::string>& assumed,
                            std::vector<std::string>& warnings) const;
   Prediction predict(RunSetup setup, double error) const;

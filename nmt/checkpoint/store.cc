@@ -31,8 +31,8 @@ bool is_checkpoint_name(std::string_view name) {
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
 
-/// Removes what a write has left. A process whose run was taken over may still write there: once the folder has another
-/// name, it cannot add files. Throws filesystem_error.
+/// Removes the leftover of a write. A process whose run was taken over may still write there: once the folder has
+/// another name, it cannot add files. Throws filesystem_error.
 void remove_leftover(const fs::path& leftover) {
   const fs::path doomed = leftover.parent_path() / fmt::format("{}{}", temporary_prefix, make_id('x'));
   std::error_code error;

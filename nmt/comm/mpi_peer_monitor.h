@@ -13,7 +13,7 @@ namespace babelring {
 
 /// Distinguishes a stopped or lost rank from one that is only late. While a collective waits, a rank asks its peers. A
 /// peer's communication thread answers, even if its main thread is busy, with the number of collectives that its main
-/// thread has entered and with what it knows of others (PeerKnowledge). Used only by the communication thread; nothing
+/// thread has entered and with its knowledge of others (PeerKnowledge). Used only by the communication thread; nothing
 /// blocks. Throws CommError.
 class PeerMonitor {
  public:

@@ -40,7 +40,7 @@ class PeerKnowledge {
   /// slowly, at last after `longest`. Without any since `waiting_since`, the rounds start over. Peers that owe an
   /// answer are not asked again.
   std::vector<int> due(Time now, Time waiting_since, Nanoseconds longest);
-  /// The answer to `to`, without what it has told itself.
+  /// The answer to `to`, without that peer's own reports.
   Report report(int to, std::int64_t entered, Time now) const;
   void note(int from, const Report& report, Time now);
 

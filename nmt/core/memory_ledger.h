@@ -39,7 +39,7 @@ struct MemoryUse {
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
-/// Counts the memory of one device by purpose: what is allocated now and what was at most. Thread-safe.
+/// Counts the memory of one device by purpose: allocated now and at the peak. Thread-safe.
 class MemoryLedger {
  public:
   /// Enters `buffer` until its memory is released. The buffer returned replaces it and keeps `ledger` alive.

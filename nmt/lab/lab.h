@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// Passes what it sees to several observers, in their order; ranges end in reverse order.
+/// Passes each call to several observers, in their order; ranges end in reverse order.
 class OpObservers : public OpObserver {
  public:
   /// Not owned.

@@ -19,7 +19,7 @@ namespace babelring {
 namespace {
 
 constexpr const char* key = "data.sequences_per_update: auto";
-/// Left free for what is allocated between this plan and the first pass, as a fraction of all memory.
+/// Left free for allocations between this plan and the first pass, as a fraction of all memory.
 constexpr double later_allocations = 0.02;
 
 /// Memory of a rank that computes `sequences` sequences in one pass.

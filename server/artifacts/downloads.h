@@ -9,7 +9,7 @@
 
 namespace babelring::artifacts {
 
-/// Counts active downloads by client and by the id of what is read, a checkpoint or an artifact. Thread-safe; copies
+/// Counts active downloads by client and by the id of the checkpoint or artifact. Thread-safe; copies
 /// share the counts.
 class Downloads {
  public:

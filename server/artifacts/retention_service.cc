@@ -58,8 +58,8 @@ Candidates candidates_of(const Context& context, const std::string& run_id) {
   return candidates;
 }
 
-/// Sizes do not tell all damage, and digests take seconds. Marks as damaged what is newer than the newest checkpoint
-/// whose digests are right. Returns false if there is none.
+/// Checks digests from the newest checkpoint on until one is intact, as sizes do not show all damage and digests take
+/// seconds. Marks the newer ones as damaged. Returns false if no checkpoint is intact.
 bool find_newest_undamaged(const Context& context, Candidates& candidates, RetentionMemory& memory) {
   for (std::size_t place = 0; place < candidates.rows.size(); ++place) {
     RetentionCandidate& facts = candidates.facts[place];

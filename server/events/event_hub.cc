@@ -242,7 +242,7 @@ http::EventSource::Frames EventHub::take(Subscription& subscription) {
   FrameWriter frames(epoch_, limits_.taken_bytes);
   if (!std::exchange(subscription.greeted_, true)) frames.greet();
   if (rings_.missed().newest(subscription.run, subscription.topics) > subscription.seen_) {
-    // It has to fetch again, so that what is left of the events that it has not taken is of no use to it.
+    // The client must fetch its data again, so the queued events are of no use to it.
     subscription.reset_ = true;
     subscription.seen_ = rings_.sequence();
     subscription.bytes_behind_ = 0;

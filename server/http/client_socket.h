@@ -17,7 +17,7 @@
 
 namespace babelring::http {
 
-/// The socket of a connection with its deadline: what is read and written fails once the deadline has passed. All
+/// The socket of a connection with its deadline: reads and writes fail once the deadline has passed. All
 /// functions run on the one thread of the socket's context.
 class ClientSocket {
  public:

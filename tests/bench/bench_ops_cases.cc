@@ -26,7 +26,7 @@ double relative_error(const ConstTensor& found, const ConstTensor& expected) {
   return apart / largest;
 }
 
-/// A case of ops made by `make(tensors, rows)`; `result` is what is compared with the reference, on 96 rows, or on 16
+/// A case of ops made by `make(tensors, rows)`; `result` is compared with the reference, on 96 rows, or on 16
 /// where its plain loops would take seconds.
 template <class Make, class Op>
 OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tensor Op::*result) {
@@ -51,7 +51,7 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
 }
 
 /// Has the backend make the op's gate by a matmul of zeros with a bias, the same on every backend, and keep
-/// what it keeps of the ReLU.
+/// the ReLU's gate in its own form.
 void add_made_gate(LinearBackwardData& op, BenchTensors& pool) {
   const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1], in = 8;
   LinearForward made{.x = pool.make({rows, in}, op.dx.dtype),

@@ -54,7 +54,7 @@ class ScriptedServer {
   using Socket = boost::asio::ip::tcp::socket;
   void accept_all();
   void talk(Socket& socket);
-  /// False: the connection is to be closed.
+  /// False: close the connection.
   bool answer(Socket& socket, const ScriptedAnswer& answer, bool bodiless);
 
   Script script_;

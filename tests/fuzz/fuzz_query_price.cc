@@ -1,5 +1,5 @@
-// The price of a query: five numbers from a client's words and a database. Whatever they are, what runs is within every
-// limit, and what is refused is told why.
+// The price of a query: five numbers from a client's words and a database. For any numbers, a query that runs is within
+// every limit, and a refusal names its reason.
 
 #include <cstring>
 

@@ -10,7 +10,7 @@
 
 /// Trains a tiny model with training.reproducible ranks, once for each precision, path of the gradients and number of
 /// threads, and prints a line for each with digests. Run with any number of ranks on any hosts: the digests of a
-/// precision are to be equal.
+/// precision must be equal.
 ///
 ///   mpirun -np N units_training UPDATES ALL_REDUCE,… [FOLDER]
 ///

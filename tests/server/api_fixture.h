@@ -11,7 +11,7 @@
 
 namespace babelring::testing {
 
-/// A server, and short words for what is asked of it.
+/// A server, and short functions for its requests.
 class ApiFixture : public ::testing::Test {
  protected:
   json::object object(const Answer& answer) { return parse_json(answer.body).value().as_object(); }

@@ -184,7 +184,7 @@ TEST_F(SpoolTest, SequenceContinuesAfterTheLastRecord) {
   EXPECT_EQ(SpoolWriter(file_).next_sequence(), 4);
 }
 
-/// A spool of small parts, whose reader confirms what it reads, by default at once.
+/// A spool of small parts, whose reader confirms all that it reads, by default at once.
 class RotatedSpoolTest : public SpoolTest {
  protected:
   void append(int count) {

@@ -109,7 +109,7 @@ MemoryReport describe_memory(const ModelReplica& replica) {
 MemoryReport trace_dry_update(DryUpdate& update) {
   ModelReplica& replica = update.replica();
   const DryBatch& sizes = update.sizes();
-  // One block for each arena, so that what is used is what lies below one mark.
+  // One block for each arena, so that a single mark bounds the used part.
   replica.arenas.reserve(dry_run(replica.model, replica.backend, sizes.source_tokens, sizes.target_tokens));
   MemoryTrace trace(replica.model.parameters(), replica.arenas);
   replica.backend.observe(&trace);

@@ -56,7 +56,7 @@ class MemoryTrace : public OpObserver {
   std::vector<MemoryOwner> at_peak_;
 };
 
-/// A report with the precision and what is allocated beside the arenas.
+/// A report with the precision and the allocations beside the arenas.
 MemoryReport describe_memory(const ModelReplica& replica);
 /// Measures an update without data, memory or computing.
 MemoryReport trace_dry_update(DryUpdate& update);

@@ -10,7 +10,7 @@
 
 namespace babelring {
 
-/// Ranks that train beside the one that is recorded, in threads of this process, and so share its processors, caches
+/// Ranks that train beside the recorded rank, in threads of this process, and so share its processors, caches
 /// and memory as the ranks of a host do. Their gradients are not summed.
 class Neighbours {
  public:

@@ -41,7 +41,7 @@ struct RankEvents {
   static Result<RankEvents> unpack(const std::string& text);
 };
 
-/// Converts what a rank recorded to events. `origin` is time 0 of the trace, by rank 0's clock. Without `clock` there
+/// Converts a rank's records to events. `origin` is time 0 of the trace, by rank 0's clock. Without `clock` there
 /// are no events.
 RankEvents events_of(const RankTimeline& timeline, const std::optional<ClockMap>& clock,
                      SteadyClock::time_point origin);

@@ -41,7 +41,7 @@ class TimeSet {
 /// Adds up one rank's events to its shares.
 class ShareCounter {
  public:
-  /// `device`: ops ran on a device, beside the main thread, and its ranges tell what it did.
+  /// `device`: ops ran on a device, beside the main thread, and the device's ranges tell their times.
   explicit ShareCounter(bool device) : device_(device) {}
 
   /// An event with the category and name that it has in a trace file. `bytes`: of a collective.

@@ -92,7 +92,7 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
   if (of.compute != nullptr) put_piece(of.compute + at, compute);
 }
 
-/// Pieces of n elements, and one by one what is left of `count`.
+/// Pieces of n elements, and the rest of `count` one by one.
 template <int n>
 __global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) {
   const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;

@@ -47,7 +47,7 @@ __device__ Ranked block_first(Ranked mine) {
   return mine;
 }
 
-/// An element as it is ranked: what is not a number comes last.
+/// An element with its rank's value: NaN comes last.
 __device__ Ranked ranked(float value, int place) {
   return {isnan(value) ? -INFINITY : value, place};
 }

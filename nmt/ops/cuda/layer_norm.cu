@@ -10,7 +10,8 @@ namespace babelring::cuda {
 
 namespace {
 
-// Each warp takes a row, a block rows_at_once rows. A lane reads again what it wrote, unless registers hold its pieces.
+// Each warp takes a row, a block rows_at_once rows. A lane reads its own values again, unless registers hold its
+// pieces.
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 

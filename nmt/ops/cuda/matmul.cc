@@ -118,7 +118,7 @@ bool Matmul::fills_the_device(const Entry& entry) {
   return entry.algorithm().waves >= min_share_of_waves * std::min(1.0f, waves);
 }
 
-/// For good: what is computed must not depend on when a matmul comes again.
+/// Chooses once and for all: results must not depend on when a matmul comes again.
 void Matmul::decide(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
                     const std::function<void()>& otherwise) {
   entry.decided = true;

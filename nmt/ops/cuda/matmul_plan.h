@@ -43,7 +43,7 @@ class MatmulPlan {
  public:
   MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape);
 
-  /// Up to `count` algorithms that the library proposes, the one that it expects to be fastest first.
+  /// Up to `count` algorithms that the library proposes, in the order of their expected speed.
   std::vector<MatmulAlgorithm> propose(int count) const;
   /// True if the algorithm, stored by the same version of the library, can compute this matmul; sets its `waves`.
   bool accepts(MatmulAlgorithm& algorithm) const;

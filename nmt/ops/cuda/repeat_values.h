@@ -27,7 +27,7 @@ class RepeatValues {
 
   /// Where kernels find the list. Equal lists share a place.
   const std::int32_t* list(std::span<const std::int32_t> list);
-  /// The key as kernels are to be given it.
+  /// The key in the form that kernels take.
   DropoutKey key(DropoutKey key);
   const float* number(float number);
 

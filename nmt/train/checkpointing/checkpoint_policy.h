@@ -39,7 +39,7 @@ class CheckpointPolicy {
   void save_last(std::int64_t update);
   /// Waits for the write in progress. Logs its error.
   void finish();
-  /// finish() after training has failed; says in the log what it waits for, and `cause`, since the disk may be slow.
+  /// finish() after training has failed; logs the write that it waits for, and `cause`, since the disk may be slow.
   void finish_after(const char* cause);
   /// Training continues from the checkpoint of `update`. No write may be in progress.
   void restored(std::int64_t update);

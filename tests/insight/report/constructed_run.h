@@ -172,7 +172,7 @@ inline ConstructedRun published_run() {
   return made;
 }
 
-/// 300 updates of the published run, with what it lacks: a training set, evaluations, a removed checkpoint.
+/// 300 updates of the published run, and what it lacks: a training set, evaluations, a removed checkpoint.
 inline ConstructedRun run_on_two_hosts() {
   ConstructedRun run = published_run();
   run.updates = 300, run.end_ms = 0;

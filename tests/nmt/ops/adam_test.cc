@@ -96,7 +96,7 @@ TEST_P(AdamTest, TreatsEachBlockAsItSays) {
   }
 }
 
-/// Ranges of a longer array that begin anywhere, longer than what a thread takes at a time.
+/// Ranges of a longer array that begin anywhere, longer than one thread's share.
 TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
   constexpr std::int64_t count = 40003;
   const Tensor master = tensors.normal({count}, DType::f32), gradient = tensors.normal({count}, DType::f32);

@@ -12,7 +12,7 @@
 namespace babelring {
 namespace {
 
-/// Writes down what it sees, and when the backend waits for its device.
+/// Notes each call, and when the backend waits for its device.
 class Log final : public OpObserver {
  public:
   explicit Log(Watch watch) : watch_(watch) {}

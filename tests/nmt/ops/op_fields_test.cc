@@ -88,7 +88,7 @@ std::string text_of(const Op& op) {
   return text;
 }
 
-/// The lists that the staged backend had before ops named their fields, with what is read and written.
+/// The staged backend's lists of fields read and written, from before ops named their fields.
 TEST(OpFields, AccessFollowsFromTheOp) {
   std::vector<const void*> unused;
   const AnyMember any{&unused};

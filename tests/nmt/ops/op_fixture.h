@@ -104,7 +104,7 @@ inline bool same_bits(const ConstTensor& a, const ConstTensor& b) {
   return std::memcmp(a.data, b.data, a.bytes()) == 0;
 }
 
-/// What is tested, and what it may be off by: rounding of the stored type, a few units more for sums.
+/// A stored type and its tolerance: the type's rounding, a few units more for sums.
 struct Precision {
   DType type;
   double tolerance;

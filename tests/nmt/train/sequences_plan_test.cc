@@ -25,8 +25,8 @@ using testing::ThrowsMessage;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// Memory of a 4 GiB GPU, of which a rank may use `usable` bytes: 10 % and 1 GiB stay free for ops, 2 % for what is
-/// allocated after the plan.
+/// Memory of a 4 GiB GPU, of which a rank may use `usable` bytes: 10 % and 1 GiB stay free for ops, 2 % for
+/// allocations after the plan.
 MemoryInfo room_of(std::size_t usable) {
   const std::size_t total = 4096 * mib;
   const auto part = [&](double of_total) { return static_cast<std::size_t>(static_cast<double>(total) * of_total); };

@@ -31,7 +31,7 @@ class SocketFixture : public ::testing::Test {
 
   void send(const std::string& text) { boost::asio::write(client_, boost::asio::buffer(text)); }
 
-  /// Runs the coroutine to its end on the socket's thread. Throws what it throws.
+  /// Runs the coroutine to its end on the socket's thread. Rethrows its exception.
   void run(std::function<ClientSocket::Awaitable<void>()> coroutine) {
     std::exception_ptr failure;
     boost::asio::co_spawn(context_, std::move(coroutine), [&](std::exception_ptr thrown) {

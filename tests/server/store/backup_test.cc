@@ -65,7 +65,7 @@ TEST_F(BackupTest, IsOneStateWhileOthersWrite) {
     EXPECT_GT(store::back_up(server.store().database_file(), file, stop), 0);
     store::Database copy(file, store::Database::Mode::plain);
     EXPECT_EQ(copy.scalar("PRAGMA integrity_check"), "ok");
-    // Whole batches only: what the rank says it stored is what is there.
+    // Whole batches only: the copy holds exactly the updates that the rank's row states.
     EXPECT_EQ(copy.scalar("SELECT count(*) FROM steps"), copy.scalar("SELECT last_update FROM ranks"));
     EXPECT_EQ(copy.scalar("SELECT count(*) FROM steps"), copy.scalar("SELECT sum(last - first + 1) FROM arrivals"));
   }
@@ -135,7 +135,7 @@ TEST_F(BackupTest, BringsBackADatabaseThatIsGone) {
   EXPECT_NO_THROW(store::Store(fresh.path())) << "a new folder is still one";
 }
 
-/// The server was killed: what it acknowledged is still in the WAL, which must go with the database.
+/// The server was killed: acknowledged rows are still in the WAL, which must go with the database.
 TEST_F(BackupTest, KeepsTheWalOfTheDatabaseItReplaces) {
   fill(1, 10);
   const auto backup = server.folder() / "one.db";

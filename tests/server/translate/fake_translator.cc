@@ -1,4 +1,4 @@
-// Speaks as `nmt translate --serve` does, and misbehaves by the name of the checkpoint and by what it is to translate.
+// Speaks as `nmt translate --serve` does, and misbehaves as the checkpoint's name and the text to translate say.
 #include <unistd.h>
 
 #include <algorithm>

@@ -12,8 +12,8 @@
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
-/// Which elements of one row dropout keeps, as masks: bit i of keep(first) is set where column first + i is kept. What
-/// is kept is to be multiplied by scale(). Two neighbouring columns share one hash, whose halves are compared with the
+/// Which elements of one row dropout keeps, as masks: bit i of keep(first) is set where column first + i is kept.
+/// Multiply kept elements by scale(). Two neighbouring columns share one hash, whose halves are compared with the
 /// threshold. Cheap to make: a 64-bit hash of the row.
 class DropoutRow {
  public:

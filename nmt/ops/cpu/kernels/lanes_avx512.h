@@ -78,7 +78,7 @@ inline void store_lanes(BFloat16* to, Vec16f x, FirstLanes mask) {
   _mm256_mask_storeu_epi16(to, mask.bits, narrowed(x));
 }
 
-/// A full store past the caches, for what is not read again soon; `to` is aligned to its 16 elements.
+/// A full store past the caches, for values that are not read again soon; `to` is aligned to its 16 elements.
 inline void stream_lanes(BFloat16* to, Vec16f x) {
   _mm256_stream_si256(static_cast<__m256i*>(static_cast<void*>(to)), narrowed(x));
 }

@@ -55,7 +55,7 @@ inline void store_lanes(T* to, const Vec16f& x, Which mask) {
   for (std::size_t i = 0; i < mask.count; ++i) to[i] = T(x.values[i]);
 }
 
-/// A full store of what is not read again soon; `to` is aligned to its 16 elements.
+/// A full store of values that are not read again soon; `to` is aligned to its 16 elements.
 inline void stream_lanes(BFloat16* to, const Vec16f& x) {
   store_lanes(to, x, AllLanes{});
 }

@@ -8,7 +8,7 @@
 #include "nmt/ops/cpu/kernels/lanes.h"
 #include "nmt/ops/row_counters.h"
 
-/// How AdamUpdate counts what it changes, row by row.
+/// How AdamUpdate counts its changes, row by row.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 /// Counts nothing, in ranges that begin at multiples of lane_count.

@@ -1,7 +1,7 @@
 import type { StepParts, StepSetup } from '../api/types';
 import { formatSignificant } from './format';
 
-/// Settings of a prediction by name, as the server takes them; what is absent stays as the run has it.
+/// Settings of a prediction by name, as the server takes them; absent settings stay as the run has them.
 export type Settings = ReadonlyMap<string, string>;
 
 export interface Slider {
@@ -62,7 +62,7 @@ export const CHOICES: readonly Choice[] = [
 
 const NAMES: readonly string[] = [...SLIDERS, ...CHOICES].map(({ name }) => name);
 
-/// Reads 'hosts:4,link_gbit:25'. Leaves out what is not a setting.
+/// Reads 'hosts:4,link_gbit:25'. Leaves out other keys.
 export function parseSettings(text: string): Map<string, string> {
   const pairs = text.split(',').map((part) => part.split(':'));
   return new Map(

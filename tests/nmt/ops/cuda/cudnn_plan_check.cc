@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// As cuDNN describes an H200; the rest of what it reports is asked of a device only.
+/// cuDNN's description of an H200; only a real device tells the rest.
 constexpr char h200[] =
     R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
     R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"

@@ -10,7 +10,7 @@
 #include "nmt/core/dtype.h"
 
 /// A libcudnn.so.9 that takes graphs as the real one does and computes them one operation after another in doubles, in
-/// the host's memory: what a graph says is held against the reference with it, which no plan tells. It knows the
+/// the host's memory, so that a graph's meaning can be compared with the reference, which no plan shows. It knows the
 /// operations of attention only.
 namespace {
 

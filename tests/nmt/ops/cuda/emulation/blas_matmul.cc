@@ -100,7 +100,7 @@ std::vector<float> operand(const void* data, const cublasLtMatrixLayoutOpaque_t&
   return values;
 }
 
-/// A bit of a column's mask, in an order that nobody could guess: what it looks like is the library's own affair.
+/// Sets a bit of a column's mask, in an arbitrary order: the mask's layout belongs to the library alone.
 void put_bit(const Problem& p, std::uint64_t column, std::uint64_t row, bool bit) {
   const std::uint64_t at = column * static_cast<std::uint64_t>(p.description.mask_stride) + (row ^ 0x55);
   auto& byte = static_cast<unsigned char*>(p.description.mask)[at / 8];

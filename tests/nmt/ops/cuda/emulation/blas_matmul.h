@@ -91,11 +91,11 @@ bool fits(const Problem& p);
 /// beside odd rows, and none with a bias of another type than the result's, so that tests also run the kernels that
 /// replace the library.
 bool has_algorithm(const Problem& p, const std::uint32_t* alignment);
-/// Whether an algorithm takes a problem that may have fewer columns or less depth than the one it was chosen for. Of
-/// some sizes it refuses to.
+/// Whether an algorithm takes a problem, which may have fewer columns or less depth than the algorithm was chosen for.
+/// Some sizes are refused.
 bool serves(const Choice& choice, const Problem& p);
-/// With BABELRING_EMULATED_FASTEST=N all proposals but the one of this number take an hour, as events tell it; with
-/// BABELRING_EMULATED_SLOW_SUMS all that sum B.
+/// The time that events report. With BABELRING_EMULATED_FASTEST=N all proposals but number N take an hour; with
+/// BABELRING_EMULATED_SLOW_SUMS all that sum B do.
 std::chrono::hours pretended_time(const Choice& choice, const Problem& p);
 /// C = alpha A B + beta C with the epilogue. Sums the depth in `parts` parts.
 void multiply(const Problem& p, std::uint64_t parts, const void* a, const void* b, void* c);

@@ -9,7 +9,7 @@
 
 #include "nmt/ops/cuda/mma.cuh"
 
-/// The emulation itself: what is right runs, what is wrong on a device is found.
+/// The emulation itself: correct kernels run, and faults of a device are found.
 namespace babelring::cuda {
 
 extern thread_local unsigned char dynamic_shared_bytes[];

@@ -21,7 +21,7 @@ class Fiber {
   static Fiber& running();
   /// From this fiber, which is running, to another. Returns when somebody switches back.
   void switch_to(Fiber& next);
-  /// Forgets what it was doing: the next switch to it calls its entry again. Objects on its stack are not destroyed.
+  /// Discards its state: the next switch to it calls its entry again. Objects on its stack are not destroyed.
   void rewind();
 
  private:
