@@ -40,7 +40,7 @@ struct EvaluateArguments {
   std::string output;
   bool as_json = false;
   CLI::Option* report = nullptr;  // given: the evaluation is added to a run
-  std::string report_to;          // the run; empty: the one that is watched
+  std::string report_to;          // the run; empty: the watched run
   std::string watched;            // a run, each of whose checkpoints is evaluated; empty: none
   ServerChoice server;
 };

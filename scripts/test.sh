@@ -200,8 +200,8 @@ compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# Compiles at the lowest priority, beside other stages, what the stages asan and fuzz will run. It always succeeds: what it leaves
-# undone these stages do, and report.
+# Compiles at the lowest priority, beside other stages, the tests of the stages asan and fuzz. It always succeeds: these stages do
+# and report the rest.
 compile_meanwhile() {
   set +e
   renice -n 19 -p "$BASHPID"

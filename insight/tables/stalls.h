@@ -29,7 +29,7 @@ struct Figure {
   std::vector<FigurePoint> points = {};
   std::vector<Plot> plots = {};
   ErrorSummary error = {};              // of predicted values against measured ones; count 0: none predicted
-  std::vector<std::string> notes = {};  // what disagrees, what is assumed
+  std::vector<std::string> notes = {};  // disagreements and assumptions
 };
 
 /// Fetch stalls of models at about a third of the data cached: (wait − wait with all cached) / (wait + transfer +

@@ -11,7 +11,7 @@ namespace babelring {
 /// One exchange of a rank in MpiTree. A range may be empty: then nothing is sent or received.
 struct TreeStep {
   int peer;
-  bool adding;  // what is received is added; otherwise it is a final sum
+  bool adding;  // received values are added; otherwise they are final sums
   ElementRange sent, received;
 };
 

@@ -22,7 +22,7 @@ struct LabParts {
   std::string run;               // r_…
   std::int64_t rank = 0;
   RecordSink& records;
-  SpanLog& spans;                          // what the threads of this rank log
+  SpanLog& spans;                          // the log of this rank's threads
   const Vocabulary* vocabulary = nullptr;  // null for tasks without text
   TraceRequest* trace_request = nullptr;   // of rank 0; null on other ranks, and if nobody can request a trace
   int threads = 1;                         // of the backend

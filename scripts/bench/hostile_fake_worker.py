@@ -35,7 +35,7 @@ def print_checked_config() -> None:
 
 
 class Rank:
-    """Sends what a rank of a real worker sends."""
+    """Sends the requests of a real worker's rank."""
 
     def __init__(self) -> None:
         self.rank = int(os.environ["OMPI_COMM_WORLD_RANK"])

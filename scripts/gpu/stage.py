@@ -178,7 +178,7 @@ class Stage:
 
 
 def end_session(process: subprocess.Popen[str], patience: float = 5) -> None:
-    """Ends a program that still runs, and what it started: mpirun's ranks are in sessions of their own, and end when it
+    """Ends a program that still runs, and its children: mpirun's ranks are in sessions of their own, and end when it
     asks them to, within `patience` seconds."""
     for sent, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, None)):
         if process.poll() is not None:

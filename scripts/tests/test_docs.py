@@ -44,7 +44,7 @@ def anchors(text: str) -> set[str]:
 
 
 def wrong_options(text: str) -> list[str]:
-    """Options that a document gives to a script although neither it nor what it calls knows them."""
+    """Options that a document gives to a script although neither it nor the scripts that it calls know them."""
     wrong = []
     for script, words in SCRIPT_CALL.findall(text):
         sources = (

@@ -106,7 +106,7 @@ void Lanes::serve(LaneState& state, Running& running, int nice) {
     }
     const double cost_ms = std::chrono::duration<double, std::milli>(now_() - begun).count();
     const std::string owner = std::move(work->owner);
-    work.reset();  // what it holds may take long to free
+    work.reset();  // its memory may take long to free
     lock.lock();
     running.busy = false;
     state.queue.finish(owner, cost_ms);

@@ -144,7 +144,7 @@ struct Server::Impl {
     const auto patience = static_cast<unsigned>(options.limits.write_stall.count());
     setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
     const Session::Shared shared{*dispatcher, options.limits, connections, bodies};
-    const auto context = tls.get();  // the session's stream holds what it needs of it
+    const auto context = tls.get();  // the session's stream shares its certificate
     const auto session = std::make_shared<Session>(std::move(socket), context.get(), std::move(address), place, shared);
     session->start();
     if (stopping) session->finish();  // stop() may have missed it

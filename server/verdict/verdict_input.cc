@@ -14,7 +14,7 @@ namespace babelring::verdict {
 namespace {
 
 constexpr std::int64_t max_updates_read = 192;                     // per rank
-constexpr std::int64_t min_updates_read = 16;                      // per rank: twice what a verdict needs
+constexpr std::int64_t min_updates_read = 16;                      // per rank: twice the need of a verdict
 constexpr std::int64_t min_updates_behind = 2 * min_updates_read;  // of a rank that reports no more
 constexpr std::int64_t max_pauses = 9;                             // per kind: eight periods
 

@@ -1,4 +1,4 @@
-// As a program whose kernels were compiled for what no processor has: it must end before any of its constructors runs.
+// A program whose kernels need instructions that no processor has: it must end before any of its constructors runs.
 #include <cstdio>
 
 #include "base/instruction_sets.h"

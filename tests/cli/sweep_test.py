@@ -15,7 +15,7 @@ gssm:
   nodes: [{name: Z, state_dim: 4, parents: [X]}, {name: X, state_dim: 8, parents: [Z]}]
 """
 GRID = "{name: toy, base: base.yaml, grid: {training.seed: [1, 2, 3, 4, 5]}}"
-# Writes what it got, and makes the run's folder as a worker does. Task 2 fails.
+# Writes its arguments, and makes the run's folder as a worker does. Task 2 fails.
 TRAINS = """
 echo "$OMPI_ALLOW_RUN_AS_ROOT$OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $*" >>"$CALLS"
 while [ "$1" != --run-dir ]; do case $1 in */2.yaml) code=1 ;; esac; shift; done

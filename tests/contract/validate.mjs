@@ -39,7 +39,7 @@ async function servedContract() {
 const contract = await servedContract();
 
 const OTHER_PATHS = 'other paths';
-const faults = new Map(); // operation: what was wrong with its answers
+const faults = new Map(); // operation: faults of its answers
 const seen = new Set(); // "get /path 200"
 let checked = 0;
 let foreign = 0;

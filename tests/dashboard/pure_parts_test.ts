@@ -163,7 +163,7 @@ describe('Refresher', () => {
     await vi.advanceTimersByTimeAsync(5000);
     expect(rounds).toBe(11);
     tookMs = 900;
-    await vi.advanceTimersByTimeAsync(100 + 1000); // what was on its way, and the first slow round
+    await vi.advanceTimersByTimeAsync(100 + 1000); // the requests in flight, and the first slow round
     rounds = 0;
     await vi.advanceTimersByTimeAsync(10_000);
     expect(rounds).toBe(10);

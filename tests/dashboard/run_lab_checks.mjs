@@ -1,4 +1,4 @@
-// The sections of a run's page that show what the tools of the lab wrote.
+// The sections of a run's page that show the artifacts of the lab's tools.
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
 import { axeFindings, goBelow, until } from './harness.mjs';

@@ -58,7 +58,7 @@ class BadDiskTest(FaultTest):
         self.assertLessEqual(set().union(*(r.statuses for r in reporters)), {200, 503, 507})
         self.end(reporters)
         points = self.check_history(server, reporters)
-        server.kill()  # what was acknowledged does not hang on an end in good order
+        server.kill()  # acknowledged rows must survive without an orderly end
         server.start()
         self.assertEqual(self.check_history(server, reporters), points)
         Figures.show(

@@ -1,4 +1,4 @@
-"""The Debian packages and the tarball: what they contain and need, and the quickstart in a root where they are installed."""
+"""The Debian packages and the tarball: their contents and dependencies, and the quickstart in a root where they are installed."""
 
 from __future__ import annotations
 

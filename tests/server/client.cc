@@ -40,7 +40,7 @@ void Client::send(std::string_view bytes) {
   note_sent(bytes);
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;  // the peer has closed; what it said before can still be read
+    if (sent <= 0) return;  // the peer has closed; its earlier bytes can still be read
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

@@ -43,7 +43,7 @@ struct LayerRow {
 struct CompareOptions {
   Tolerance tolerance;
   bool anyway = false;  // compare also probes of different batches or models
-  bool ranks = false;   // compare only what is equal on all ranks: summed gradients, moments and weights
+  bool ranks = false;   // compare only tensors that are equal on all ranks: summed gradients, moments and weights
 };
 
 struct ProbeComparison {

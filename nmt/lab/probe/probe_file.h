@@ -28,7 +28,7 @@ struct ProbeRecord {
   Shape shape;
   DType dtype = DType::f32;
   TensorSummary summary;
-  std::vector<std::int64_t> inputs;  // numbers of the records that wrote what the op read
+  std::vector<std::int64_t> inputs;  // numbers of the records that wrote the op's inputs
 
   /// What equal records of two probes have in common: "1/0/forward/encoder.0/attention_forward/out/0".
   std::string key() const;

@@ -14,7 +14,7 @@ struct MachinePeaks {
   double f32_flops = 0, f32_flops_one_thread = 0;      // fused multiply-adds of f32, operands in registers
   double triad_bytes = 0, triad_bytes_one_thread = 0;  // a = b + s c, a written past the caches: 12 bytes an element
   double read_bytes = 0, read_bytes_one_thread = 0;    // a sum
-  std::string bf16_instruction, f32_instruction;  // what was measured: "amx", "avx512_bf16", "avx512f", "avx2", …
+  std::string bf16_instruction, f32_instruction;       // measured: "amx", "avx512_bf16", "avx512f", "avx2", …
 };
 
 /// Each of the eight figures takes `seconds`, and 288 MiB a thread are allocated. The OpenMP team of the caller works.

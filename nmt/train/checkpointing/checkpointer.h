@@ -79,7 +79,7 @@ class Checkpointer {
   RecordSink& records_;
   std::function<void()> guard_;
   std::optional<CheckpointStore> store_;         // rank 0 only; the writing thread's while there is one
-  std::future<CheckpointStore::Saved> writing_;  // last, so that it ends before what it uses
+  std::future<CheckpointStore::Saved> writing_;  // last: it ends before the members that it uses
 };
 
 }  // namespace babelring

@@ -178,7 +178,7 @@ TEST_P(CrossEntropyTest, PredictsTheFirstOfEqualPieces) {
   tested->run(op);
   EXPECT_EQ(predicted.as<std::int32_t>()[0], 0);
   EXPECT_EQ(predicted.as<std::int32_t>()[1], 300);
-  EXPECT_LT(predicted.as<std::int32_t>()[2], 700);  // what is not finite predicts some piece
+  EXPECT_LT(predicted.as<std::int32_t>()[2], 700);  // a row without finite values predicts some piece
   EXPECT_EQ(op.correct.as<float>()[1], 1);
 }
 

@@ -242,7 +242,7 @@ TEST_P(Repeated, WorkIsRecordedTheSecondTime) {
     EXPECT_EQ(downloaded(add(x_)), std::vector<float>(100, static_cast<float>(times)));
     EXPECT_EQ(calls_, calls[times - 1]);
   }
-  backend_->run(Fill{.y = x_, .value = 10});  // it reads what is there when it is repeated
+  backend_->run(Fill{.y = x_, .value = 10});  // a repeat reads the values of that time
   EXPECT_EQ(downloaded(add(x_)), std::vector<float>(100, 16.0f));
   calls_ = 0;
   add(z_);

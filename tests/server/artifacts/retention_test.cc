@@ -52,7 +52,7 @@ TEST(RetentionPolicy, KeepsEachCheckpointThatARuleSelects) {
 
 TEST(RetentionPolicy, NeverTakesPinnedBestOrTheLastComplete) {
   auto all = ten();
-  all[0].intact = false;  // torn: the one before it is what a run would resume from
+  all[0].intact = false;  // torn: a run would resume from the one before
   all[7].pinned = true;
   all[8].best = true;
   all[9].removable = false;

@@ -40,7 +40,7 @@ TEST(Events, OfNobodysInterestAreNotMade) {
   hub.publish("r", "log", "3");
   EXPECT_GT(hub.bytes(), 0u);
   EXPECT_NE(taken(reader).find("data: 3"), std::string::npos);
-  // Who resumes is told of what was not made, of the topics that it wants.
+  // A client that resumes learns which frames of its topics were not made.
   const std::string seen = last_id(taken(hub.subscribe("r", {"log"}, "garbage")));
   EXPECT_FALSE(hub.wants("r", "state"));
   EXPECT_EQ(taken(hub.subscribe("r", {"log"}, seen)).find("reset"), std::string::npos);

@@ -68,7 +68,7 @@ TEST_F(LogsTest, FiltersByRankLevelAndText) {
   EXPECT_EQ(texts(get("?q=line%2077%20of%20rank%201")), (std::vector<std::string>{"line 77 of rank 1"}));
   EXPECT_EQ(texts(get("?q=LINE")).size(), 0u);
   EXPECT_EQ(texts(get("?q=.*")).size(), 0u);    // a text, not a pattern
-  const auto none = get("?q=nothing&after=5");  // what was looked through is not looked through again
+  const auto none = get("?q=nothing&after=5");  // searched lines are not searched again
   EXPECT_EQ(get("?cursor=" + std::string(none.at("next_cursor").as_string())).at("items").as_array().size(), 0u);
 }
 

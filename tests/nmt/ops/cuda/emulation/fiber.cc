@@ -9,7 +9,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Saves what the calling convention wants kept, and takes up another stack that was left in the same way.
+// Saves the registers that the calling convention preserves, and continues on another stack left in the same way.
 extern "C" void babelring_switch_stacks(void** left, void* taken);
 #if defined(__x86_64__)
 asm(R"(

@@ -121,7 +121,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   std::tuple<std::remove_cv_t<Expected>...> values(std::forward<Actual>(actual)...);
   return std::apply(
       [&](auto&... value) {
-        (__builtin_clear_padding(&value), ...);  // what is left over there may look like an address
+        (__builtin_clear_padding(&value), ...);  // a remainder there may look like an address
         return babelring::emulation::launch(*config, reinterpret_cast<const void*>(kernel),
                                             {babelring::emulation::Argument{&value, sizeof value}...},
                                             [kernel, values] { std::apply(kernel, values); });
