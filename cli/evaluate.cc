@@ -210,7 +210,7 @@ void run_evaluate(const EvaluateArguments& arguments) {
 /// The name under which the evaluations of a run are reported.
 std::string reported_set(const EvaluateArguments& arguments, const TrainConfig& config) {
   if (!arguments.source.empty()) return std::filesystem::path(arguments.source).filename().string();
-  if (config.task == Task::gssm && arguments.data.empty()) return generated_set;
+  if (config.task == Task::gssm && arguments.data.empty()) return generated_set(config);
   return set_of_folder(arguments, config);
 }
 

@@ -88,12 +88,16 @@ std::int64_t limited(std::int64_t count, const SequenceSet& set) {
 }
 
 std::unique_ptr<GssmHeldOut> generated(const TrainConfig& config, std::int64_t sequences) {
-  return std::make_unique<GssmHeldOut>(make_gssm_graph(config.gssm), generated_set,
+  return std::make_unique<GssmHeldOut>(make_gssm_graph(config.gssm), generated_set(config),
                                        sequences > 0 ? sequences : config.validation.sequences,
                                        config.data.sequence_length, static_cast<std::uint64_t>(config.training.seed));
 }
 
 }  // namespace
+
+std::string generated_set(const TrainConfig& config) {
+  return config.data.valid_set.empty() ? "generated" : config.data.valid_set;
+}
 
 json::object evaluate_sequences(const LoadedModel& loaded, const EvaluatedSequences& choice, Backend& backend) {
   const LanguageModel& model = require_language_model(*loaded.model);

@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// The name of held-out sequences that are made on the fly.
-inline constexpr const char* generated_set = "generated";
+/// The name of held-out sequences that are made on the fly: that under which the run validates on them.
+std::string generated_set(const TrainConfig& config);
 
 /// The held-out sequences of `nmt evaluate`.
 struct EvaluatedSequences {

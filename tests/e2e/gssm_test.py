@@ -214,6 +214,20 @@ class GssmTest(SystemTest):
         self.assertIn("expected either --checkpoint or --watch", self.refusal("evaluate"))
         self.assertIn("--report: expected a run", self.refusal("evaluate", "--checkpoint", "x", "--report"))
 
+    def test_a_validated_checkpoint_is_not_evaluated_again(self) -> None:
+        server = self.server()
+        token = (server.folder / "admin.token").read_text(encoding="utf-8").strip()
+        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
+        overrides = ["training.stop_after=40u", "validation.every=20u", "checkpoint.every=20u"]
+        run = self.start_run("validated", server=server.address, overrides=overrides)
+        self.assertEqual(run.wait(), 0, run.text())
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        evals = [(item["set"], item["update"]) for item in server.get(f"/api/v1/runs/{run_id}/evals")["items"]]
+        self.assertEqual(evals, [("test", 20), ("test", 40)])
+        command = [BIN / "nmt", "evaluate", "--watch", run_id, "--report", "--json"]
+        watched = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        self.assertEqual((watched.returncode, watched.stdout), (0, ""), "the sets have one name")
+
     def test_wrong_data_is_refused_in_one_line(self) -> None:
         self.config = type(self).config
         run = self.start_run("translator", ranks=1, overrides=["training.stop_after=1u"])
