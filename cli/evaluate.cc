@@ -39,9 +39,11 @@ struct EvaluateArguments {
   std::int64_t max_sentences = 0;
   std::string output;
   bool as_json = false;
-  CLI::Option* report = nullptr;  // given: the evaluation is added to a run
-  std::string report_to;          // the run; empty: the watched run
-  std::string watched;            // a run, each of whose checkpoints is evaluated; empty: none
+  CLI::Option* beam = nullptr;            // --beam
+  CLI::Option* length_penalty = nullptr;  // --length-penalty
+  CLI::Option* report = nullptr;          // given: the evaluation is added to a run
+  std::string report_to;                  // the run; empty: the watched run
+  std::string watched;                    // a run, each of whose checkpoints is evaluated; empty: none
   ServerChoice server;
 };
 
@@ -104,6 +106,16 @@ struct Scores {
   std::vector<std::string> hypotheses;
 };
 
+/// The search of the options. For a watched run it is that of the run's validations unless given, so that one chart can
+/// show both.
+TranslateOptions search_of(const EvaluateArguments& arguments, const TrainConfig& config) {
+  TranslateOptions search = arguments.model.translate;
+  if (arguments.watched.empty()) return search;
+  if (arguments.beam->count() == 0) search.beam.beam = config.validation.beam;
+  if (arguments.length_penalty->count() == 0) search.beam.length_penalty = config.validation.length_penalty;
+  return search;
+}
+
 Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                 Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
@@ -115,8 +127,9 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
       *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = *loaded.vocabulary}, 0,
       sentences_of(set), bleu, backend, arenas);
   const LossSums& sums = forced.losses;
+  const TranslateOptions search = search_of(arguments, loaded.config);
   const Stopwatch watch;
-  std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
+  std::vector<std::string> hypotheses = hypotheses_of(loaded, set, search, backend);
   const double seconds = watch.elapsed_ms() / 1000;
   if (output) {
     for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
@@ -139,7 +152,7 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
                           {"signature", bleu.signature()},
                           {"chrf", chrf.corpus(hypotheses, {set.references})},
                           {"chrf_signature", chrf.signature()},
-                          {"beam", arguments.model.translate.beam.beam},
+                          {"beam", search.beam.beam},
                           {"precision", name_of(arguments.model.precision)},
                           {"seconds", seconds},
                           {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
@@ -241,6 +254,8 @@ void add_evaluate(CLI::App& app) {
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
   command->get_option("--checkpoint")->required(false);
+  arguments->beam = command->get_option("--beam");
+  arguments->length_penalty = command->get_option("--length-penalty");
   command->add_option(
       "--data", arguments->data,
       "folder written by `nmt prepare`, by default the one that the checkpoint was trained on; for a language model by "
@@ -264,8 +279,10 @@ void add_evaluate(CLI::App& app) {
                                        "add the evaluation to this run on a server: id, name or a unique prefix; with "
                                        "--watch by default to the watched one")
                           ->expected(0, 1);
-  command->add_option("--watch", arguments->watched,
-                      "evaluate each checkpoint of this run on a server, downloaded from it, until the run has ended");
+  command->add_option(
+      "--watch", arguments->watched,
+      "evaluate each checkpoint of this run on a server, downloaded from it, until the run has ended; --beam and "
+      "--length-penalty are by default those of the run's validations");
   arguments->server.declare_access(*command);
   command->callback([arguments] { evaluate_all(*arguments); });
 }

@@ -12,7 +12,13 @@ from control import ControlServer, ControlTest
 from system import BIN, wait_for
 
 # Without validation, so the best evaluation of the run comes from the job.
-ENDLESS = ["training.stop_after=1000000u", "data.valid_set=", "checkpoint.every=200u", "checkpoint.keep_last=100000"]
+ENDLESS = [
+    "training.stop_after=1000000u",
+    "data.valid_set=",
+    "checkpoint.every=200u",
+    "checkpoint.keep_last=100000",
+    "validation.beam=3",
+]
 
 
 class EvaluationCase(ControlTest):
@@ -69,6 +75,7 @@ class EvaluationTest(EvaluationCase):
         printed = [json.loads(line) for line in watching.communicate(timeout=300)[0].splitlines()]
         self.assertEqual(watching.returncode, 0, (self.folder / "watch.log").read_text("utf-8"))
         self.assertEqual({figures["update"] for figures in printed}, {item["update"] for item in self.evals(run)})
+        self.assertEqual({figures["beam"] for figures in printed}, {3}, "the beam of the run's validations")
         self.check_joined(run)
         again = self.watch(run, "--json")
         self.assertEqual((again.communicate(timeout=300)[0], again.returncode), ("", 0), "nothing is evaluated twice")
