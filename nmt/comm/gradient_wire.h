@@ -10,10 +10,9 @@ namespace babelring {
 /// are n roundings for n ranks. Shared memory sends no messages and always sums in f32.
 /// - bf16: half the bytes. Each rounding has an error of at most 2^-8 of the partial sum. To first order |error| <=
 ///   n 2^-8 (sum over ranks of |value|); the typical error grows with sqrt(n).
-/// - int8: a quarter, in blocks of int8_block elements with one f32 scale (see encode_int8()). Each rounding has an
-/// error
-///   of at most 1/254 of the largest magnitude in the block. The rank that rounds keeps the error and adds it to what
-///   it rounds in the next sum (error feedback: Seide et al. 2014, "1-Bit Stochastic Gradient Descent"), so over
+/// - int8: a quarter, in blocks of int8_block elements with one f32 scale (see encode_int8()). The error of each
+///   rounding is at most 1/254 of the largest magnitude in the block. The rank that rounds keeps the error and adds it
+///   to its values of the next sum (error feedback: Seide et al. 2014, "1-Bit Stochastic Gradient Descent"), so over
 ///   several sums only the last errors are missing. If a value of a block is not finite, its whole block becomes NaN.
 enum class GradientWire { f32, bf16, int8 };
 
