@@ -117,9 +117,10 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
       }
     }
     const int ranks = communicator_->size();
+    const double errors = errors_before && in_int8() ? 2.1 : 1;
     double excess = 0;
     for (std::size_t i = 0; i < sum.size(); ++i) {
-      const double allowed = 1e-6 * ranks + wire_error(magnitude[i], 1) * (errors_before && in_int8() ? 2.1 : 1);
+      const double allowed = 1e-6 * ranks + errors * wire_error(magnitude[i], 1);
       excess = std::max(excess, std::abs(expected[i] - static_cast<double>(sum[i])) - allowed);
     }
     EXPECT_EQ(excess, 0) << count << " elements";
