@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "nmt/core/huge_page.h"
 
 namespace babelring {
 
@@ -21,7 +22,6 @@ Tensor Buffer::view(Shape shape, DType type, std::size_t offset) const {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr std::size_t huge_page = 2 << 20;
 
 }  // namespace
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-namespace babelring {
+#include "nmt/core/huge_page.h"
 
-inline constexpr std::size_t huge_page = 2 << 20;
+namespace babelring {
 
 /// Zeroed memory shared by processes on one machine, backed by an anonymous file (memfd) that is freed with its last
 /// user. It does not count against /dev/shm, which is small in containers.
