@@ -12,9 +12,9 @@ std::shared_ptr<SharedFile> share_on_host(Communicator& communicator, std::size_
                                           const std::function<void(char*)>& prepare) {
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const std::string own = fmt::format("{} {} {}", communicator.hosts()[rank], bytes, key);
-  const std::vector<std::string> wishes = communicator.all_gather(own);
-  const auto creator = static_cast<std::size_t>(std::find(wishes.begin(), wishes.end(), own) - wishes.begin());
-  const bool alone = std::count(wishes.begin(), wishes.end(), own) == 1;
+  const std::vector<std::string> requests = communicator.all_gather(own);
+  const auto creator = static_cast<std::size_t>(std::find(requests.begin(), requests.end(), own) - requests.begin());
+  const bool alone = std::count(requests.begin(), requests.end(), own) == 1;
   std::shared_ptr<SharedFile> file;
   if (creator == rank && !alone) file = SharedFile::create(bytes);
   if (file) prepare(file->data());

@@ -35,7 +35,7 @@ bool ended_on_purpose(const ProcessStatus& status) {
 
 void EvaluationJobs::start(const Profile& profile, const LaunchOrder& order, Launcher& launcher, Time now) {
   if (profile.evaluation.empty()) return;
-  Job& job = jobs_.try_emplace(order.run, Job{&profile, {}, &launcher}).first->second;
+  Job& job = jobs_.try_emplace(order.run, Job{profile, {}, &launcher}).first->second;
   job.order = {.run = order.run, .name = order.name, .folder = order.folder, .server = order.server};
   if (!job.handle) begin(job, now);
 }
@@ -43,7 +43,7 @@ void EvaluationJobs::start(const Profile& profile, const LaunchOrder& order, Lau
 void EvaluationJobs::begin(Job& job, Time now) {
   job.due.reset();
   try {
-    job.handle = job.launcher->start_evaluation(*job.profile, job.order);
+    job.handle = job.launcher->start_evaluation(job.profile, job.order);
   } catch (const std::exception& failure) {
     fail_job(job, fmt::format("could not be started: {}", printable(failure.what())), false, now);
   }

@@ -23,7 +23,7 @@ class EvaluationJobs {
 
   explicit EvaluationJobs(Report report) : report_(std::move(report)) {}
 
-  /// Starts the run's job if the profile has one and none is in progress. `launcher` and `profile` must outlive it.
+  /// Starts the run's job if the profile has one and none is in progress. `launcher` must outlive this.
   void start(const Profile& profile, const LaunchOrder& order, Launcher& launcher, Time now);
   /// True if start() was called for the run, which has not ended since.
   bool knows(const std::string& run) const { return jobs_.contains(run); }
@@ -37,7 +37,7 @@ class EvaluationJobs {
 
  private:
   struct Job {
-    const Profile* profile;
+    Profile profile;  // a copy: the profiles may be read again meanwhile
     LaunchOrder order;
     Launcher* launcher;
     std::optional<store::LauncherHandle> handle = std::nullopt;  // in progress
