@@ -19,10 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Opens and locks a folder. Returns none if another process holds it, or if it cannot be locked.
-FileDescriptor lock_folder(const fs::path& folder) {
-  FileDescriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  return flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(descriptor) : FileDescriptor();
+FileDescriptor open_folder(const fs::path& folder) {
+  return FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /// Removes a folder, also while another thread still writes files into it.
@@ -38,15 +36,14 @@ void remove_abandoned(const fs::path& parent, const std::string& prefix) {
     if (entry.path().filename().string().starts_with(prefix + "-")) found.push_back(entry.path());
   }
   for (const fs::path& folder : found) {
-    const FileDescriptor lock = lock_folder(folder);
-    if (lock.get() < 0) continue;  // in use, or somebody else's
+    const FileDescriptor opened = open_folder(folder);
+    if (flock(opened.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use, or somebody else's
     remove_folder(folder);
     if (!fs::exists(folder)) spdlog::info("removed {}, which a killed process left", folder.string());
   }
 }
 
-fs::path make_folder(const fs::path& parent, const std::string& prefix) {
-  remove_abandoned(parent, prefix);
+fs::path new_folder(const fs::path& parent, const std::string& prefix) {
   std::string name = parent / (prefix + "-XXXXXX");
   if (mkdtemp(name.data()) == nullptr) {
     fail("{}: cannot be created: {}", name, std::generic_category().message(errno));
@@ -54,16 +51,28 @@ fs::path make_folder(const fs::path& parent, const std::string& prefix) {
   return name;
 }
 
+/// Makes and locks a folder. Until it is locked, another process may take it for abandoned and remove it: then another
+/// folder is made. Where the file system has no locks, the folder stays unlocked.
+std::pair<fs::path, FileDescriptor> make_folder(const fs::path& parent, const std::string& prefix) {
+  remove_abandoned(parent, prefix);
+  for (;;) {
+    fs::path folder = new_folder(parent, prefix);
+    FileDescriptor opened = open_folder(folder);
+    const bool taken = flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && fs::exists(folder)) return {std::move(folder), std::move(opened)};
+  }
+}
+
 }  // namespace
 
 DownloadFolder::DownloadFolder(const fs::path& parent, const std::string& prefix)
-    : path_(make_folder(parent, prefix)), lock_(lock_folder(path_)), interrupt_([this](int signal) {
-        remove_folder(path_);
+    : folder_(make_folder(parent, prefix)), interrupt_([this](int signal) {
+        remove_folder(path());
         kill(getpid(), signal);  // its handler is the default one again
       }) {}
 
 DownloadFolder::~DownloadFolder() {
-  remove_folder(path_);
+  remove_folder(path());
 }
 
 }  // namespace babelring

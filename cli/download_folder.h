@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/file_descriptor.h"
 #include "cli/runs/interrupt.h"
@@ -18,11 +19,10 @@ class DownloadFolder {
   DownloadFolder(const DownloadFolder&) = delete;
   DownloadFolder& operator=(const DownloadFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.first; }
 
  private:
-  std::filesystem::path path_;
-  FileDescriptor lock_;  // the folder, locked
+  std::pair<std::filesystem::path, FileDescriptor> folder_;  // the descriptor holds the lock
   Interrupt interrupt_;
 };
 

@@ -7,6 +7,8 @@
 
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/soon.h"
 
@@ -82,6 +84,28 @@ TEST_F(DownloadFolderTest, OfALivingProcessIsKept) {
   }
   EXPECT_EQ(folders(), 1U);
   EXPECT_EQ(end(holder, SIGTERM), SIGTERM);
+}
+
+TEST_F(DownloadFolderTest, ProcessesThatMakeFoldersAtOnceKeepTheirs) {
+  std::vector<pid_t> makers;
+  for (int maker = 0; maker < 4; ++maker) {
+    makers.push_back(fork());
+    if (makers.back() != 0) continue;
+    bool kept = true;
+    for (int i = 0; i < 200; ++i) {
+      const DownloadFolder folder(parent_, "watch");
+      std::ofstream(folder.path() / "model") << "whole";
+      std::this_thread::yield();
+      kept = kept && fs::file_size(folder.path() / "model") == 5;
+    }
+    _exit(kept ? 0 : 1);
+  }
+  for (const pid_t maker : makers) {
+    int status = 0;
+    waitpid(maker, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_EQ(folders(), 0U);
 }
 
 }  // namespace
