@@ -10,7 +10,8 @@ namespace babelring {
 enum class Delivery {
   stored,
   refused,  // because of their content or size; do not retry
-  again,    // for another reason (server, permission, proxy); keep the records and retry
+  barred,   // for the token; keep the records and retry, but not once the run has ended
+  again,    // for another reason (server, proxy); keep the records and retry
 };
 
 /// Classifies the HTTP status of the response.

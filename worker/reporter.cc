@@ -274,8 +274,9 @@ bool Reporter::deliver(std::span<const Record> records) {
     if (stopped()) return false;
     const auto part = left.back();
     const Outcome outcome = send(part);
-    if (outcome.delivery == Delivery::again) {
+    if (outcome.delivery == Delivery::again || outcome.delivery == Delivery::barred) {
       if (!stopped()) report_outage(outcome.why);
+      if (outcome.delivery == Delivery::barred && closing()) return false;  // waiting gives no other token
       wait_to_retry();
       continue;
     }
@@ -301,7 +302,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   requested_delay_ = milliseconds(0);
   if (!answer.ok()) return {Delivery::again, answer.error()};
   const Delivery delivery = delivery_of(answer->status);
-  if (delivery == Delivery::again) {
+  if (delivery == Delivery::again || delivery == Delivery::barred) {
     if (answer->retry_after) {
       // Spread the ranks, but never retry earlier than requested.
       const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
@@ -348,6 +349,11 @@ void Reporter::wait_to_retry() {
 bool Reporter::stopped() {
   const std::lock_guard lock(mutex_);
   return stop_;
+}
+
+bool Reporter::closing() {
+  const std::lock_guard lock(mutex_);
+  return closing_;
 }
 
 }  // namespace babelring

@@ -60,9 +60,9 @@ class Reporter : public RecordSink {
   void write(RecordBody body) override;
 
   /// Sends the remaining records for at most `timeout`, also those of served ranks until these have closed, then ends
-  /// the sender thread. Returns and logs the number of this rank's records that the server has neither confirmed nor
-  /// refused; 0 without a server. They stay in the spool for the run's next attempt, if it can be written. Later
-  /// records only go to the spool.
+  /// the sender thread. If the server then bars the token, it does not retry. Returns and logs the number of this
+  /// rank's records that the server has neither confirmed nor refused; 0 without a server. They stay in the spool for
+  /// the run's next attempt, if it can be written. Later records only go to the spool.
   std::int64_t close(std::chrono::milliseconds timeout) { return close(timeout, true); }
 
  private:
@@ -91,7 +91,7 @@ class Reporter : public RecordSink {
   std::string spool_notice();
   /// Writes the records kept in memory and logs the number of lost ones.
   void close_spool();
-  /// Sends until each record is stored or skipped. False if stopped before that.
+  /// Sends until each record is stored or skipped. False if stopped before that, or barred while closing.
   bool deliver(std::span<const Record> records);
   struct Outcome {
     Delivery delivery;
@@ -103,6 +103,7 @@ class Reporter : public RecordSink {
   void wait_for_turn();
   void wait_to_retry();
   bool stopped();
+  bool closing();
   std::vector<SpoolReader> older_spools() const;
 
   const ReporterOptions options_;

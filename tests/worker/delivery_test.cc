@@ -8,7 +8,8 @@ namespace {
 TEST(Delivery, OnlyStatusesAboutTheRecordsRefuseThem) {
   for (const int status : {200, 204}) EXPECT_EQ(delivery_of(status), Delivery::stored) << status;
   for (const int status : {400, 409, 413, 422}) EXPECT_EQ(delivery_of(status), Delivery::refused) << status;
-  for (const int status : {301, 401, 403, 404, 405, 408, 421, 429, 500, 503, 507}) {
+  for (const int status : {401, 403}) EXPECT_EQ(delivery_of(status), Delivery::barred) << status;
+  for (const int status : {301, 404, 405, 408, 421, 429, 500, 503, 507}) {
     EXPECT_EQ(delivery_of(status), Delivery::again) << status;
   }
 }

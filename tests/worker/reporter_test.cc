@@ -260,8 +260,20 @@ TEST_F(ReporterTest, RefusalsForOtherReasonsAreRetried) {
   });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 10);
+  EXPECT_TRUE(soon([&] { return ledger_.records() == 10; }));
   EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(10);
+}
+
+TEST_F(ReporterTest, CloseDoesNotWaitForAServerThatBarsItsToken) {
+  std::int64_t unconfirmed = 0;
+  for (const int status : {401, 403}) {
+    TestServer server(ledger_, [&](int) { return Behaviour{.status = status}; });
+    Reporter reporter(options(server.address()));
+    write_steps(reporter, 10);
+    EXPECT_EQ(reporter.close(1h), unconfirmed += 10);
+    EXPECT_GE(server.requests(), 1);
+  }
 }
 
 TEST_F(ReporterTest, OutageDuringBisectionLosesAndRepeatsNothing) {
