@@ -110,11 +110,10 @@ void NetworkCounters::follow_busiest() {
   link_bytes_per_second_ = speed_of(busiest_);
 }
 
-/// True for one end of a veth pair, as in containers. Its reported speed is nominal and says nothing about the
-/// physical link.
-bool NetworkCounters::is_pair_end(const std::string& name) const {
+/// True for an interface without a device below it, such as the end of a veth pair in a container, a tunnel or a tap.
+/// The speed that its driver reports is nominal and says nothing about the physical link.
+bool NetworkCounters::is_virtual(const std::string& name) const {
   const std::filesystem::path interface = files_.interfaces / name;
-  if (read_number<std::int64_t>(interface / "ifindex") == read_number<std::int64_t>(interface / "iflink")) return false;
   if (std::filesystem::exists(interface / "device")) return false;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
@@ -128,7 +127,7 @@ std::int64_t NetworkCounters::speed_of(const std::string& name) const {
     const std::filesystem::path port = files_.infiniband / name.substr(0, slash) / "ports" / name.substr(slash + 1);
     return static_cast<std::int64_t>(read_number<double>(port / "rate") * 125e6);
   }
-  if (is_pair_end(name)) return 0;
+  if (is_virtual(name)) return 0;
   const std::filesystem::path interface = files_.interfaces / name;
   const bool bonded = std::filesystem::exists(interface / "master" / "bonding");
   const auto megabits = read_number<std::int64_t>((bonded ? interface / "master" : interface) / "speed");

@@ -46,13 +46,13 @@ class NetworkCounters {
   NetworkBytes lap();
 
   /// Speed of the busiest interface so far, or of its bond, in one direction. 0 before any traffic, if the kernel does
-  /// not know the speed, and for a container's virtual interface.
+  /// not know the speed, and for a virtual interface, as in a container.
   std::int64_t link_bytes_per_second() const { return link_bytes_per_second_; }
 
  private:
   std::map<std::string, NetworkBytes> read() const;
   void follow_busiest();
-  bool is_pair_end(const std::string& name) const;
+  bool is_virtual(const std::string& name) const;
   std::int64_t speed_of(const std::string& name) const;
 
   bool reports_;

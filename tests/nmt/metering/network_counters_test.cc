@@ -41,8 +41,9 @@ class NetworkCountersTest : public testing::Test {
   NetworkCountersTest() { std::filesystem::create_directories(folder_ / "net"); }
   ~NetworkCountersTest() override { std::filesystem::remove_all(folder_); }
   void write(const std::string& lines) { std::ofstream(folder_ / "dev") << headings << lines; }
-  void set_speed(const std::string& name, const std::string& megabits) {
-    std::filesystem::create_directories(folder_ / "net" / name);
+  /// An interface above a "device" or, as a VLAN, above another interface ("lower_NAME"); "": a virtual one.
+  void set_speed(const std::string& name, const std::string& megabits, const std::string& below = "device") {
+    std::filesystem::create_directories(folder_ / "net" / name / below);
     std::ofstream(folder_ / "net" / name / "speed") << megabits << '\n';
   }
   /// One port: 4-byte units received and sent.
@@ -135,16 +136,9 @@ TEST_F(NetworkCountersTest, ReportNoSpeedIfUnknown) {
   EXPECT_EQ(network.link_bytes_per_second(), 0);
 }
 
-TEST_F(NetworkCountersTest, IgnoreTheNominalSpeedOfAVethPair) {
-  set_speed("veth0", "10000");
-  set_speed("eth0.5", "1000");
-  const auto link = [&](const char* name, const char* own, const char* other) {
-    std::ofstream(folder_ / "net" / name / "ifindex") << own << '\n';
-    std::ofstream(folder_ / "net" / name / "iflink") << other << '\n';
-  };
-  link("veth0", "4", "3");
-  link("eth0.5", "5", "2");
-  std::filesystem::create_directories(folder_ / "net" / "eth0.5" / "lower_eth0");
+TEST_F(NetworkCountersTest, IgnoreTheNominalSpeedOfAVirtualInterface) {
+  set_speed("veth0", "10000", "");
+  set_speed("eth0.5", "1000", "lower_eth0");
   write(line("veth0", 0, 0) + line("eth0.5", 0, 0));
   NetworkCounters network = counters();
   write(line("veth0", 7, 8) + line("eth0.5", 0, 0));
