@@ -269,7 +269,7 @@ void add_predictions(const RunHistory& history, Answer& answer) {
 Answer step_and_network(const RunHistory& history) {
   Answer answer{.question_number = 11,
                 .key = "step_and_network",
-                .question = "How does the time of an update go with the use of the network?"};
+                .question = "How is the time of an update related to the use of the network?"};
   const auto hosts = steps_by_host(history);
   if (hosts.empty() || history.world_size == 1) {
     answer.cannot_be_told(hosts.empty() ? "no update was reported" : "one rank uses no network");

@@ -109,7 +109,7 @@ void no_checkpoint(Answer& answer) {
 }  // namespace
 
 Answer learning_rate_plot(const RunHistory& history) {
-  Answer answer{.question_number = 6, .key = "learning_rate", .question = "How did the learning rate go?"};
+  Answer answer{.question_number = 6, .key = "learning_rate", .question = "How did the learning rate change?"};
   if (history.first_rank() == nullptr) {
     answer.cannot_be_told("rank 0 has not reported any update");
     return answer;
