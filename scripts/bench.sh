@@ -17,6 +17,7 @@
 #   scripts/bench.sh plan [options]         the order of many sentence pairs: time to the first update, memory
 #   scripts/bench.sh emulate [options]      the emulator: settings measured in turns with the times of one rank, each predicted
 #                                           with a calibration to the others; can be interrupted and continued (--minutes)
+#     --real-time                           emulated runs beside the real ones instead of predictions
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
 #     --hostile [--seconds 120]             attackers, a training run and ordinary users; exit code 1 if others are harmed

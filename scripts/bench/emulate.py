@@ -14,6 +14,7 @@ import sys
 import time
 
 import figures
+import real_time
 import texts
 from runs import DISTURBED, environment, processor_times, program
 
@@ -88,6 +89,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--minutes", type=float, default=0, help="measure no longer, then compare; 0: until all is measured"
     )
     parser.add_argument("--only", default="", help="settings whose names contain this text")
+    parser.add_argument(
+        "--real-time", action="store_true", help="with each run an emulated one of its record, and compare these two"
+    )
 
 
 class Bench:
@@ -134,7 +138,7 @@ class Bench:
         if setting.slots > 1:
             self.call(test, folder / "inside.json")
 
-    def train(self, setting: Setting, folder: pathlib.Path) -> None:
+    def train(self, setting: Setting, folder: pathlib.Path, *more: str) -> None:
         model = MODELS[setting.model]
         ranks = setting.hosts * setting.slots
         launcher = ["mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none"]
@@ -153,8 +157,8 @@ class Bench:
         }
         if setting.accumulate > 1:
             overrides["data.micro_batch_tokens"] = int(1.2 * model.tokens)
-        self.call([*words, *(f"{key}={value}" for key, value in overrides.items())])
-        shutil.rmtree(folder / "checkpoints")  # of hundreds of MB, which no comparison needs
+        self.call([*words, *(f"{key}={value}" for key, value in overrides.items()), *more])
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # of hundreds of MB, which no comparison needs
 
     def pair(self, setting: Setting, folder: pathlib.Path) -> None:
         """The times of a rank, the links and a run, one after the other; again if others use the machine meanwhile. What
@@ -169,6 +173,9 @@ class Bench:
             disturbed = max(found.values()) > DISTURBED
             self.links(setting, fresh)
             self.train(setting, fresh)
+            if self.options.real_time:
+                record = f"lab.emulated.record={fresh / 'rank.json'}"
+                self.train(setting, fresh / "emulated", "training.device=emulated", record)
             print(
                 f"{setting.name} {folder.name}: others busy {found['others_busy']:.1%}, steal {found['steal']:.1%}"
                 f"{': disturbed' if disturbed else ''}",
@@ -193,6 +200,17 @@ def measure(bench: Bench, settings: list[Setting], options: argparse.Namespace) 
             bench.pair(setting, folder)
 
 
+def compare_in_real_time(folders: list[pathlib.Path]) -> dict[str, object]:
+    found = {}
+    for folder in folders:
+        pairs = [pair for pair in sorted(folder.glob("pair-*")) if (pair / "emulated").exists()]
+        if not pairs:
+            sys.exit(f"bench: {folder}: no emulated runs; expected a folder measured with --real-time")
+        found[folder.name] = real_time.compare(pairs, [pair / "emulated" for pair in pairs])
+        real_time.print_comparison(folder.name, found[folder.name])
+    return {"real_time": found}
+
+
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     unknown = set(options.models.split(",")) - set(MODELS)
     if unknown:
@@ -207,6 +225,8 @@ def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, objec
     states = [json.loads(file.read_text()) for one in folders for file in one.glob("pair-*/machine.json")]
     disturbed = sum(state["disturbed"] for state in states)
     print(f"{len(folders)} of {len(settings)} settings, {len(states)} pairs, {disturbed} of them disturbed by others")
+    if options.real_time:
+        return compare_in_real_time(folders) | {"pairs": len(states), "disturbed": disturbed}
     words = [program(programs, "nmt"), "emulate", "compare", "--leave-one-out", "--measured", *folders]
     words += ["--record", folders[0] / "pair-1" / "rank.json", "--output", options.folder / "calibrated.json"]
     subprocess.run([str(word) for word in words], check=True)
