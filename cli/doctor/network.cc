@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "nmt/metering/network_counters.h"
+
 namespace babelring {
 namespace {
 
@@ -23,7 +25,13 @@ std::string kind_of(const fs::path& folder) {
   if (type == 32) return "infiniband";
   if (fs::exists(folder / "bridge")) return "bridge";
   if (fs::exists(folder / "bonding")) return "bond";
-  return type == 1 ? "ethernet" : "tunnel";
+  if (type != 1) return "tunnel";
+  return is_virtual_interface(folder) ? "virtual" : "ethernet";
+}
+
+/// In Mbit/s; 0: unknown.
+std::int64_t speed_of(const fs::path& folder, const std::string& kind) {
+  return kind == "virtual" || kind == "tunnel" ? 0 : kernel_number(folder / "speed");
 }
 
 Diagnosis interface_finding(const NetworkInterface& one) {
@@ -148,10 +156,11 @@ std::vector<NetworkInterface> read_interfaces(const KernelFiles& files,
   for (const auto& entry : fs::directory_iterator(files.sys / "class/net", error)) {
     const fs::path& folder = entry.path();
     if (!fs::is_directory(folder)) continue;  // bonding_masters
+    const std::string kind = kind_of(folder);
     NetworkInterface one{.name = folder.filename().string(),
                          .state = first_line(folder / "operstate"),
-                         .kind = kind_of(folder),
-                         .megabits = kernel_number(folder / "speed"),
+                         .kind = kind,
+                         .megabits = speed_of(folder, kind),
                          .mtu = kernel_number(folder / "mtu"),
                          .addresses = {}};
     if (const auto found = addresses.find(one.name); found != addresses.end()) one.addresses = found->second;

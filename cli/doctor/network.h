@@ -11,8 +11,8 @@ namespace babelring {
 struct NetworkInterface {
   std::string name;
   std::string state;          // up, down, unknown
-  std::string kind;           // loopback, bridge, bond, tunnel, infiniband, ethernet
-  std::int64_t megabits = 0;  // link speed in Mbit/s; 0: unknown
+  std::string kind;           // loopback, bridge, bond, tunnel, infiniband, ethernet, virtual
+  std::int64_t megabits = 0;  // link speed in Mbit/s; 0: unknown, or nominal as of a virtual interface
   std::int64_t mtu = 0;
   std::vector<std::string> addresses;  // without link-local IPv6 (fe80::)
 

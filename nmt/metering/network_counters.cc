@@ -66,6 +66,15 @@ Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_v
   return interfaces;
 }
 
+bool is_virtual_interface(const std::filesystem::path& interface) {
+  if (std::filesystem::exists(interface / "device")) return false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
+    if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a physical interface
+  }
+  return true;
+}
+
 std::map<std::string, NetworkBytes> read_network_counters(const NetworkFiles& files) {
   std::ostringstream text;
   text << std::ifstream(files.counters).rdbuf();
@@ -110,25 +119,13 @@ void NetworkCounters::follow_busiest() {
   link_bytes_per_second_ = speed_of(busiest_);
 }
 
-/// True for an interface without a device below it, such as the end of a veth pair in a container, a tunnel or a tap.
-/// The speed that its driver reports is nominal and says nothing about the physical link.
-bool NetworkCounters::is_virtual(const std::string& name) const {
-  const std::filesystem::path interface = files_.interfaces / name;
-  if (std::filesystem::exists(interface / "device")) return false;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(interface, error)) {
-    if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a physical interface
-  }
-  return true;
-}
-
 std::int64_t NetworkCounters::speed_of(const std::string& name) const {
   if (const auto slash = name.find('/'); slash != std::string::npos) {  // a port; its rate is "100 Gb/sec (4X EDR)"
     const std::filesystem::path port = files_.infiniband / name.substr(0, slash) / "ports" / name.substr(slash + 1);
     return static_cast<std::int64_t>(read_number<double>(port / "rate") * 125e6);
   }
-  if (is_virtual(name)) return 0;
   const std::filesystem::path interface = files_.interfaces / name;
+  if (is_virtual_interface(interface)) return 0;
   const bool bonded = std::filesystem::exists(interface / "master" / "bonding");
   const auto megabits = read_number<std::int64_t>((bonded ? interface / "master" : interface) / "speed");
   return megabits > 0 ? megabits * 125000 : 0;  // -1: the driver does not know

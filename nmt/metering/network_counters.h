@@ -26,6 +26,10 @@ struct NetworkFiles {
   std::filesystem::path infiniband = "/sys/class/infiniband";
 };
 
+/// True for an interface (a folder below /sys/class/net) without a device below it, such as the end of a veth pair in a
+/// container, a tunnel or a tap. The speed that its driver reports is nominal and says nothing about the physical link.
+bool is_virtual_interface(const std::filesystem::path& interface);
+
 /// The current counters of this machine: of network interfaces, and of ports for RDMA ("mlx5_0/1"), whose traffic
 /// passes the interfaces by. Leaves out bridges and bonds, whose members already count their traffic, and the
 /// interfaces of IP over InfiniBand, where ports count it. Empty if the file of counters is missing or invalid.
@@ -52,7 +56,6 @@ class NetworkCounters {
  private:
   std::map<std::string, NetworkBytes> read() const;
   void follow_busiest();
-  bool is_virtual(const std::string& name) const;
   std::int64_t speed_of(const std::string& name) const;
 
   bool reports_;

@@ -47,19 +47,21 @@ class DoctorTest : public testing::Test {
     write("proc/self/cgroup", "0::/job\n");
   }
   void write_interface(const std::string& name, const std::string& type, const std::string& state,
-                       const std::string& speed) const {
+                       const std::string& speed, bool is_virtual = false) const {
+    if (!is_virtual) write("sys/class/net/" + name + "/device/uevent", "\n");
     write("sys/class/net/" + name + "/type", type + "\n");
     write("sys/class/net/" + name + "/operstate", state + "\n");
     write("sys/class/net/" + name + "/speed", speed + "\n");
     write("sys/class/net/" + name + "/mtu", "1500\n");
   }
-  /// Two cards, a bridge and a loopback; eth1 is slow.
+  /// Three cards, a bridge, one end of a veth pair and a loopback; eth1 is slow.
   std::vector<NetworkInterface> interfaces() const {
     write_interface("lo", "772", "unknown", "");
     write_interface("eth0", "1", "up", "25000");
     write_interface("eth1", "1", "up", "100");
     write_interface("eth2", "1", "down", "-1");
     write_interface("docker0", "1", "up", "-1");
+    write_interface("veth0", "1", "up", "10000", true);
     write("sys/class/net/docker0/bridge/bridge_id", "1\n");
     write("sys/class/net/bonding_masters", "\n");
     return read_interfaces(
@@ -126,6 +128,7 @@ TEST_F(DoctorTest, InterfacesAreDescribed) {
                                     says(Severity::warn, "eth1: ethernet, up, 100 Mbit/s"),
                                     says(Severity::ok, "eth2: ethernet, down, mtu 1500, no address"),
                                     says(Severity::ok, "lo: loopback, unknown, mtu 1500, 127.0.0.1 ::1"),
+                                    says(Severity::ok, "veth0: virtual, up, mtu 1500, no address"),
                                     says(Severity::ok, "several interfaces may lead to other hosts: eth0, eth1")));
   EXPECT_THAT(findings.back().advice, HasSubstr("--hosts"));
 }
