@@ -51,9 +51,11 @@ fs::path new_folder(const fs::path& parent, const std::string& prefix) {
   return name;
 }
 
+}  // namespace
+
 /// Makes and locks a folder. Until it is locked, another process may take it for abandoned and remove it: then another
 /// folder is made. Where the file system has no locks, the folder stays unlocked.
-std::pair<fs::path, FileDescriptor> make_folder(const fs::path& parent, const std::string& prefix) {
+DownloadFolder::Locked DownloadFolder::make(const fs::path& parent, const std::string& prefix) {
   remove_abandoned(parent, prefix);
   for (;;) {
     fs::path folder = new_folder(parent, prefix);
@@ -63,10 +65,8 @@ std::pair<fs::path, FileDescriptor> make_folder(const fs::path& parent, const st
   }
 }
 
-}  // namespace
-
 DownloadFolder::DownloadFolder(const fs::path& parent, const std::string& prefix)
-    : folder_(make_folder(parent, prefix)), interrupt_([this](int signal) {
+    : folder_(make(parent, prefix)), interrupt_([this](int signal) {
         remove_folder(path());
         kill(getpid(), signal);  // its handler is the default one again
       }) {}

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "base/file_descriptor.h"
 #include "cli/runs/interrupt.h"
@@ -19,10 +18,16 @@ class DownloadFolder {
   DownloadFolder(const DownloadFolder&) = delete;
   DownloadFolder& operator=(const DownloadFolder&) = delete;
 
-  const std::filesystem::path& path() const { return folder_.first; }
+  const std::filesystem::path& path() const { return folder_.path; }
 
  private:
-  std::pair<std::filesystem::path, FileDescriptor> folder_;  // the descriptor holds the lock
+  struct Locked {
+    std::filesystem::path path;
+    FileDescriptor lock;
+  };
+  static Locked make(const std::filesystem::path& parent, const std::string& prefix);
+
+  Locked folder_;
   Interrupt interrupt_;
 };
 
