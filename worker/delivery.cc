@@ -5,7 +5,6 @@
 #include "client/problem.h"
 
 namespace babelring {
-
 namespace {
 
 bool concerns_token(int status) {
