@@ -94,6 +94,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_doubtful(record: pathlib.Path) -> bool:
+    """Whether a rank's record says that its times vary too much."""
+    return json.loads(record.read_text(encoding="utf-8"))["quality"] != "good"
+
+
 class Bench:
     """The programs, the data and the machine's disturbance during one measurement."""
 
@@ -161,8 +166,9 @@ class Bench:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # of hundreds of MB, which no comparison needs
 
     def pair(self, setting: Setting, folder: pathlib.Path) -> None:
-        """The times of a rank, the links and a run, one after the other; again if others use the machine meanwhile. What
-        they take is measured beside the rank alone: the time of ranks on another host is not counted as ours."""
+        """The times of a rank, the links and a run, one after the other; again if others use the machine meanwhile, or the
+        record is doubtful. What others take is measured beside the rank alone: the time of ranks on another host is not
+        counted as ours."""
         for attempt in range(1, TRIES + 1):
             fresh = folder.with_name(folder.name + ".new")
             shutil.rmtree(fresh, ignore_errors=True)
@@ -170,7 +176,7 @@ class Bench:
             before, self.own_s = processor_times(), 0.0
             self.record(setting, fresh)
             found = figures.disturbance(before, processor_times(), self.own_s, os.sysconf("SC_CLK_TCK"))
-            disturbed = max(found.values()) > DISTURBED
+            disturbed = max(found.values()) > DISTURBED or is_doubtful(fresh / "rank.json")
             self.links(setting, fresh)
             self.train(setting, fresh)
             if self.options.real_time:

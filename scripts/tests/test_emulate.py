@@ -1,4 +1,4 @@
-"""Tests of the comparison of emulated runs with real ones, on run folders with a few records."""
+"""Tests of what scripts/bench.sh emulate does with records and runs, on folders with a few of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "bench"))
 
+import emulate  # noqa: E402
 import real_time  # noqa: E402
 
 
-class RealTime(unittest.TestCase):
+class EmulateTest(unittest.TestCase):
     def setUp(self) -> None:
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
@@ -47,6 +48,16 @@ class RealTime(unittest.TestCase):
         self.assertAlmostEqual(found["errors"]["step_ms"], 0.03)
         self.assertAlmostEqual(found["errors"]["sent_bytes"], 0.02)
         self.assertEqual(found["verdicts"], {"real": ["healthy"] * 3, "emulated": ["network-bound"]})
+
+    def test_the_verdict_is_found_in_a_report_of_the_program(self) -> None:
+        report = (ROOT / "tests/insight/report/run_on_two_hosts.json").read_text(encoding="utf-8")
+        (self.folder / "report.json").write_text(report, encoding="utf-8")
+        self.assertEqual(real_time.verdict(self.folder), "network-bound")
+
+    def test_a_record_that_calls_itself_disturbed_is_doubtful(self) -> None:
+        for quality, doubtful in (("good", False), ("the machine was disturbed: the ops vary by 59 %", True)):
+            (self.folder / "rank.json").write_text(json.dumps({"quality": quality}), encoding="utf-8")
+            self.assertEqual(emulate.is_doubtful(self.folder / "rank.json"), doubtful)
 
     def test_runs_without_updates_are_refused(self) -> None:
         (self.folder / "empty").mkdir()
