@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "base/base64.h"
 #include "base/digest.h"
 #include "base/xml_text.h"
@@ -18,11 +20,22 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin: 2rem 0 0.5rem; }
 .quiet { color: var(--quiet); font-size: 0.9rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.9rem; min-width: 34rem; } caption { text-align: left; font-weight: 600; padding: 0.5rem 0; }
-th, td { border: 1px solid var(--line); padding: 0.25rem 0.5rem; text-align: left; overflow-wrap: anywhere; }
+th, td { border: 1px solid var(--line); padding: 0.25rem 0.5rem; text-align: left; }
+td.long { overflow-wrap: anywhere; }
 h1, p { overflow-wrap: anywhere; }
 svg { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
 @media print { article { break-inside: avoid; } body { font-size: 11pt; } }
 )css";
+
+/// Whether a cell has a word, such as a digest, that may be broken so that the table fits the page.
+bool has_long_word(const std::string& cell) {
+  constexpr std::size_t long_word = 40;
+  std::istringstream words(cell);
+  for (std::string word; words >> word;) {
+    if (word.size() >= long_word) return true;
+  }
+  return false;
+}
 
 std::string table_html(const AnswerTable& table) {
   std::string out = fmt::format(
@@ -33,7 +46,8 @@ std::string table_html(const AnswerTable& table) {
   out += "</tr>\n";
   for (const auto& row : table.rows) {
     out += "<tr>";
-    for (const std::string& cell : row) out += "<td>" + xml_text(cell) + "</td>";
+    for (const std::string& cell : row)
+      out += (has_long_word(cell) ? "<td class=\"long\">" : "<td>") + xml_text(cell) + "</td>";
     out += "</tr>\n";
   }
   return out + "</table>\n</div>\n";

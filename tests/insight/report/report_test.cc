@@ -153,6 +153,15 @@ TEST(Report, EscapesTextOfTheRun) {
   EXPECT_EQ(report_markdown(report).find("<script"), std::string::npos);
 }
 
+TEST(Report, BreaksOnlyDigestsInTables) {
+  ConstructedRun run = constructed::small_run();
+  const std::string digest(64, 'a');
+  run.checkpoints = {{.update = 2, .name = "update-00000002", .files = {{"weights.safetensors", 9'384'000, digest}}}};
+  const std::string html = report_html(report_of(run));
+  EXPECT_NE(html.find("<td>weights.safetensors</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"long\">" + digest + "</td>"), std::string::npos);
+}
+
 TEST(Report, NamesAnEmulatedRun) {
   ConstructedRun run = constructed::small_run();
   EXPECT_FALSE(report_of(run).emulated);
