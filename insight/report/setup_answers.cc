@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/json_get.h"
+#include "base/tensor_file_name.h"
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
 #include "insight/verdict/config_scalar.h"
@@ -86,13 +87,17 @@ const CheckpointRecord* shown_checkpoint(const RunHistory& history) {
   return shown;
 }
 
-const char* purpose_of(const std::string& file) {
+std::string purpose_of(const std::string& file) {
+  for (const auto& [tensors, purpose] : {std::pair{weight_tensors, "the f32 master weights, by parameter name"},
+                                         std::pair{optimizer_tensors, "Adam's first and second moments"}}) {
+    const int shards = shards_of_file(file, tensors);
+    if (shards == 1) return purpose;
+    if (shards > 1) return fmt::format("{}; one of {} shards", purpose, shards);
+  }
   struct Purpose {
     const char *name, *purpose;
   };
   constexpr std::array purposes = {
-      Purpose{"weights.safetensors", "the f32 master weights, by parameter name"},
-      Purpose{"optimizer.safetensors", "Adam's first and second moments"},
       Purpose{"spm.model", "the vocabulary, so that the checkpoint translates by itself"},
       Purpose{"config.yaml", "the resolved configuration"},
       Purpose{"state.json", "how far training has come, and sizes and digests of the files"},
@@ -183,9 +188,15 @@ Answer checkpoint_files(const RunHistory& history) {
   }
   const auto files = static_cast<double>(checkpoint->files.size());
   answer.text = fmt::format("{} has {} in {}.", checkpoint->name, count_of(files, "file"), checkpoint->folder);
+  int shards = 1;
   AnswerTable table{"Files of " + checkpoint->name, {"file", "purpose", "bytes", "SHA-256"}, {}};
   for (const CheckpointFile& file : checkpoint->files) {
+    shards = std::max(shards, shards_of_file(file.name, weight_tensors));
     table.rows.push_back({file.name, purpose_of(file.name), count_words(static_cast<double>(file.size)), file.sha256});
+  }
+  if (shards > 1) {
+    answer.text += fmt::format(" Weights and moments are in {} shards each, written by as many hosts.", shards);
+    answer.add("shards", shards);
   }
   answer.add("files", files);
   answer.tables.push_back(std::move(table));
@@ -204,8 +215,8 @@ Answer checkpoint_size(const RunHistory& history) {
   for (const CheckpointFile& file : checkpoint->files) {
     const auto size = static_cast<double>(file.size);
     total += size;
-    if (file.name == "weights.safetensors") weights = size;
-    if (file.name == "optimizer.safetensors") optimizer = size;
+    if (shards_of_file(file.name, weight_tensors) > 0) weights += size;
+    if (shards_of_file(file.name, optimizer_tensors) > 0) optimizer += size;
   }
   answer.text = fmt::format("{}: {} of weights, {} of moments, {} of everything else.", bytes_words(total),
                             bytes_words(weights), bytes_words(optimizer), bytes_words(total - weights - optimizer));

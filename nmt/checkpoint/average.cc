@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/tensor_file_name.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/checkpoint/scratch_folder.h"
@@ -16,13 +17,14 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_rewritten(std::string_view name) {
-  return name == "weights.safetensors" || name == "optimizer.safetensors" || name == "state.json";
+  return shards_of_file(name, weight_tensors) > 0 || shards_of_file(name, optimizer_tensors) > 0 ||
+         name == "state.json";
 }
 
 /// Element-wise mean of a tensor over all inputs, summed in double in the order of inputs.
-std::vector<float> mean_of(const std::vector<SafetensorsReader>& inputs, const std::string& name, const Shape& shape) {
+std::vector<float> mean_of(const std::vector<TensorFiles>& inputs, const std::string& name, const Shape& shape) {
   std::vector<double> sum(static_cast<std::size_t>(shape.elements()));
-  for (const SafetensorsReader& input : inputs) {
+  for (const TensorFiles& input : inputs) {
     const auto* values = input.tensor(name, shape).as<float>();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(values[i]);
   }
@@ -38,16 +40,16 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
   if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
   if (fs::exists(output)) throw UsageFailure(fmt::format("average: {} exists already", output.string()));
   std::vector<Checkpoint> checkpoints;
-  std::vector<SafetensorsReader> weights;
+  std::vector<TensorFiles> weights;
   json::array names;
   for (const fs::path& input : inputs) {
     checkpoints.push_back(load_checkpoint(input).value());
     weights.push_back(checkpoints.back().weights());
     require_finite(weights.back());
     names.emplace_back(checkpoints.back().folder.filename().string());
-    if (weights.back().entries().size() != weights.front().entries().size()) {
-      fail("average: {} has {} tensors, {} has {}", inputs.front().string(), weights.front().entries().size(),
-           input.string(), weights.back().entries().size());
+    if (weights.back().names().size() != weights.front().names().size()) {
+      fail("average: {} has {} tensors, {} has {}", inputs.front().string(), weights.front().names().size(),
+           input.string(), weights.back().names().size());
     }
   }
 
@@ -58,10 +60,10 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
     if (!is_rewritten(file.name)) content.copies[file.name] = last.folder / file.name;
   }
   std::vector<std::vector<float>> means;
-  for (const SafetensorsEntry& entry : weights.front().entries()) {
-    const Shape shape = weights.front().tensor(entry.name).shape;
-    means.push_back(mean_of(weights, entry.name, shape));
-    content.weights.push_back({entry.name, ConstTensor(means.back().data(), shape, DType::f32)});
+  for (const std::string& name : weights.front().names()) {
+    const Shape shape = weights.front().tensor(name).shape;
+    means.push_back(mean_of(weights, name, shape));
+    content.weights.push_back({name, ConstTensor(means.back().data(), shape, DType::f32)});
   }
 
   const fs::path absolute = named_folder(output);

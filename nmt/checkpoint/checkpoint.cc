@@ -6,12 +6,14 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/tensor_file_name.h"
 #include "base/version.h"
 #include "nmt/checkpoint/finite.h"
 
@@ -21,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* state_name = "state.json";
 constexpr const char* sums_name = "SHA256SUMS";
-constexpr const char* weights_name = "weights.safetensors";
-constexpr const char* optimizer_name = "optimizer.safetensors";
 
 /// True for a file name that stays in the folder and does not replace state.json or SHA256SUMS.
 bool plain_name(const std::string& name) {
@@ -41,9 +41,9 @@ json::value number_or_null(double number) {
 
 json::object state_document(const CheckpointContent& content, const std::vector<CheckpointFile>& files) {
   json::array list;
-  for (const CheckpointFile& file : files) {
-    list.push_back(json::object{{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
-  }
+  for (const CheckpointFile& file : files) list.push_back(to_json(file));
+  const WeightsDigest digest =
+      content.shards.empty() ? digest_of_weights(content.weights) : digest_of_shards(content.shards);
   return {{"format", 1},
           {"update", content.update},
           {"time_ms", wall_time_ms()},
@@ -51,7 +51,7 @@ json::object state_document(const CheckpointContent& content, const std::vector<
           {"metrics",
            json::object{{"sacrebleu", number_or_null(content.sacrebleu)}, {"loss", number_or_null(content.loss)}}},
           {"files", std::move(list)},
-          {"weights", to_json(digest_of_weights(content.weights))},
+          {"weights", to_json(digest)},
           {"state", content.state}};
 }
 
@@ -67,7 +67,25 @@ double metric(const json::object& document, const char* name) {
   return value.is_null() ? std::nan("") : value.to_number<double>();
 }
 
-/// Throws boost::system::system_error or std::out_of_range unless the document has the form of state_document().
+/// Throws Failure unless all files of these tensors are listed, each once; or none, if there are no such tensors.
+void require_all_shards(const std::vector<CheckpointFile>& files, std::string_view tensors) {
+  std::set<std::string> listed;
+  int shards = 0;
+  for (const CheckpointFile& file : files) {
+    const int named = shards_of_file(file.name, tensors);
+    if (named == 0) continue;
+    if (shards == 0) shards = named;
+    if (named != shards) fail("{} is listed beside {}", file.name, *listed.begin());
+    if (!listed.insert(file.name).second) fail("{} is listed twice", file.name);
+  }
+  for (int shard = 0; shard < shards; ++shard) {
+    const std::string name = tensor_file_name(tensors, shard, shards);
+    if (!listed.contains(name)) fail("{} is listed without {}", *listed.begin(), name);
+  }
+}
+
+/// Throws boost::system::system_error, std::out_of_range or Failure unless the document has the form of
+/// state_document().
 Checkpoint parse_state(const json::object& document, const fs::path& folder) {
   if (document.at("format").as_int64() != 1) fail("format {}, expected 1", document.at("format").as_int64());
   Checkpoint checkpoint;
@@ -80,11 +98,11 @@ Checkpoint parse_state(const json::object& document, const fs::path& folder) {
     checkpoint.weights_digest = weights_digest_from_json(*weights);
   }
   for (const json::value& entry : document.at("files").as_array()) {
-    const json::object& file = entry.as_object();
-    checkpoint.files.push_back({.name = std::string(std::string_view(file.at("name").as_string())),
-                                .size = file.at("size").as_int64(),
-                                .sha256 = std::string(std::string_view(file.at("sha256").as_string()))});
+    checkpoint.files.push_back(checkpoint_file_from_json(entry));
     if (!plain_name(checkpoint.files.back().name)) fail("file name '{}'", printable(checkpoint.files.back().name));
+  }
+  for (const std::string_view tensors : {weight_tensors, optimizer_tensors}) {
+    require_all_shards(checkpoint.files, tensors);
   }
   return checkpoint;
 }
@@ -96,12 +114,46 @@ void verify_file(const fs::path& path, const CheckpointFile& file, Verify verify
   if (size != static_cast<std::uintmax_t>(file.size)) {
     fail("{}: {} bytes, expected {}", path.string(), size, file.size);
   }
-  if (verify == Verify::sizes || (verify == Verify::model && file.name == optimizer_name)) return;
+  const bool moments = shards_of_file(file.name, optimizer_tensors) > 0;
+  if (verify == Verify::sizes || (verify == Verify::model && moments)) return;
   const std::string digest = sha256_file(path);
   if (digest != file.sha256) fail("{}: SHA-256 is {:.12}…, expected {:.12}…", path.string(), digest, file.sha256);
 }
 
+/// Writes weights and moments, or finds the shards that hosts have written.
+std::vector<CheckpointFile> write_tensors(const CheckpointContent& content, const fs::path& folder) {
+  std::vector<CheckpointFile> files;
+  if (content.shards.empty()) {
+    require_finite(content.weights);
+    files.push_back(write_safetensors(folder / tensor_file_name(weight_tensors), content.weights));
+    if (content.optimizer.empty()) return files;
+    files.push_back(write_safetensors(folder / tensor_file_name(optimizer_tensors), content.optimizer));
+    return files;
+  }
+  for (const CheckpointShard& shard : content.shards) files.push_back(shard.weights);
+  for (const CheckpointShard& shard : content.shards) files.push_back(shard.optimizer);
+  for (const CheckpointFile& file : files) verify_file(folder / file.name, file, Verify::sizes);
+  return files;
+}
+
+TensorFiles tensors_of(const Checkpoint& checkpoint, std::string_view tensors) {
+  std::vector<fs::path> paths;
+  for (const CheckpointFile& file : checkpoint.files) {
+    if (shards_of_file(file.name, tensors) > 0) paths.push_back(checkpoint.folder / file.name);
+  }
+  if (paths.empty()) paths.push_back(checkpoint.folder / tensor_file_name(tensors));  // its absence is the error
+  return TensorFiles(paths);
+}
+
 }  // namespace
+
+TensorFiles Checkpoint::weights() const {
+  return tensors_of(*this, weight_tensors);
+}
+
+TensorFiles Checkpoint::optimizer() const {
+  return tensors_of(*this, optimizer_tensors);
+}
 
 std::string checkpoint_name(std::int64_t update) {
   return fmt::format("update-{:08}", update);
@@ -113,15 +165,11 @@ fs::path named_folder(const fs::path& folder) {
 }
 
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
-  if (const Status finite = check_finite(content.weights); !finite) {
-    fail("weights are not finite: {}", finite.error());
-  }
   CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};
   record.best = content.best && std::isfinite(content.loss);
   record.version = version;
   auto& files = record.files;
-  files.push_back(write_safetensors(folder / weights_name, content.weights));
-  if (!content.optimizer.empty()) files.push_back(write_safetensors(folder / optimizer_name, content.optimizer));
+  files = write_tensors(content, folder);
   const auto require_new = [&](const std::string& name) {
     if (!plain_name(name) || fs::exists(folder / name))
       fail("checkpoint: '{}' is not a new file name", printable(name));

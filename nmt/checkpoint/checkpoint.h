@@ -11,6 +11,8 @@
 #include "base/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/safetensors.h"
+#include "nmt/checkpoint/shard.h"
+#include "nmt/checkpoint/tensor_files.h"
 #include "nmt/checkpoint/weights_digest.h"
 
 namespace babelring {
@@ -20,6 +22,7 @@ struct CheckpointContent {
   std::int64_t update = 0;
   std::vector<NamedTensor> weights;                             // weights.safetensors: the f32 master weights
   std::vector<NamedTensor> optimizer;                           // optimizer.safetensors: the moments; no file if empty
+  std::vector<CheckpointShard> shards = {};                     // written by hosts, instead of weights and optimizer
   json::object state = {};                                      // caller-defined member `state` of state.json
   std::map<std::string, std::filesystem::path> copies = {};     // files to copy: name → source path (spm.model)
   std::map<std::string, std::string> texts = {};                // files to write: name → content (config.yaml)
@@ -28,8 +31,8 @@ struct CheckpointContent {
   bool best = false;  // make the link `best` point to it, if its loss is finite
 };
 
-/// A checkpoint on disk: a folder like update-00001000 with weights.safetensors, state.json, SHA256SUMS and other
-/// files.
+/// A checkpoint on disk: a folder like update-00001000 with weights.safetensors or shards of it, state.json, SHA256SUMS
+/// and other files.
 struct Checkpoint {
   std::filesystem::path folder;  // absolute
   std::int64_t update = 0;
@@ -38,8 +41,9 @@ struct Checkpoint {
   std::vector<CheckpointFile> files;  // all files except SHA256SUMS
   double sacrebleu = 0, loss = 0;     // NaN if not evaluated
 
-  SafetensorsReader weights() const { return SafetensorsReader(folder / "weights.safetensors"); }
-  SafetensorsReader optimizer() const { return SafetensorsReader(folder / "optimizer.safetensors"); }
+  /// Throw Failure if a file is absent or cannot be read.
+  TensorFiles weights() const;
+  TensorFiles optimizer() const;
 };
 
 /// Folder name of a checkpoint: "update-00001000".
@@ -56,11 +60,13 @@ enum class Verify {
   digests,  // the digests of all files
 };
 
-/// Reads state.json and checks all files against it. The Error names the damaged file and the defect.
+/// Reads state.json and checks all files against it. The Error names the damaged file and the defect, or a shard that
+/// state.json does not list.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder, Verify verify = Verify::digests);
 
-/// Writes and fsyncs all files of a checkpoint in an existing, empty folder. Throws Failure (file, reason), also if a
-/// weight is not finite. Leaves the record's `name` and `folder` empty, because the caller knows the final location.
+/// Writes and fsyncs all files of a checkpoint in an existing folder, which has nothing but the files of
+/// content.shards. Throws Failure (file, reason), also if a weight is not finite or a shard is not there. Leaves the
+/// record's `name` and `folder` empty, because the caller knows the final location.
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const std::filesystem::path& folder);
 
 /// The record of an existing checkpoint, for the server.

@@ -51,17 +51,25 @@ Status check_finite(std::span<const NamedTensor> tensors) {
   return {};
 }
 
-Status check_finite(const SafetensorsReader& file) {
-  std::vector<NamedTensor> tensors;
-  for (const SafetensorsEntry& entry : file.entries()) {
-    if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
+Status check_finite(const TensorFiles& weights) {
+  for (const SafetensorsReader& file : weights.files()) {
+    std::vector<NamedTensor> tensors;
+    for (const SafetensorsEntry& entry : file.entries()) {
+      if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
+    }
+    if (const Status finite = check_finite(tensors); !finite) {
+      return Error{fmt::format("{}: weights are not finite: {}", file.file().string(), finite.error())};
+    }
   }
-  return check_finite(tensors);
+  return {};
 }
 
-void require_finite(const SafetensorsReader& weights) {
-  const Status finite = check_finite(weights);
-  if (!finite) fail("{}: weights are not finite: {}", weights.file().string(), finite.error());
+void require_finite(std::span<const NamedTensor> weights) {
+  if (const Status finite = check_finite(weights); !finite) fail("weights are not finite: {}", finite.error());
+}
+
+void require_finite(const TensorFiles& weights) {
+  check_finite(weights).value();
 }
 
 }  // namespace babelring

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "nmt/checkpoint/safetensors.h"
+#include "nmt/checkpoint/tensor_files.h"
 
 namespace babelring {
 
@@ -11,10 +11,11 @@ namespace babelring {
 /// that is not: "decoder.norm.gain[0] is nan". The tensors must be contiguous and in host memory.
 Status check_finite(std::span<const NamedTensor> tensors);
 
-/// Checks the tensors of a file in the same way.
-Status check_finite(const SafetensorsReader& file);
+/// Checks the weights of a checkpoint in the same way: "FILE: weights are not finite: decoder.norm.gain[0] is nan".
+Status check_finite(const TensorFiles& weights);
 
-/// Throws Failure if a weight is not finite: "FILE: weights are not finite: decoder.norm.gain[0] is nan".
-void require_finite(const SafetensorsReader& weights);
+/// Throw Failure if a weight is not finite: "weights are not finite: …", in a checkpoint after "FILE: ".
+void require_finite(std::span<const NamedTensor> weights);
+void require_finite(const TensorFiles& weights);
 
 }  // namespace babelring

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/records.h"
-#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
 namespace {
@@ -76,28 +75,37 @@ CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last,
   }
 }
 
-CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, const std::function<void()>& guard) try {
+std::unique_ptr<ScratchFolder> CheckpointStore::begin(std::int64_t update) const try {
+  // A process that takes the run over may write the same update before this one notices.
+  return std::make_unique<ScratchFolder>(
+      folder_ / fmt::format("{}{}.{}", temporary_prefix, checkpoint_name(update), make_id('x')));
+} catch (const fs::filesystem_error& error) {
+  fail("checkpoint of update {} in {}: {}", update, folder_.string(), error.code().message());
+}
+
+CheckpointStore::Saved CheckpointStore::complete(const CheckpointContent& content,
+                                                 std::unique_ptr<ScratchFolder> unfinished,
+                                                 const std::function<void()>& guard) try {
   const Stopwatch watch;
   const std::string name = checkpoint_name(content.update);
   Saved saved;
-  {
-    // A process that takes the run over may write the same update before this one notices.
-    const ScratchFolder temporary(folder_ / fmt::format("{}{}.{}", temporary_prefix, name, make_id('x')));
-    try {
-      saved.saved = write_checkpoint_files(content, temporary.path());
-    } catch (...) {
-      if (guard) guard();  // if the run was taken over, that is the cause
-      throw;
-    }
-    if (guard) guard();
-    publish(temporary.path(), folder_ / name);
+  try {
+    saved.saved = write_checkpoint_files(content, unfinished->path());
+  } catch (...) {
+    if (guard) guard();  // if the run was taken over, that is the cause
+    throw;
   }
+  if (guard) guard();
+  publish(unfinished->path(), folder_ / name);
+  unfinished.reset();
   saved.saved.name = name;
   saved.saved.folder = (folder_ / name).string();
   damaged_.erase(name);  // a damaged one was replaced
   if (saved.saved.best) mark_best(name);
   saved.removed = apply_retention(folder_ / name);
-  saved.saved.write_seconds = watch.elapsed_ms() / 1000;
+  double shards_seconds = 0;  // of the slowest host
+  for (const CheckpointShard& shard : content.shards) shards_seconds = std::max(shards_seconds, shard.write_seconds);
+  saved.saved.write_seconds = shards_seconds + watch.elapsed_ms() / 1000;
   return saved;
 } catch (const fs::filesystem_error& error) {
   fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());

@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "nmt/checkpoint/checkpoint.h"
+#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
 
@@ -32,7 +34,13 @@ class CheckpointStore {
   /// Failure and leaves older checkpoints unchanged. A failure to remove old ones is only logged. `guard`, if set, is
   /// called after all files are written, or after writing them has failed, and before the checkpoint becomes visible;
   /// an exception from it cancels the save and replaces the Failure.
-  Saved save(const CheckpointContent& content, const std::function<void()>& guard = {});
+  Saved save(const CheckpointContent& content, const std::function<void()>& guard = {}) {
+    return complete(content, begin(content.update), guard);
+  }
+  /// save() in two steps. In the new folder that begin() makes, hosts write content.shards; complete() does the rest.
+  std::unique_ptr<ScratchFolder> begin(std::int64_t update) const;
+  Saved complete(const CheckpointContent& content, std::unique_ptr<ScratchFolder> unfinished,
+                 const std::function<void()>& guard);
 
   /// Moves checkpoints of updates after `update` into the subfolder `aside`, where they are ignored, so that training
   /// continues from an older one. If the best checkpoint is moved, there is no best one until the next. Returns the

@@ -141,6 +141,8 @@ void CheckpointConfig::bind(OptionBinder& b) {
            "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
   b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
   b.flag("keep_best", keep_best, "also keep the best checkpoint");
+  b.flag("sharded", sharded,
+         "with several hosts: each writes its shard of a checkpoint; they need one shared folder for runs");
 }
 
 void TrainConfig::bind(OptionBinder& b) {

@@ -111,6 +111,7 @@ struct CheckpointConfig {
   Interval every = "1e";
   int keep_last = 5;
   bool keep_best = true;
+  bool sharded = false;
 
   void bind(OptionBinder& binder);
 };

@@ -36,7 +36,9 @@ Trainer::Trainer(const TrainerParts& parts)
           parts.checkpoints == nullptr
               ? CheckpointWriting()
               : CheckpointWriting{.start = [this] { start_checkpoint(); },
-                                  .finish = [this](bool wait) { return parts_.checkpoints->finish_save(wait); }},
+                                  .busy = [this] { return parts_.checkpoints->writing(); },
+                                  .finish = [this](FinishSave how) { return parts_.checkpoints->finish_save(how); },
+                                  .reports = parts.communicator.rank() == 0},
           parts.checkpoint_request),
       divergence_(parts.config),
       balancer_(parts.config, parts.communicator) {
@@ -133,7 +135,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
   while (!end) {
     const Progress before = state_.progress;
     last = train_update(pipeline);
-    checkpoints_.note(before, state_.progress, last.votes.checkpoint);
+    checkpoints_.note(before, state_.progress, last.votes.checkpoint, last.votes.writing);
     // May save the best checkpoint, so that none is due afterwards.
     if (!divergence_.diverged()) evaluate(evaluations_.due(before, state_.progress));
     if (divergence_.diverged()) return {};
@@ -205,7 +207,8 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
   const Votes votes{.stop = parts_.stop.requested(),
                     .without_checkpoint = parts_.stop.without_checkpoint(),
                     .checkpoint = checkpoints_.vote(),
-                    .trace = parts_.lab != nullptr && parts_.lab->votes_for_trace()};
+                    .trace = parts_.lab != nullptr && parts_.lab->votes_for_trace(),
+                    .writing = checkpoints_.writing()};
   const Progress before = state_.progress;
   ObservedUpdate observed(parts_.lab, {.update = before.update + 1, .trace = trace_next_, .replica = replica_});
   UpdateResult result = updates_.run(pipeline, before, votes, learning_rate_factor(state_));

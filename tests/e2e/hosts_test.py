@@ -8,13 +8,10 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from system import BIN, Run, Server, SystemTest, is_running, wait_for
+from system import BIN, Server, is_running, wait_for
 from timeline_check import TimelineCheck
+from two_host_system import HOST_OF, RANKS, SLOTS, TwoHostRun, TwoHostTest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
-SLOTS = 2  # ranks of each host
-RANKS = range(2 * SLOTS)
-HOST_OF = ["hostA"] * SLOTS + ["hostB"] * SLOTS
 GBIT = 1e9 / 8 / 1000  # bytes per ms
 DEADLINE_S = 12
 # mpirun's own connections: after 2 s of silence ask every second; two questions without an answer are a lost host. All
@@ -24,48 +21,7 @@ NOTICE_LOST_HOST = "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl
 LAST_WORDS = "--mca odls_base_sigkill_timeout 5"
 
 
-class TwoHostRun(Run):
-    """`mpirun -H hostA:2,hostB:2 worker`."""
-
-    def namespace(self, host: str) -> str:
-        return f"babelring-{self.process.pid}-{host[-1].lower()}"
-
-    def pids(self) -> list[int]:
-        pids = []
-        for host in ("hostA", "hostB"):
-            inside = subprocess.run(["ip", "netns", "pids", self.namespace(host)], capture_output=True, text=True)
-            pids += map(int, inside.stdout.split())
-        return pids
-
-    def end(self) -> None:
-        """The script ends everything that it started."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=120)
-
-
-class HostsTest(SystemTest):
-    @classmethod
-    def setUpClass(cls) -> None:
-        if shutil.which("mpirun") is None:
-            raise unittest.SkipTest("mpirun is not installed")
-        tried = subprocess.run([SCRIPT, "--rate", "1gbit", "--", "true"], capture_output=True, text=True)
-        if tried.returncode == 77:
-            raise unittest.SkipTest(tried.stderr.strip())
-        super().setUpClass()
-
-    def start_on_two_hosts(
-        self, server: str = "none", overrides: list[str] | None = None, options: list[str] | None = None
-    ) -> TwoHostRun:
-        launcher = [SCRIPT, "--slots", str(SLOTS), *(options or []), "--"]
-        run = TwoHostRun(launcher, self.folder / "run", self.config, server, overrides or [])
-        self.addCleanup(run.end)
-        return run
-
-    def steps(self, name: str = "run") -> list[list[dict]]:
-        """By rank."""
-        return [self.records(name, "step", rank) for rank in RANKS]
-
+class HostsTest(TwoHostTest):
     def assert_network_is_true(self, steps: list[list[dict]], senders: int = SLOTS) -> None:
         """A host's first rank counts the host's interfaces: from outside comes and to outside goes what `senders` ranks
         send (on two levels all ranks of a host, each its shard; in a ring one), a little more for headers and small
@@ -167,9 +123,7 @@ class HostsTest(SystemTest):
         run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
         wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
         self.assertIsNone(run.process.poll(), run.text())
-        for pid in run.pids():
-            if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n":
-                os.kill(pid, signal.SIGUSR1)
+        run.ask_to_stop()
         self.assertEqual(run.wait(), 0, run.text())
         self.assertEqual(len(list((self.folder / "run" / "checkpoints").glob("update-*"))), 1)
 
@@ -217,10 +171,6 @@ class HostsTest(SystemTest):
         self.assertNotEqual(run.wait(), 0)
         return run.text()
 
-    def spool(self, rank: int) -> str:
-        file = self.folder / "run" / "spool" / "attempt-1" / f"rank-{rank}.jsonl"
-        return file.read_text(encoding="utf-8") if file.exists() else ""
-
     def test_a_lost_link_ends_all_ranks_naming_the_lost(self) -> None:
         text = self.start_and_lose(
             lambda run: subprocess.run(["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True)
@@ -252,15 +202,6 @@ class HostsTest(SystemTest):
             "with exit code 0",
         )
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
-
-    def start_with_a_disk_each(self, overrides: list[str]) -> TwoHostRun:
-        """Each host has its own folder instead of a shared one, and relative names start there."""
-        for host in ("hostA", "hostB"):
-            (self.folder / host).mkdir(exist_ok=True)
-        launcher = [SCRIPT, "--", "sh", "-c", f'cd "{self.folder}/$(hostname)" && exec "$@"', "sh"]
-        run = TwoHostRun(launcher, Path("split"), self.config, "none", overrides)
-        self.addCleanup(run.end)
-        return run
 
     def test_another_first_host_does_not_begin_anew(self) -> None:
         before = Path.cwd()

@@ -79,14 +79,6 @@ UpdateBatches random_sequences(const RandomBatch& shape, std::int64_t vocabulary
   });
 }
 
-void read_flat(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store,
-               const Tensor& flat, Backend& backend) {
-  for (const Parameter& parameter : store.all()) {
-    const ConstTensor stored = file.tensor(prefix + parameter.name, parameter.shape);
-    backend.upload(stored.data, Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
-  }
-}
-
 /// The model, its data and the position of the next update.
 class ProbedTraining {
  public:
@@ -137,10 +129,7 @@ class ProbedTraining {
   void restore() {
     const TrainingState state = run_state_from_json(checkpoint_->state);
     read_weights(checkpoint_->weights(), replica_->model, backend_);
-    const SafetensorsReader moments = checkpoint_->optimizer();
-    const ParameterStore& store = replica_->model.parameters();
-    read_flat(moments, "m.", store, replica_->adam.first_moment(), backend_);
-    read_flat(moments, "v.", store, replica_->adam.second_moment(), backend_);
+    read_moments(checkpoint_->optimizer(), replica_->model.parameters(), replica_->adam, backend_);
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;
     if (data_) position_ = data_->source->resume(state.data_order, state.position, progress_.epoch);

@@ -30,7 +30,7 @@ ParameterDifference difference_of(const std::string& name, const ConstTensor& a,
 }  // namespace
 
 WeightsComparison compare_weights(const Checkpoint& a, const Checkpoint& b, const Tolerance& tolerance) {
-  const SafetensorsReader first = a.weights(), second = b.weights();
+  const TensorFiles first = a.weights(), second = b.weights();
   WeightsComparison comparison;
   const auto add = [&](ParameterDifference difference) {
     ++comparison.parameters;
@@ -38,20 +38,20 @@ WeightsComparison compare_weights(const Checkpoint& a, const Checkpoint& b, cons
     comparison.sameness = std::max(comparison.sameness, std::min(difference.sameness, Sameness::differs));
     comparison.differences.push_back(std::move(difference));
   };
-  for (const SafetensorsEntry& entry : first.entries()) {
-    const ConstTensor tensor = first.tensor(entry.name);
-    if (second.find(entry.name) != nullptr) {
-      const ConstTensor same_type = first.tensor(entry.name, tensor.shape);
-      const ConstTensor other = second.tensor(entry.name);
-      add(difference_of(entry.name, same_type, second.tensor(entry.name, other.shape), tolerance));
+  for (const std::string& name : first.names()) {
+    const ConstTensor tensor = first.tensor(name);
+    if (second.contains(name)) {
+      const ConstTensor same_type = first.tensor(name, tensor.shape);
+      const ConstTensor other = second.tensor(name);
+      add(difference_of(name, same_type, second.tensor(name, other.shape), tolerance));
     } else {
-      add({.name = entry.name, .sameness = Sameness::missing, .shape_a = tensor.shape, .in_b = false});
+      add({.name = name, .sameness = Sameness::missing, .shape_a = tensor.shape, .in_b = false});
     }
   }
-  for (const SafetensorsEntry& entry : second.entries()) {
-    if (first.find(entry.name) != nullptr) continue;
-    const Shape shape = second.tensor(entry.name).shape;
-    add({.name = entry.name, .sameness = Sameness::missing, .shape_b = shape, .in_a = false});
+  for (const std::string& name : second.names()) {
+    if (first.contains(name)) continue;
+    const Shape shape = second.tensor(name).shape;
+    add({.name = name, .sameness = Sameness::missing, .shape_b = shape, .in_a = false});
   }
   return comparison;
 }

@@ -19,8 +19,8 @@ bool CheckpointPolicy::vote() {
   return true;
 }
 
-void CheckpointPolicy::note(const Progress& before, const Progress& now, bool voted) {
-  log_failure(false);
+void CheckpointPolicy::note(const Progress& before, const Progress& now, bool voted, bool writing) {
+  if (!writing) log_failure(FinishSave::poll);
   due_ |= every_.times(now) > every_.times(before);
   voted_ = voted;
 }
@@ -30,7 +30,6 @@ void CheckpointPolicy::save(std::int64_t update) {
   finish();
   if (writing_.start && saved_update_ != update) {
     start(update);
-    log_failure(false);
   } else {
     carried_out(request_voted_for_);
   }
@@ -40,20 +39,20 @@ void CheckpointPolicy::save_last(std::int64_t update) {
   finish();
   if (!writing_.start || saved_update_ == update) return carried_out(request_voted_for_);
   start(update);
-  if (const Status saved = *outcome(true); !saved.ok()) {
+  if (const Status saved = *outcome(FinishSave::wait); !saved.ok() && writing_.reports) {
     fail("checkpoint of update {} was not written, and what was trained since update {} is lost: {}", update,
          saved_update_, saved.error());
   }
 }
 
 void CheckpointPolicy::finish() {
-  log_failure(true);
+  log_failure(FinishSave::wait);
 }
 
 void CheckpointPolicy::finish_after(const char* cause) {
   if (!in_progress_) return;
   spdlog::warn("training has failed; the checkpoint of update {} is still being written: {}", *in_progress_, cause);
-  finish();
+  log_failure(FinishSave::alone);
 }
 
 void CheckpointPolicy::restored(std::int64_t update) {
@@ -68,11 +67,11 @@ void CheckpointPolicy::start(std::int64_t update) {
   due_ = false;
 }
 
-/// The outcome of the write in progress; nothing if there is none or, without `wait`, if it has not ended.
-std::optional<Status> CheckpointPolicy::outcome(bool wait) {
+/// The outcome of the write in progress; nothing if there is none or, when polled, if it has not ended.
+std::optional<Status> CheckpointPolicy::outcome(FinishSave how) {
   if (!in_progress_) return std::nullopt;
   const std::int64_t update = *std::exchange(in_progress_, std::nullopt);  // also if finish() throws
-  std::optional<Status> ended = writing_.finish(wait);
+  std::optional<Status> ended = writing_.finish(how);
   if (!ended) {
     in_progress_ = update;
     return std::nullopt;
@@ -82,10 +81,11 @@ std::optional<Status> CheckpointPolicy::outcome(bool wait) {
   return ended;
 }
 
-void CheckpointPolicy::log_failure(bool wait) {
+void CheckpointPolicy::log_failure(FinishSave how) {
   const std::optional<std::int64_t> update = in_progress_;
-  if (const auto ended = outcome(wait); ended && !ended->ok()) {
-    spdlog::error("checkpoint of update {} was not written, training goes on: {}", *update, ended->error());
+  if (const auto ended = outcome(how); ended && !ended->ok() && writing_.reports) {
+    spdlog::error("checkpoint of update {} was not written{}: {}", *update,
+                  how == FinishSave::alone ? "" : ", training goes on", ended->error());
   }
 }
 

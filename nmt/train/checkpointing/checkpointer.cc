@@ -12,6 +12,7 @@
 #include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
+#include "nmt/train/checkpointing/state_copy.h"
 
 namespace babelring {
 
@@ -19,30 +20,27 @@ namespace {
 
 constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints written while training was already diverging
 
-/// A copy of one of the store's flat arrays in host memory.
-class HostCopy {
- public:
-  HostCopy(Backend& backend, ConstTensor flat)
-      : values_(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(flat.shape.elements()))) {
-    backend.download(flat, values_.get());
+/// The place of this rank's host among the hosts, in the order of their first ranks.
+ShardPlace place_of_host(const Communicator& communicator) {
+  std::vector<std::string> hosts;
+  for (const std::string& host : communicator.hosts()) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
   }
-  void append(std::vector<NamedTensor>& tensors, const ParameterStore& store, const std::string& prefix) const {
-    for (const Parameter& parameter : store.all()) {
-      tensors.push_back({.name = prefix + parameter.name,
-                         .tensor = ConstTensor(values_.get() + parameter.offset, parameter.shape, DType::f32)});
-    }
-  }
+  const std::string& own = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
+  return {.index = static_cast<int>(std::find(hosts.begin(), hosts.end(), own) - hosts.begin()),
+          .count = static_cast<int>(hosts.size())};
+}
 
- private:
-  std::unique_ptr<float[]> values_;
-};
+/// True if there is a thread and it has not ended within `time`.
+template <class T>
+bool runs_on(const std::future<T>& thread, std::chrono::milliseconds time) {
+  return thread.valid() && thread.wait_for(time) != std::future_status::ready;
+}
 
-void read_moment(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store, Tensor flat,
-                 Backend& backend) {
-  for (const Parameter& parameter : store.all()) {
-    backend.upload(file.tensor(prefix + parameter.name, parameter.shape).data,
-                   Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
-  }
+std::future<Result<json::value>> ready_result(Result<json::value> value) {
+  std::promise<Result<json::value>> promise;
+  promise.set_value(std::move(value));
+  return promise.get_future();
 }
 
 }  // namespace
@@ -51,6 +49,7 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
                            Backend& backend, Communicator& communicator, RecordSink& records,
                            std::function<void()> guard)
     : config_(config),
+      folder_(folder),
       vocabulary_model_(std::move(vocabulary_model)),
       backend_(backend),
       communicator_(communicator),
@@ -59,43 +58,144 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
   if (communicator.rank() == 0) {
     store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
   }
+  if (config.checkpoint.sharded && !config.emulated()) place_ = place_of_host(communicator);
+  if (place_.count > 1) require_one_folder();
+}
+
+void Checkpointer::require_one_folder() {
+  const std::unique_ptr<ScratchFolder> made = store_ ? store_->begin(0) : nullptr;
+  const std::string name = communicator_.all_gather(made ? made->path().filename().string() : "")[0];
+  Result<json::value> own = json::value();
+  if (std::error_code error; !std::filesystem::is_directory(folder_ / name, error)) {
+    own = Error{fmt::format(
+        "{} is not the folder that rank 0 on {} has by this name; give all hosts one shared folder (--run-dir), or set "
+        "checkpoint.sharded to false",
+        std::filesystem::absolute(folder_).string(), communicator_.hosts()[0])};
+  }
+  const Status one = first_error(communicator_, gather_results(communicator_, own));
+  if (!one) throw UsageFailure("checkpoint.sharded: " + one.error());
 }
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
-  if (!store_) return;
-  const ParameterStore& store = replica.model.parameters();
-  std::vector<HostCopy> copies;
-  for (const Tensor& flat : {store.masters(), replica.adam.first_moment(), replica.adam.second_moment()})
-    copies.emplace_back(backend_, flat);
+  if (!store_ && place_.count == 1) return;
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
                             .sacrebleu = scores.sacrebleu,
                             .loss = scores.loss,
                             .best = scores.best};
-  copies[0].append(content.weights, store, "");
-  copies[1].append(content.optimizer, store, "m.");
-  copies[2].append(content.optimizer, store, "v.");
   if (!vocabulary_model_.empty()) content.texts["spm.model"] = vocabulary_model_;
-  writing_ = std::async(std::launch::async, [this, copies = std::move(copies), content = std::move(content)] {
+  if (place_.count > 1) return start_shard(replica, std::move(content));
+  StateCopy copy(replica, place_);
+  content.weights = copy.weights();
+  content.optimizer = copy.moments();
+  writing_ = std::async(std::launch::async, [this, copy = std::move(copy), content = std::move(content)] {
     return store_->save(content, guard_);
   });
 }
 
-std::optional<Status> Checkpointer::finish_save(bool wait) {
-  if (!writing_.valid()) return Status();
-  if (!wait && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
-  try {
-    CheckpointStore::Saved saved = writing_.get();
-    saved.saved.world_size = communicator_.size();
-    records_.write(std::move(saved.saved));
-    for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
-  } catch (const Fenced&) {
-    throw;
-  } catch (const Failure& failure) {
-    return Error{failure.what()};
+void Checkpointer::start_shard(const ModelReplica& replica, CheckpointContent content) {
+  Result<json::value> made = json::value();
+  if (store_) {
+    content_ = std::move(content);
+    try {
+      unfinished_ = store_->begin(content_.update);
+      made = json::value(json::string(unfinished_->path().filename().string()));
+    } catch (const Failure& failure) {
+      made = Error{failure.what()};
+    }
   }
+  const Result<json::value> name = gather_results(communicator_, made)[0];
+  if (!name || communicator_.local_rank() != 0) {
+    shard_ = ready_result(name ? Result<json::value>(json::value()) : Error{name.error()});
+    return;
+  }
+  const std::filesystem::path folder = folder_ / std::string(name->as_string());
+  shard_ = std::async(std::launch::async,
+                      [folder, place = place_, copy = StateCopy(replica, place_)]() -> Result<json::value> {
+                        try {
+                          return json::value(to_json(write_shard(folder, place, copy.weights(), copy.moments())));
+                        } catch (const Failure& failure) {
+                          return Error{failure.what()};
+                        }
+                      });
+}
+
+bool Checkpointer::writing() const {
+  return runs_on(shard_, {}) || runs_on(writing_, {});
+}
+
+std::optional<Status> Checkpointer::finish_save(FinishSave how) {
+  if (place_.count > 1 && how != FinishSave::alone) return finish_shards(how);
+  if (shard_.valid()) {
+    shard_.wait();
+    shard_ = {};
+    unfinished_.reset();
+    return Error{"training failed before all hosts were known to have written their shards"};
+  }
+  if (!writing_.valid()) return Status();
+  if (how == FinishSave::poll && writing()) return std::nullopt;
+  return written();
+}
+
+/// Collective.
+std::optional<Status> Checkpointer::finish_shards(FinishSave how) {
+  if (how == FinishSave::wait) wait_for_writers();
+  if (shard_.valid()) {
+    if (const Status all = complete_shards(); !all) return all;
+    if (how == FinishSave::poll) return std::nullopt;
+    wait_for_writers();
+  }
+  Result<json::value> own = json::value();
+  if (writing_.valid()) {
+    if (const Status saved = written(); !saved) own = Error{saved.error()};
+  }
+  const Result<json::value> first = gather_results(communicator_, own)[0];
+  return first ? Status() : Status(Error{first.error()});
+}
+
+/// Collective. Gathers the hosts' shards; then rank 0 starts to write the rest of the checkpoint.
+Status Checkpointer::complete_shards() {
+  const std::vector<Result<json::value>> shards = gather_results(communicator_, shard_.get());
+  Status all = first_error(communicator_, shards);
+  if (!store_) return all;
+  if (!all) {
+    unfinished_.reset();
+    if (guard_) guard_();  // if the run was taken over, that is the cause
+    return all;
+  }
+  for (const Result<json::value>& shard : shards) {
+    if (!shard->is_null()) content_.shards.push_back(shard_from_json(*shard));
+  }
+  writing_ = std::async(std::launch::async,
+                        [this, content = std::move(content_), unfinished = std::move(unfinished_)]() mutable {
+                          return store_->complete(content, std::move(unfinished), guard_);
+                        });
+  return all;
+}
+
+/// Collective. Waits in short steps: a rank whose thread writes for long keeps no other rank in a collective for longer
+/// than communication.deadline_s.
+void Checkpointer::wait_for_writers() {
+  constexpr std::chrono::milliseconds step{500};
+  std::vector<double> busy;
+  do {
+    busy = {runs_on(shard_, step) || runs_on(writing_, step) ? 1.0 : 0.0};
+    communicator_.sum(busy);
+  } while (busy[0] > 0);
+}
+
+/// The outcome of rank 0's thread, after its records.
+Status Checkpointer::written() try {
+  CheckpointStore::Saved saved = writing_.get();
+  saved.saved.world_size = communicator_.size();
+  records_.write(std::move(saved.saved));
+  for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
   return Status();
+} catch (const Fenced&) {
+  throw;
+} catch (const Failure& failure) {
+  return Error{failure.what()};
 }
 
 void Checkpointer::move_all_aside() {
@@ -160,9 +260,7 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   std::string text;
   if (checkpoint) {
     read_weights(checkpoint->weights(), model, backend_);
-    const SafetensorsReader moments = checkpoint->optimizer();
-    read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);
-    read_moment(moments, "v.", model.parameters(), adam.second_moment(), backend_);
+    read_moments(checkpoint->optimizer(), model.parameters(), adam, backend_);
     text = to_text(checkpoint->state);
   }
   text = communicator_.all_gather(text)[0];

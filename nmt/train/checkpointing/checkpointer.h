@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/train/checkpointing/checkpoint_policy.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
 #include "nmt/train/update/model_replica.h"
@@ -32,25 +33,34 @@ struct ResumeOptions {
 
 /// Saves and restores training state through a CheckpointStore. Only rank 0 accesses files. restore() and rewind()
 /// broadcast the state to the other ranks, so hosts need not share a file system.
+///
+/// With checkpoint.sharded and several hosts, the first rank of each host writes its shard of the tensors, all side by
+/// side, into a folder that rank 0 makes. When all are written, rank 0 gathers their digests, writes the rest and gives
+/// the folder its name. Saving is then collective: every rank makes the same calls.
 class Checkpointer {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
   /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if this attempt was
-  /// given up. The references must outlive the checkpointer.
+  /// given up. The references must outlive the checkpointer. Collective if shards are written: throws UsageFailure on
+  /// every rank if a host does not see rank 0's folder.
   Checkpointer(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
-  /// Copies the state on rank 0 and starts a thread that writes it as a checkpoint; does nothing on other ranks. The
-  /// replica may change as soon as this returns. No other write may be in progress.
+  /// Copies the state, on rank 0 or the host's shard of it on each host's first rank, and starts a thread that writes
+  /// it as a checkpoint. The replica may change as soon as this returns. No other write may be in progress.
   void start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
-  /// The outcome of the write that start_save() started, after its records; success on other ranks. Without `wait`,
-  /// nothing while the write is in progress. If nothing was written, the Error has the reason, and older checkpoints
-  /// are intact. Throws Fenced. The destructor waits for a write in progress, but writes no records of it.
-  std::optional<Status> finish_save(bool wait);
+  /// True while a thread of this rank is writing.
+  bool writing() const;
+  /// The outcome of the write that start_save() started, after rank 0's records. If nothing was written, the Error has
+  /// the reason, and older checkpoints are intact. Unless shards are written, ranks but 0 do nothing and succeed.
+  /// FinishSave::poll may be used only if no rank was writing() since the ranks last agreed on it; it returns nothing
+  /// if rank 0 has the rest of a sharded checkpoint to write. Throws Fenced on rank 0. The destructor waits for a
+  /// thread in progress, but writes no records.
+  std::optional<Status> finish_save(FinishSave how);
   /// start_save() and finish_save().
   Status save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
     start_save(replica, state, scores);
-    return finish_save(true).value();
+    return finish_save(FinishSave::wait).value();
   }
 
   /// Restores model, optimizer and state on every rank. Returns false if there is no checkpoint. With options.from,
@@ -71,15 +81,28 @@ class Checkpointer {
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
   std::optional<Checkpoint> find_good(std::int64_t before) const;
   bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
+  void require_one_folder();
+  void start_shard(const ModelReplica& replica, CheckpointContent content);
+  std::optional<Status> finish_shards(FinishSave how);
+  Status complete_shards();
+  void wait_for_writers();
+  Status written();
 
   const TrainConfig& config_;
+  std::filesystem::path folder_;
   std::string vocabulary_model_;
   Backend& backend_;
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
-  std::optional<CheckpointStore> store_;         // rank 0 only; the writing thread's while there is one
-  std::future<CheckpointStore::Saved> writing_;  // last: it ends before the members that it uses
+  ShardPlace place_;                      // of this rank's host; count 1: rank 0 writes the whole checkpoint
+  std::optional<CheckpointStore> store_;  // rank 0 only; the writing thread's while there is one
+  // A sharded checkpoint on rank 0, until all shards are written: its folder, and its content without them.
+  std::unique_ptr<ScratchFolder> unfinished_;
+  CheckpointContent content_;
+  // Last: they end before the members that they use.
+  std::future<Result<json::value>> shard_;       // of this host, null on other ranks; then
+  std::future<CheckpointStore::Saved> writing_;  // on rank 0: the rest, or the whole checkpoint
 };
 
 }  // namespace babelring

@@ -6,12 +6,23 @@
 
 namespace babelring {
 
-void read_weights(const SafetensorsReader& weights, Model& model, Backend& backend) {
+void read_weights(const TensorFiles& weights, Model& model, Backend& backend) {
   require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
     backend.upload(weights.tensor(parameter.name, parameter.shape).data, parameter.master);
   }
   model.refresh_compute_copies(backend);
+}
+
+void read_moments(const TensorFiles& moments, const ParameterStore& parameters, const Adam& adam, Backend& backend) {
+  for (const Parameter& parameter : parameters.all()) {
+    const auto read = [&](const char* prefix, const Tensor& flat) {
+      backend.upload(moments.tensor(prefix + parameter.name, parameter.shape).data,
+                     Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
+    };
+    read("m.", adam.first_moment());
+    read("v.", adam.second_moment());
+  }
 }
 
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision) {

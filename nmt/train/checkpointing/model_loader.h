@@ -7,6 +7,7 @@
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/model.h"
+#include "nmt/optim/adam.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -26,6 +27,9 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
 
 /// Copies weights into the model's masters by name and refreshes the compute copies. Throws Failure if a weight is not
 /// finite, or a parameter is missing or has another shape.
-void read_weights(const SafetensorsReader& weights, Model& model, Backend& backend);
+void read_weights(const TensorFiles& weights, Model& model, Backend& backend);
+
+/// Copies the moments of all parameters into `adam`. Throws Failure if one is missing or has another shape.
+void read_moments(const TensorFiles& moments, const ParameterStore& parameters, const Adam& adam, Backend& backend);
 
 }  // namespace babelring

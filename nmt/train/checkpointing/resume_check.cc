@@ -63,11 +63,10 @@ std::string vocabulary_digest(const Checkpoint& checkpoint) {
   return file != checkpoint.files.end() ? file->sha256 : "";
 }
 
-bool weights_fit(const SafetensorsReader& weights, const ParameterStore& parameters) {
-  return weights.entries().size() == parameters.all().size() &&
+bool weights_fit(const TensorFiles& weights, const ParameterStore& parameters) {
+  return weights.names().size() == parameters.all().size() &&
          std::all_of(parameters.all().begin(), parameters.all().end(), [&](const Parameter& parameter) {
-           const SafetensorsEntry* entry = weights.find(parameter.name);
-           return entry != nullptr && weights.tensor(parameter.name).shape == parameter.shape;
+           return weights.contains(parameter.name) && weights.tensor(parameter.name).shape == parameter.shape;
          });
 }
 

@@ -10,8 +10,8 @@ namespace babelring {
 /// SHA-256 of the checkpoint's spm.model; empty if it has none.
 std::string vocabulary_digest(const Checkpoint& checkpoint);
 
-/// True if the file contains exactly these parameters with equal shapes.
-bool weights_fit(const SafetensorsReader& weights, const ParameterStore& parameters);
+/// True if the weights are exactly those of these parameters, with equal shapes.
+bool weights_fit(const TensorFiles& weights, const ParameterStore& parameters);
 
 /// Compares a checkpoint with the run that resumes from it: configuration, `state` (corpus, threads, ranks) and
 /// parameters. Logs a line for each difference: `data.tokens_per_update 2048 → 512`. Keys unknown to the checkpoint's

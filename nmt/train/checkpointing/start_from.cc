@@ -80,7 +80,7 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
     if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.error());
     const Checkpoint& checkpoint = *loaded;
     if (vocabulary != nullptr) check_vocabulary(checkpoint, *vocabulary, config);
-    const SafetensorsReader weights = checkpoint.weights();
+    const TensorFiles weights = checkpoint.weights();
     if (!weights_fit(weights, model.parameters())) {
       const std::filesystem::path file = checkpoint.folder / "config.yaml";
       const TrainConfig stored = read_stored_config(read_file(file), file.string());

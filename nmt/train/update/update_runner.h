@@ -12,12 +12,13 @@
 
 namespace babelring {
 
-/// What one rank asks for at the end of an update.
+/// What one rank asks for at the end of an update, and whether it is still writing.
 struct Votes {
   bool stop = false;
   bool without_checkpoint = false;  // when it stops
   bool checkpoint = false;
-  bool trace = false;  // of the updates that follow
+  bool trace = false;    // of the updates that follow
+  bool writing = false;  // its part of a checkpoint, or rank 0 the rest of it
 };
 
 /// What all ranks know after an update, bit-equal on all, and this rank's record of it.

@@ -134,6 +134,26 @@ TEST(Report, SaysWhatIsMissingInAnEmptyRun) {
     EXPECT_FALSE(render(report, format).empty());
 }
 
+TEST(Report, NamesTheShardsOfACheckpoint) {
+  ConstructedRun run = constructed::published_run();
+  const std::vector<CheckpointFile> files = {{"weights-00001-of-00002.safetensors", 600, "aa"},
+                                             {"weights-00002-of-00002.safetensors", 400, "bb"},
+                                             {"optimizer-00001-of-00002.safetensors", 1200, "cc"},
+                                             {"optimizer-00002-of-00002.safetensors", 800, "dd"},
+                                             {"state.json", 24, "ee"}};
+  run.checkpoints.back().files = files;
+  const Report report = report_of(run);
+  const Answer& answer = answer_of(report, 8);
+  EXPECT_TRUE(says(answer, "5 files")) << answer.text;
+  EXPECT_TRUE(says(answer, "Weights and moments are in 2 shards each, written by as many hosts.")) << answer.text;
+  EXPECT_EQ(number_of(answer, "shards"), 2);
+  ASSERT_EQ(answer.tables.size(), 1U);
+  EXPECT_EQ(answer.tables[0].rows[1][1], "the f32 master weights, by parameter name; one of 2 shards");
+  EXPECT_EQ(answer.tables[0].rows[2][1], "Adam's first and second moments; one of 2 shards");
+  EXPECT_EQ(number_of(answer_of(report, 9), "weights_bytes"), 1000);
+  EXPECT_EQ(number_of(answer_of(report, 9), "optimizer_bytes"), 2000);
+}
+
 TEST(Report, DescribesTheTrainingSet) {
   ConstructedRun run = constructed::small_run();
   run.data = {{"bytes", 2048},         {"pairs", 100},       {"source_tokens", 1500},

@@ -38,7 +38,7 @@ TEST_F(AverageTest, AverageIsTheMeanAndSelfContained) {
   store.save(content(2));
   const Checkpoint mean = average_checkpoints(store.list(), base_ / "average");
   EXPECT_EQ(mean.update, 2);
-  const SafetensorsReader reader = mean.weights();
+  const TensorFiles reader = mean.weights();
   const auto* values = reader.tensor("w", {40, 100}).as<float>();
   for (std::size_t i = 0; i < first.size(); ++i) {
     ASSERT_EQ(values[i], static_cast<float>((static_cast<double>(first[i]) + static_cast<double>(weights_[i])) / 2));

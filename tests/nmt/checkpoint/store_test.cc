@@ -47,7 +47,7 @@ TEST_F(StoreTest, RoundTrip) {
   EXPECT_EQ(to_text(latest->state), R"({"epoch":1.5,"seed":7})");
   EXPECT_EQ(latest->sacrebleu, 30.25);
   EXPECT_TRUE(std::isnan(latest->loss));
-  const SafetensorsReader weights = latest->weights();
+  const TensorFiles weights = latest->weights();
   EXPECT_EQ(std::memcmp(weights.tensor("w", {40, 100}).data, weights_.data(), 16000), 0);
   EXPECT_EQ(latest->optimizer().tensor("w.m").shape, Shape({4000}));
   EXPECT_EQ(read_file(latest->folder / "spm.model"), "spm");

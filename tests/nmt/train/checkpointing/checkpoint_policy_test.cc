@@ -18,20 +18,25 @@ class CheckpointPolicyTest : public testing::Test {
   CheckpointPolicy policy(const char* every, CheckpointRequest* request = nullptr) {
     CheckpointConfig config;
     config.every = every;
-    const auto finish = [this](bool wait) -> std::optional<Status> {
-      if (slow_ && !wait) return std::nullopt;
+    const auto finish = [this](FinishSave how) -> std::optional<Status> {
+      how_ = how;
+      if (slow_ && how == FinishSave::poll) return std::nullopt;
       ++finished_;
       if (disk_full_) return Error{"no space left"};
       return Status();
     };
-    return CheckpointPolicy(config, {.start = [this] { ++writes_; }, .finish = finish}, request);
+    return CheckpointPolicy(
+        config,
+        {.start = [this] { ++writes_; }, .busy = [this] { return slow_; }, .finish = finish, .reports = reports_},
+        request);
   }
-  static void train(CheckpointPolicy& policy, std::int64_t update, bool voted = false) {
-    policy.note({.update = update - 1}, {.update = update}, voted);
+  static void train(CheckpointPolicy& policy, std::int64_t update, bool voted = false, bool writing = false) {
+    policy.note({.update = update - 1}, {.update = update}, voted, writing);
   }
 
   int writes_ = 0, finished_ = 0;
-  bool disk_full_ = false, slow_ = false;
+  FinishSave how_ = FinishSave::poll;  // the last call
+  bool disk_full_ = false, slow_ = false, reports_ = true;
 };
 
 TEST_F(CheckpointPolicyTest, IsDueAtIntervalsUntilItWasWritten) {
@@ -86,9 +91,10 @@ TEST_F(CheckpointPolicyTest, ARequestIsVotedForUntilACheckpointWasTried) {
   EXPECT_TRUE(policy.vote()) << "put off";
   disk_full_ = true;
   policy.save(1);
-  EXPECT_EQ(request.done(), 2);
   EXPECT_FALSE(policy.vote());
   train(policy, 2);
+  EXPECT_EQ(request.done(), 2);
+  EXPECT_FALSE(policy.vote());
   EXPECT_FALSE(policy.due());
 }
 
@@ -99,6 +105,7 @@ TEST_F(CheckpointPolicyTest, ARequestDuringTheUpdateWaitsForTheNextVote) {
   EXPECT_TRUE(policy.vote());
   request.request(2);
   policy.save(1);
+  train(policy, 2);
   EXPECT_EQ(request.done(), 1);
   EXPECT_TRUE(policy.vote());
 }
@@ -118,6 +125,7 @@ TEST_F(CheckpointPolicyTest, ARequestIsExecutedWhenItsWriteEnds) {
   train(policy, 2, true);
   EXPECT_EQ(request.done(), 1);
   policy.save(2);
+  train(policy, 3);
   EXPECT_EQ(request.done(), 2);
 }
 
@@ -125,8 +133,10 @@ TEST_F(CheckpointPolicyTest, OnlyTheLastFailureEndsTheRun) {
   const LogCapture log;
   CheckpointPolicy policy = this->policy("1u");
   policy.save(1);
+  train(policy, 2);
   disk_full_ = true;
   policy.save(2);
+  train(policy, 3);
   EXPECT_EQ(log.count("checkpoint of update 2 was not written, training goes on: no space left"), 1);
   EXPECT_THAT([&] { policy.save_last(3); },
               ThrowsMessage<Failure>(HasSubstr("checkpoint of update 3 was not written, and what was trained since "
@@ -147,6 +157,31 @@ TEST_F(CheckpointPolicyTest, AFailureIsLoggedAtTheUpdateAfterIt) {
   EXPECT_EQ(writes_, 2);
 }
 
+TEST_F(CheckpointPolicyTest, TheOutcomeIsAskedForWhenNoRankWasWriting) {
+  CheckpointPolicy policy = this->policy("1u");
+  EXPECT_FALSE(policy.writing());
+  slow_ = true;
+  policy.save(1);
+  EXPECT_TRUE(policy.writing());
+  slow_ = false;
+  EXPECT_FALSE(policy.writing());
+  train(policy, 2, false, true);
+  EXPECT_EQ(finished_, 0) << "another rank was writing before the update";
+  train(policy, 3);
+  EXPECT_EQ(finished_, 1);
+}
+
+TEST_F(CheckpointPolicyTest, OneRankReportsFailures) {
+  const LogCapture log;
+  reports_ = false;
+  CheckpointPolicy policy = this->policy("1u");
+  disk_full_ = true;
+  policy.save(1);
+  policy.save_last(2);
+  EXPECT_EQ(writes_, 2);
+  EXPECT_EQ(log.text(), "");
+}
+
 TEST_F(CheckpointPolicyTest, AfterAFailureTheWriteInProgressIsWaitedFor) {
   const LogCapture log;
   CheckpointPolicy policy = this->policy("1u");
@@ -154,8 +189,11 @@ TEST_F(CheckpointPolicyTest, AfterAFailureTheWriteInProgressIsWaitedFor) {
   EXPECT_EQ(log.count("a rank was lost"), 0) << "nothing to wait for";
   slow_ = true;
   policy.save(1);
+  disk_full_ = true;
   policy.finish_after("a rank was lost");
   EXPECT_EQ(finished_, 1);
+  EXPECT_EQ(how_, FinishSave::alone);
+  EXPECT_EQ(log.count("checkpoint of update 1 was not written: no space left"), 1);
   EXPECT_EQ(log.count("the checkpoint of update 1 is still being written: a rank was lost"), 1);
 }
 

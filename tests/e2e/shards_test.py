@@ -1,0 +1,163 @@
+"""Checkpoints in shards, one written by each of two hosts (checkpoint.sharded)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import unittest.mock
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+
+from harness import build_io_faults  # noqa: E402
+from system import BIN, wait_for  # noqa: E402
+from two_host_system import RANKS, SLOTS, TwoHostRun, TwoHostTest  # noqa: E402
+
+SHARDED = ["checkpoint.sharded=true", "communication.all_reduce=ring"]  # a ring adds in the order of ranks on any hosts
+FILES = {
+    *(f"{tensors}-0000{shard}-of-00002.safetensors" for tensors in ("weights", "optimizer") for shard in (1, 2)),
+    *("spm.model", "config.yaml", "state.json", "SHA256SUMS"),
+}
+
+
+class ShardsTest(TwoHostTest):
+    def checkpoints(self, name: str = "run") -> list[str]:
+        return self.found("update-", name)
+
+    def found(self, prefix: str, name: str = "run") -> list[str]:
+        folder = self.folder / name / "checkpoints"
+        return sorted(path.name for path in folder.iterdir() if path.name.startswith(prefix)) if folder.exists() else []
+
+    def digests(self, name: str) -> dict[int, str]:
+        """Of the weights by update, from the last attempt that trained it."""
+        return {step["update"]: step["weights_digest"] for step in self.records(name, "step")}
+
+    def test_shards_continue_on_any_hosts_with_the_bits_of_whole_checkpoints(self) -> None:
+        whole = self.start_run("whole", len(RANKS), overrides=SHARDED)  # one host: nothing is divided
+        self.assertEqual(whole.wait(), 0, whole.text())
+        self.assertIn("weights.safetensors", os.listdir(self.folder / "whole/checkpoints/update-00000060"))
+        run = self.start_on_two_hosts(overrides=SHARDED)
+        self.assertEqual(run.wait(), 0, run.text())
+        expected = self.digests("whole")
+        self.assertEqual(sorted(expected), list(range(1, 61)))
+        self.assertEqual(self.digests("run"), expected)
+        self.assertEqual(self.checkpoints(), ["update-00000020", "update-00000040", "update-00000060"])
+        for name in self.checkpoints():
+            self.assert_complete(self.folder / "run" / "checkpoints" / name)
+        self.assertEqual([len(record["files"]) for record in self.records("run", "checkpoint")], [len(FILES) - 1] * 3)
+        self.assert_programs_read_it(self.folder / "run/checkpoints/update-00000060", "whole")
+
+        shutil.rmtree(self.folder / "run/checkpoints/update-00000060")
+        for hosts in (1, 2):
+            name = f"on-{hosts}"
+            shutil.copytree(self.folder / "run/checkpoints", self.folder / name / "checkpoints", symlinks=True)
+            shutil.copy(self.folder / "run/run.json", self.folder / name)
+            if hosts == 1:
+                again = self.start_run(name, len(RANKS), overrides=SHARDED)
+            else:
+                again = self.start_on_two_hosts(overrides=SHARDED, name=name)
+            self.assertEqual(again.wait(), 0, again.text())
+            self.assertEqual(self.digests(name), {update: expected[update] for update in range(41, 61)})
+
+    def assert_complete(self, folder: Path) -> None:
+        self.assertEqual({path.name for path in folder.iterdir()}, FILES)
+        sums = subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=folder)
+        self.assertEqual(sums.returncode, 0)
+        for tensors in ("weights", "optimizer"):
+            sizes = [(folder / f"{tensors}-0000{shard}-of-00002.safetensors").stat().st_size for shard in (1, 2)]
+            self.assertLess(max(sizes), 2 * min(sizes), "the hosts write about as much")
+
+    def assert_programs_read_it(self, folder: Path, same: str) -> None:
+        other = self.folder / same / "checkpoints" / folder.name
+
+        def nmt(*arguments: object) -> str:
+            text = "the old cat sees the dog .\n"
+            done = subprocess.run([BIN / "nmt", *arguments], input=text, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        self.assertEqual(nmt("translate", "--checkpoint", folder), nmt("translate", "--checkpoint", other))
+        nmt("average", folder, other, "--output", self.folder / "mean")
+        self.assertEqual(
+            (self.folder / "mean" / "weights.safetensors").read_bytes(), (other / "weights.safetensors").read_bytes()
+        )
+
+    def test_hosts_with_a_disk_each_are_refused(self) -> None:
+        before = Path.cwd()
+        os.chdir(self.folder)  # for the log
+        self.addCleanup(os.chdir, before)
+        run = self.start_with_a_disk_each(SHARDED)
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(
+            run.text(),
+            r"checkpoint\.sharded: rank 1 on hostB: /\S+/hostB/split/checkpoints is not the folder that rank 0 on hostA "
+            r"has by this name; give all hosts one shared folder \(--run-dir\), or set checkpoint\.sharded to false",
+        )
+        self.assertFalse((self.folder / "hostB/split/checkpoints").exists())
+        self.assertEqual(list((self.folder / "hostA/split/checkpoints").iterdir()), [])
+
+    def held_run(self) -> TwoHostRun:
+        """A run with at least one checkpoint; of the next one, hostB cannot complete its shard."""
+        self.control = self.folder / "control"
+        faults = {"LD_PRELOAD": str(build_io_faults(self)), "IO_FAULTS": str(self.control)}
+        with unittest.mock.patch.dict(os.environ, faults):
+            run = self.start_on_two_hosts(overrides=[*SHARDED, "training.stop_after=1000000u"])
+        wait_for("a first checkpoint", lambda: run.process.poll() is not None or self.checkpoints())
+        self.control.write_text("hold weights-00002", encoding="utf-8")
+        now = max(self.digests("run"))
+        wait_for("a shard of hostA", lambda: run.process.poll() is not None or self.held_since(now + 2))
+        before = max(self.digests("run"))
+        wait_for("training to go on", lambda: run.process.poll() is not None or max(self.digests("run")) >= before + 10)
+        self.assertIsNone(run.process.poll(), run.text())
+        self.assertTrue(self.held_since(now + 2), "it was completed")
+        return run
+
+    def held_since(self, update: int) -> bool:
+        """A checkpoint of `update` or later is unfinished and has hostA's shard."""
+        for name in self.found(".tmp-update-"):
+            files = set(os.listdir(self.folder / "run/checkpoints" / name))
+            if int(name.split("-")[2].split(".")[0]) >= update and "optimizer-00001-of-00002.safetensors" in files:
+                self.assertNotIn("weights-00002-of-00002.safetensors", files)
+                return True
+        return False
+
+    def test_a_stop_waits_for_the_shard_of_the_other_host(self) -> None:
+        run = self.held_run()
+        run.ask_to_stop()
+        wait_for("training to stand still", self.stands_still)
+        self.assertIsNone(run.process.poll(), "it did not wait")
+        self.control.unlink()
+        self.assertEqual(run.wait(), 0, run.text())
+        last = max(self.digests("run"))
+        self.assertEqual(self.checkpoints()[-1], f"update-{last:08}")
+        for name in self.checkpoints():
+            self.assert_complete(self.folder / "run" / "checkpoints" / name)
+        self.assertEqual(self.found(".tmp-"), [])
+
+    def stands_still(self) -> bool:
+        before = len(self.digests("run"))
+        time.sleep(1)
+        return len(self.digests("run")) == before
+
+    def test_a_host_that_dies_while_writing_leaves_the_checkpoint_before(self) -> None:
+        run = self.held_run()
+        kept = self.checkpoints()
+        os.kill(run.rank_pids()[SLOTS], signal.SIGKILL)  # which writes for hostB
+        self.assertNotEqual(run.wait(), 0)
+        self.assertEqual(self.checkpoints(), kept)
+        self.control.unlink()
+        first = self.digests("run")
+        last = max(first)
+        again = self.start_on_two_hosts(overrides=[*SHARDED, f"training.stop_after={last}u"])
+        self.assertEqual(again.wait(), 0, again.text())
+        self.assertEqual(self.digests("run"), first)
+        updates = [step["update"] for step in self.records("run", "step")]
+        self.assertEqual(updates[len(first) :], list(range(int(kept[-1].split("-")[1]) + 1, last + 1)))
+        self.assertEqual(self.found(".tmp-"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
