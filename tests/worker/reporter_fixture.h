@@ -15,7 +15,8 @@
 
 namespace babelring {
 
-/// Reporters that spool to a folder of their own and report to a TestServer, which counts what arrives.
+/// Reporters that write their spools to a temporary folder and report to a TestServer, which counts the records it
+/// receives.
 class ReporterTest : public testing::Test {
  protected:
   ReporterTest() { std::filesystem::remove_all(folder_); }

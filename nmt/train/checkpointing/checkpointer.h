@@ -31,8 +31,8 @@ struct ResumeOptions {
   std::string vocabulary = {};  // expected vocabulary digest; empty: not checked
 };
 
-/// Saves and restores training state through a CheckpointStore. Only rank 0 accesses files. restore() and rewind()
-/// broadcast the state to the other ranks, so hosts need not share a file system.
+/// Saves and restores training state through a CheckpointStore. Without checkpoint.sharded only rank 0 accesses files,
+/// and hosts need not share a file system: restore() and rewind() broadcast the state to the other ranks.
 ///
 /// With checkpoint.sharded and several hosts, the first rank of each host writes its shard of the tensors, all side by
 /// side, into a folder that rank 0 makes. When all are written, rank 0 gathers their digests, writes the rest and gives

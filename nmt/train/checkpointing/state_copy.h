@@ -13,7 +13,8 @@ class StateCopy {
  public:
   StateCopy(const ModelReplica& replica, ShardPlace place);
 
-  /// By parameter name; that of a moment begins with "m." or "v.". Valid as long as the copy, also once it is moved.
+  /// By parameter name; that of a moment begins with "m." or "v.". Valid until the copy, or the object it is moved
+  /// to, is destroyed.
   const std::vector<NamedTensor>& weights() const { return weights_; }
   const std::vector<NamedTensor>& moments() const { return moments_; }
 
@@ -21,7 +22,8 @@ class StateCopy {
   void copy(const ModelReplica& replica, ParameterRange range, ConstTensor flat, const std::string& prefix,
             std::vector<NamedTensor>& tensors);
 
-  std::vector<std::unique_ptr<float[]>> values_;  // of each flat array, with its padding
+  // The shard's range of the flat arrays of weights, first and second moments, with padding.
+  std::vector<std::unique_ptr<float[]>> values_;
   std::vector<NamedTensor> weights_, moments_;
 };
 
