@@ -16,11 +16,20 @@ import time
 import figures
 import real_time
 import texts
-from runs import DISTURBED, environment, processor_times, program
+from runs import (
+    DISTURBED,
+    adopt_orphans,
+    environment,
+    processor_times,
+    program,
+    seconds_of_other_processes,
+    wait_for_orphans,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TWO_HOSTS = ROOT / "tests/mpi/two_hosts.sh"
 TRIES = 3  # of a pair while others use the machine
+LEFT_OVER_S = 5  # for processes that outlive the program that started them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,19 +114,17 @@ class Bench:
     def __init__(self, options: argparse.Namespace, programs: pathlib.Path) -> None:
         self.programs, self.options = programs, options
         self.data = texts.prepared(programs, options.text, options.pieces)
-        self.own_s = 0.0
+        adopt_orphans()
 
     def call(self, words: list[object], output: pathlib.Path | None = None) -> None:
-        """Runs a program, whose processor time counts as our own. Ends this program when it fails."""
+        """Runs a program until all its processes have ended. Ends this program when it fails."""
         command = [str(word) for word in words]
         log = self.options.folder / "last.log"
         with open(output or log, "w", encoding="utf-8") as out, open(log, "a", encoding="utf-8") as errors:
-            process = subprocess.Popen(command, stdout=out, stderr=errors, env=environment())
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        self.own_s += usage.ru_utime + usage.ru_stime
-        if process.returncode != 0:
-            sys.exit(f"bench: {' '.join(command)}: exit code {process.returncode}; see {log}")
+            code = subprocess.run(command, stdout=out, stderr=errors, env=environment(), check=False).returncode
+        wait_for_orphans(LEFT_OVER_S)
+        if code != 0:
+            sys.exit(f"bench: {' '.join(command)}: exit code {code}; see {log}")
 
     def config(self, model: Model) -> list[object]:
         file = self.options.folder / f"{model.preset}.yaml"
@@ -167,21 +174,21 @@ class Bench:
 
     def pair(self, setting: Setting, folder: pathlib.Path) -> None:
         """The times of a rank, the links and a run, one after the other; again if others use the machine meanwhile, or the
-        record is doubtful. What others take is measured beside the rank alone: the time of ranks on another host is not
-        counted as ours."""
+        record is doubtful."""
         for attempt in range(1, TRIES + 1):
             fresh = folder.with_name(folder.name + ".new")
             shutil.rmtree(fresh, ignore_errors=True)
             fresh.mkdir(parents=True)
-            before, self.own_s = processor_times(), 0.0
+            before, others_s = processor_times(), seconds_of_other_processes()
             self.record(setting, fresh)
-            found = figures.disturbance(before, processor_times(), self.own_s, os.sysconf("SC_CLK_TCK"))
-            disturbed = max(found.values()) > DISTURBED or is_doubtful(fresh / "rank.json")
             self.links(setting, fresh)
             self.train(setting, fresh)
             if self.options.real_time:
                 record = f"lab.emulated.record={fresh / 'rank.json'}"
                 self.train(setting, fresh / "emulated", "training.device=emulated", record)
+            others_s = seconds_of_other_processes() - others_s
+            found = figures.disturbance(before, processor_times(), others_s, os.sysconf("SC_CLK_TCK"))
+            disturbed = max(found.values()) > DISTURBED or is_doubtful(fresh / "rank.json")
             print(
                 f"{setting.name} {folder.name}: others busy {found['others_busy']:.1%}, steal {found['steal']:.1%}"
                 f"{': disturbed' if disturbed else ''}",

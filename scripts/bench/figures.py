@@ -42,12 +42,12 @@ class ProcessorTimes:
 
 
 def disturbance(
-    before: ProcessorTimes, after: ProcessorTimes, own_seconds: float, ticks_per_second: float
+    before: ProcessorTimes, after: ProcessorTimes, others_seconds: float, ticks_per_second: float
 ) -> dict[str, float]:
-    """Shares of the machine that other processes, and other machines on the same host, took."""
+    """Shares of the machine that other processes, whose time is given, and other machines on the same host took."""
     everything = max(after.all - before.all, 1)
-    others = after.busy - before.busy - own_seconds * ticks_per_second
-    return {"others_busy": max(others, 0) / everything, "steal": (after.stolen - before.stolen) / everything}
+    others = others_seconds * ticks_per_second / everything
+    return {"others_busy": max(others, 0), "steal": (after.stolen - before.stolen) / everything}
 
 
 def last_json(output: str) -> dict[str, object]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import figures
@@ -48,6 +50,42 @@ def processor_times() -> figures.ProcessorTimes:
     return figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
 
 
+def seconds_of_other_processes() -> float:
+    """Processor time so far of all processes but this one, with that of the children each has waited for. The kernel's
+    threads do not count. Requires that this process has no running children."""
+    kernel_thread = 0x00200000  # PF_KTHREAD
+    ticks = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        if int(process.name) == os.getpid():
+            continue
+        try:
+            fields = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if not int(fields[6]) & kernel_thread:
+            ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def adopt_orphans() -> None:
+    """Makes processes that outlive their parents, as the daemons of mpirun on other hosts, children of this one."""
+    set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER
+    if ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
+        sys.exit(f"bench: cannot adopt orphans: {os.strerror(ctypes.get_errno())}")
+
+
+def wait_for_orphans(seconds: float) -> None:
+    """Waits until this process has no children, not longer than this."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            ended = os.waitpid(-1, os.WNOHANG) != (0, 0)
+        except ChildProcessError:
+            return
+        if not ended:
+            time.sleep(0.01)
+
+
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in DROPPED_VARIABLES}
     return kept | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -70,7 +108,8 @@ def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> 
         sys.exit(f"bench: {' '.join(words)}: exit code {process.returncode}")
     companion_s = process_seconds(companion) - spent
     own = usage.ru_utime + usage.ru_stime + companion_s
-    others = figures.disturbance(before, processor_times(), own, os.sysconf("SC_CLK_TCK"))
+    ticks_per_second, after = os.sysconf("SC_CLK_TCK"), processor_times()
+    others = figures.disturbance(before, after, (after.busy - before.busy) / ticks_per_second - own, ticks_per_second)
     try:
         result = figures.last_json(output)
     except ValueError as error:

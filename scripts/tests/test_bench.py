@@ -69,10 +69,30 @@ class Arithmetic(unittest.TestCase):
 
     def test_disturbance_is_what_others_took(self) -> None:
         before, after = figures.ProcessorTimes(100, 5, 1000), figures.ProcessorTimes(260, 15, 1200)
-        found = figures.disturbance(before, after, own_seconds=1.2, ticks_per_second=100)
+        found = figures.disturbance(before, after, others_seconds=0.4, ticks_per_second=100)
         self.assertAlmostEqual(found["others_busy"], 0.2)
         self.assertAlmostEqual(found["steal"], 0.05)
-        self.assertEqual(figures.disturbance(before, after, 5, 100)["others_busy"], 0)
+        self.assertEqual(figures.disturbance(before, after, -0.1, 100)["others_busy"], 0)
+
+    def test_the_time_of_other_processes_counts(self) -> None:
+        before = runs.seconds_of_other_processes()
+        burn = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"]
+        with subprocess.Popen(burn, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
+            assert busy.stdout is not None
+            busy.stdout.readline()
+            others = runs.seconds_of_other_processes() - before
+            busy.communicate(b"\n")
+        self.assertGreaterEqual(others, 0.4)
+
+    def test_orphans_are_waited_for(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "written"
+            script = (
+                f"import runs, subprocess; runs.adopt_orphans(); "
+                f"subprocess.run(['sh', '-c', '(sleep 0.3; touch {file}) &'], check=True); runs.wait_for_orphans(60)"
+            )
+            subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT / "scripts/bench")
+            self.assertTrue(file.exists())
 
     def test_the_last_line_must_be_an_object(self) -> None:
         self.assertEqual(figures.last_json('a table\n{"a": 1}\n'), {"a": 1})
