@@ -8,7 +8,7 @@
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/lab/probe/flips_bit.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 /// Trains on a ring, and flips one bit of a weight of rank 1 before update 3. Rank 0 prints how the run ended and the
 /// first difference between the probes of that update.
@@ -38,17 +38,14 @@ std::string train(const TrainConfig& config, Communicator& communicator, const s
   RunProbe probe(config, {folder, 20, communicator.rank(), records}, corpus.digest());
   FlipsBit lab(probe, communicator.rank() == 1 ? flipped_before : 0);
   TextSource source(corpus, config.plan_options());
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = communicator,
-                   .source = source,
-                   .records = records,
-                   .stop = stop,
-                   .lab = &lab,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
   try {
-    trainer.run();
+    run_rank({.config = config,
+              .backend = *backend,
+              .communicator = communicator,
+              .source = source,
+              .records = records,
+              .stop = stop,
+              .lab = &lab});
   } catch (const RanksDiffer& failure) {
     return failure.what();
   }

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "nmt/data/text_source.h"
-#include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 namespace babelring {
 
@@ -22,20 +20,15 @@ inline std::vector<StepRecord> train_small(const TrainConfig& config, Communicat
   Collector records;
   const StopRequest stop;
   TextSource source(corpus, config.plan_options());
-  std::optional<Checkpointer> checkpoints;
-  if (!folder.empty()) checkpoints.emplace(config, folder, "", *backend, communicator, records);
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = communicator,
-                   .source = source,
-                   .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                   .records = records,
-                   .stop = stop,
-                   .lab = lab,
-                   .threads = threads,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
+  run_rank({.config = config,
+            .backend = *backend,
+            .communicator = communicator,
+            .source = source,
+            .records = records,
+            .folder = folder,
+            .stop = stop,
+            .lab = lab,
+            .threads = threads});
   return records.steps;
 }
 

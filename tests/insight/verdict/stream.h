@@ -1,6 +1,9 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 #include <utility>
@@ -82,5 +85,30 @@ struct Stream {
     }
   }
 };
+
+/// The value of a verdict's evidence with this key; unknown_value if there is none.
+inline double value_of(const verdict::Verdict& verdict, const std::string& key) {
+  for (const verdict::Evidence& evidence : verdict.evidence) {
+    if (evidence.key == key) return evidence.value;
+  }
+  return verdict::unknown_value;
+}
+
+/// The shares of an update's phases add up to 1.
+inline void expect_whole(const verdict::Verdict& verdict) {
+  double sum = 0;
+  for (const verdict::Evidence& evidence : verdict.evidence) {
+    if (evidence.key != "update_ms" && std::isfinite(evidence.share)) sum += evidence.share;
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
+/// A pause of this length after every `updates` updates until `last`.
+inline std::vector<verdict::Pause> every(verdict::Pause::Kind kind, std::int64_t updates, std::int64_t last,
+                                         double seconds) {
+  std::vector<verdict::Pause> pauses;
+  for (std::int64_t update = updates; update <= last; update += updates) pauses.push_back({kind, update, seconds});
+  return pauses;
+}
 
 }  // namespace babelring::testing

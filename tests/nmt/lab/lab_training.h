@@ -8,7 +8,7 @@
 #include "nmt/lab/make_lab.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 namespace babelring::lab_training {
 
@@ -37,16 +37,13 @@ inline Records train(const TrainConfig& config, const std::filesystem::path& lab
                                              .spans = spans});
   const StopRequest stop;
   TextSource source(corpus, config.plan_options());
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = *communicator,
-                   .source = source,
-                   .records = records,
-                   .stop = stop,
-                   .lab = lab.get(),
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
+  run_rank({.config = config,
+            .backend = *backend,
+            .communicator = *communicator,
+            .source = source,
+            .records = records,
+            .stop = stop,
+            .lab = lab.get()});
   return records;
 }
 

@@ -2,10 +2,9 @@
 
 #include <thread>
 
-#include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 /// Training of a model and from a source other than those of translation: a language model on sequences made on the
 /// fly.
@@ -67,19 +66,14 @@ std::vector<StepRecord> train_counting(TrainConfig config, const char* stop_afte
   const auto backend = make_cpu_backend(1);
   const StopRequest stop;
   Collector records;
-  std::optional<Checkpointer> checkpoints;
-  if (!folder.empty()) checkpoints.emplace(config, folder, "", *backend, communicator, records);
   Counting source;
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = communicator,
-                   .source = source,
-                   .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                   .records = records,
-                   .stop = stop,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
+  run_rank({.config = config,
+            .backend = *backend,
+            .communicator = communicator,
+            .source = source,
+            .records = records,
+            .folder = folder,
+            .stop = stop});
   return records.steps;
 }
 

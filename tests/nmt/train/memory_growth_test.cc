@@ -9,7 +9,7 @@
 #include "nmt/ops/precision.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 namespace babelring {
 namespace {
@@ -63,15 +63,12 @@ TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   MemorySink records;
   const StopRequest stop;
   TextSource source(corpus, config.plan_options());
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = *communicator,
-                   .source = source,
-                   .records = records,
-                   .stop = stop,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
+  run_rank({.config = config,
+            .backend = *backend,
+            .communicator = *communicator,
+            .source = source,
+            .records = records,
+            .stop = stop});
   ASSERT_GT(records.early, 0);
   for (const auto purpose : {MemoryPurpose::weights, MemoryPurpose::gradients, MemoryPurpose::moments,
                              MemoryPurpose::communication, MemoryPurpose::data, MemoryPurpose::decoding}) {

@@ -3,18 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "nmt/data/text_source.h"
 #include "nmt/parallel/gradient_comm.h"
-#include "nmt/train/trainer.h"
 #include "tests/nmt/comm/fake_nccl.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -32,20 +30,16 @@ inline void train_rank(const TrainConfig& config, const Corpus& corpus, Communic
   const GradientComm gradient_comm =
       choose_gradient_comm(config.communication, 1 << 20, *backend, communicator, [] { return FakeNccl::library(); });
   Communicator& ranks = gradient_comm.nccl ? *gradient_comm.nccl : communicator;
-  std::optional<Checkpointer> keeper;
-  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
   TextSource source(corpus, config.plan_options());
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = ranks,
-                   .source = source,
-                   .checkpoints = keeper ? &*keeper : nullptr,
-                   .records = records,
-                   .stop = stop,
-                   .lab = lab,
-                   .model_vocabulary = vocabulary});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
+  run_rank({.config = config,
+            .backend = *backend,
+            .communicator = ranks,
+            .source = source,
+            .records = records,
+            .folder = folder,
+            .stop = stop,
+            .lab = lab,
+            .vocabulary = vocabulary});
 }
 
 /// Trains `ranks` ranks as threads and returns the records of each rank.

@@ -7,10 +7,9 @@
 
 #include "base/failure.h"
 #include "nmt/data/text_source.h"
-#include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 namespace babelring {
 namespace {
@@ -69,15 +68,12 @@ std::vector<StepRecord> train(const TrainConfig& config, bool shares_memory) {
       const auto backend = config.emulated() ? make_emulated_backend({}, false) : make_cpu_backend(1);
       const StopRequest stop;
       TextSource source(corpus, config.plan_options());
-      Trainer trainer({.config = config,
-                       .backend = *backend,
-                       .communicator = *communicator,
-                       .source = source,
-                       .records = records[static_cast<std::size_t>(rank)],
-                       .stop = stop,
-                       .model_vocabulary = pieces});
-      trainer.begin("r_00000000000000000000000000", 1);
-      trainer.run();
+      run_rank({.config = config,
+                .backend = *backend,
+                .communicator = *communicator,
+                .source = source,
+                .records = records[static_cast<std::size_t>(rank)],
+                .stop = stop});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -13,7 +13,7 @@
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {
@@ -60,16 +60,13 @@ Collector train(const TrainConfig& config, int ranks, bool shares_memory, const 
       Collector& records = collectors[static_cast<std::size_t>(rank)];
       ParameterTrace trace({.window = 4, .run = "r_1", .heads = config.model.heads}, {folder, 20, rank, records});
       TextSource source(corpus, config.plan_options());
-      Trainer trainer({.config = config,
-                       .backend = *backend,
-                       .communicator = *communicator,
-                       .source = source,
-                       .records = records,
-                       .stop = stop,
-                       .lab = traced ? &trace : nullptr,
-                       .model_vocabulary = pieces});
-      trainer.begin("r_00000000000000000000000000", 1);
-      trainer.run();
+      run_rank({.config = config,
+                .backend = *backend,
+                .communicator = *communicator,
+                .source = source,
+                .records = records,
+                .stop = stop,
+                .lab = traced ? &trace : nullptr});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -16,7 +16,7 @@
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/lab/probe/flips_bit.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {
@@ -54,16 +54,13 @@ std::set<std::string> train_probed(const TrainConfig& config, const std::filesys
       RunProbe probe(config, {folder, 20, rank, reported}, corpus.digest());
       FlipsBit lab(probe, rank == 1 ? flip_before : 0);
       TextSource source(corpus, config.plan_options());
-      Trainer trainer({.config = config,
-                       .backend = *backend,
-                       .communicator = *communicator,
-                       .source = source,
-                       .records = records,
-                       .stop = stop,
-                       .lab = &lab,
-                       .model_vocabulary = pieces});
-      trainer.begin("r_00000000000000000000000000", 1);
-      trainer.run();
+      run_rank({.config = config,
+                .backend = *backend,
+                .communicator = *communicator,
+                .source = source,
+                .records = records,
+                .stop = stop,
+                .lab = &lab});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -10,7 +10,7 @@
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 #include "tests/worker/log_capture.h"
 
 namespace babelring {
@@ -61,17 +61,14 @@ std::vector<DigestedRun> train_ranks(const TrainConfig& config, int flipping, bo
       const StopRequest stop;
       BitFlip flip(rank == flipping ? 3 : 0);
       TextSource source(corpus, config.plan_options());
-      Trainer trainer({.config = config,
-                       .backend = *backend,
-                       .communicator = *communicator,
-                       .source = source,
-                       .records = outcome.records,
-                       .stop = stop,
-                       .lab = &flip,
-                       .model_vocabulary = pieces});
-      trainer.begin("r_00000000000000000000000000", 1);
       try {
-        trainer.run();
+        run_rank({.config = config,
+                  .backend = *backend,
+                  .communicator = *communicator,
+                  .source = source,
+                  .records = outcome.records,
+                  .stop = stop,
+                  .lab = &flip});
       } catch (const RanksDiffer& failure) {
         outcome.failure = failure.what();
       }

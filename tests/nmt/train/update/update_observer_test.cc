@@ -10,7 +10,7 @@
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
-#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/trained_rank.h"
 
 namespace babelring {
 namespace {
@@ -59,16 +59,13 @@ std::vector<Collector> train_observed(const TrainConfig& config, std::vector<Obs
       const auto backend = make_cpu_backend(1);
       const StopRequest stop;
       TextSource source(corpus, config.plan_options());
-      Trainer trainer({.config = config,
-                       .backend = *backend,
-                       .communicator = *communicator,
-                       .source = source,
-                       .records = collectors[index],
-                       .stop = stop,
-                       .lab = observers != nullptr ? &(*observers)[index] : nullptr,
-                       .model_vocabulary = pieces});
-      trainer.begin("r_00000000000000000000000000", 1);
-      trainer.run();
+      run_rank({.config = config,
+                .backend = *backend,
+                .communicator = *communicator,
+                .source = source,
+                .records = collectors[index],
+                .stop = stop,
+                .lab = observers != nullptr ? &(*observers)[index] : nullptr});
     });
   }
   for (std::thread& thread : threads) thread.join();
