@@ -140,6 +140,10 @@ double RankRecord::processors_of_rank() const {
   return processors > 0 ? std::min(own, static_cast<double>(processors) / ranks) : own;
 }
 
+double RankRecord::spare_processors_of_rank() const {
+  return std::max(static_cast<double>(processors) / static_cast<double>(1 + neighbours) - processors_of_rank(), 0.0);
+}
+
 double RankRecord::gradient_megabytes() const {
   double sum = 0;
   for (const Bucket& bucket : buckets) sum += bucket.megabytes;

@@ -84,6 +84,8 @@ struct RankRecord {
   /// Processors over which the processor time of a rank's messages is spread: its compute threads, or its share where
   /// the machine has fewer processors than its ranks have compute threads.
   double processors_of_rank() const;
+  /// The rest of the rank's share of the machine, which its compute threads leave idle; 0 if the machine is unknown.
+  double spare_processors_of_rank() const;
   /// MB of all buckets.
   double gradient_megabytes() const;
 };

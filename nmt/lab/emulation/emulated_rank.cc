@@ -19,6 +19,7 @@ EmulatedTimes emulated_times(const insight::RankRecord& record, const std::strin
                                    grouped(static_cast<double>(parameters))));
   }
   EmulatedTimes times{.ops = {}, .factors = record.jitter, .seed = static_cast<std::uint64_t>(rank)};
+  if (record.processors > 0) times.processors = {record.processors_of_rank(), record.spare_processors_of_rank()};
   for (const insight::OpRecord& op : record.ops) {
     times.ops.push_back({op.phase, op.op, op.fixed_ms, op.ms_per_gflop, op.ms_per_gb});
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,16 +16,6 @@ constexpr int warm_up_sums = 2, small_sums = 50;
 constexpr std::int64_t small_elements = 1024, bucket_elements = host_bucket_bytes / 4;
 constexpr double min_busy_ms = 300;  // of the sums whose processor time is measured
 constexpr double longer_beside = 2;  // time that a sum beside computing is given, over its time alone
-
-/// Processor time so far of the other threads of this process.
-double other_threads_ms() {
-  const auto ms = [](clockid_t clock) {
-    timespec time{};
-    clock_gettime(clock, &time);
-    return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-  };
-  return ms(CLOCK_PROCESS_CPUTIME_ID) - ms(CLOCK_THREAD_CPUTIME_ID);
-}
 
 /// Times of all-reduces of the first `elements` elements, as the slower rank measured them, sorted.
 std::vector<double> time_sums(Communicator& communicator, float* data, std::int64_t elements, int count) {

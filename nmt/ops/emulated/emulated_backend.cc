@@ -11,7 +11,6 @@
 
 #include "base/failure.h"
 #include "nmt/core/random.h"
-#include "nmt/ops/emulated/waiting.h"
 #include "nmt/ops/every_op.h"
 
 namespace babelring {
@@ -31,7 +30,8 @@ Buffer map_zeros(std::size_t bytes) {
 
 class EmulatedBackend final : public EveryOp<EmulatedBackend> {
  public:
-  EmulatedBackend(const EmulatedTimes& times, bool lock) : times_(times), lock_(lock), random_(times.seed) {
+  EmulatedBackend(const EmulatedTimes& times, bool lock)
+      : times_(times), lock_(lock), random_(times.seed), waiting_(times.processors) {
     for (const EmulatedOp& op : times_.ops) by_name_[{op.phase, op.op}] = &op;
     draw_factor();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/emulated/waiting.h"
 
 namespace babelring {
 
@@ -25,12 +26,14 @@ struct EmulatedTimes {
   std::vector<EmulatedOp> ops;
   std::vector<double> factors;  // each update draws one by which its times are multiplied; empty: 1
   std::uint64_t seed = 0;       // of the draws
+  RankProcessors processors = {};
 };
 
-/// A backend that computes nothing: an op takes the time of its entry in `times`, in sleep, to 0.1 ms. An op without an
-/// entry, such as the sum of the gradients of ranks that share memory, is computed. All tensors are zeros in host
-/// memory, which takes physical memory only where somebody writes; uploads write nothing. `lock` makes allocate() give
-/// physical memory, locked in place; it throws UsageFailure if the limit on locked memory (ulimit -l) is too low.
+/// A backend that computes nothing: an op takes the time of its entry in `times`, in sleep, to 0.1 ms, and longer
+/// while other threads take its processors (see Waiting). An op without an entry, such as the sum of the gradients of
+/// ranks that share memory, is computed. All tensors are zeros in host memory, which takes physical memory only where
+/// somebody writes; uploads write nothing. `lock` makes allocate() give physical memory, locked in place; it throws
+/// UsageFailure if the limit on locked memory (ulimit -l) is too low.
 std::unique_ptr<Backend> make_emulated_backend(const EmulatedTimes& times, bool lock);
 
 /// Gives a range of memory physical pages and locks them in place. Throws UsageFailure if the limit on locked memory is

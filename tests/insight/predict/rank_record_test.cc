@@ -42,13 +42,16 @@ TEST(RankRecordTest, SharesTheProcessorsWithItsNeighbours) {
   RankRecord record = small_record();
   record.threads = 2;
   EXPECT_EQ(record.processors_of_rank(), 2) << "the machine is not known";
+  EXPECT_EQ(record.spare_processors_of_rank(), 0);
   record.processors = 6;
   record.neighbours = 2;
   EXPECT_EQ(record.processors_of_rank(), 2);
   record.neighbours = 3;
   EXPECT_EQ(record.processors_of_rank(), 1.5);
+  EXPECT_EQ(record.spare_processors_of_rank(), 0);
   record.processors = 64;
-  EXPECT_EQ(record.processors_of_rank(), 2) << "more than its threads use nothing";
+  EXPECT_EQ(record.processors_of_rank(), 2) << "its threads use no more";
+  EXPECT_EQ(record.spare_processors_of_rank(), 14);
 }
 
 TEST(RankRecordTest, PutsWholeBucketsTogetherAndCutsLargeOnes) {

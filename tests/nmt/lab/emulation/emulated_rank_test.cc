@@ -40,6 +40,17 @@ TEST(EmulatedRank, TakesTheTimesOfARecord) {
   EXPECT_NE(times.seed, emulated_times(small_record(), "r.json", 7, 1).seed);
 }
 
+TEST(EmulatedRank, HasTheProcessorsOfARecord) {
+  insight::RankRecord record = small_record();
+  record.threads = 2;
+  EXPECT_EQ(emulated_times(record, "r.json", 7, 0).processors.computing, 0) << "the machine is not known";
+  record.processors = 12;
+  record.neighbours = 3;
+  const RankProcessors processors = emulated_times(record, "r.json", 7, 0).processors;
+  EXPECT_EQ(processors.computing, 2);
+  EXPECT_EQ(processors.spare, 1);
+}
+
 TEST(EmulatedRank, RefusesARecordThatDoesNotFit) {
   EXPECT_THAT(
       [] { emulated_times(small_record(), "r.json", 1234, 0); },

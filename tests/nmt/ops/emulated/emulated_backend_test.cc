@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/failure.h"
@@ -113,6 +115,32 @@ TEST(Waiting, ShortTimesAddUp) {
   for (int i = 0; i < 1000; ++i) waiting.add(0.01);
   waiting.finish();
   EXPECT_GE(watch.elapsed_ms(), 10 - 0.1);
+}
+
+TEST(Waiting, OtherThreadsTakeProcessorsThatAreNotSpare) {
+  EXPECT_EQ(computed_ms(10, 4, {}), 10) << "the processors are not known";
+  EXPECT_EQ(computed_ms(10, 4, {.computing = 1}), 6);
+  EXPECT_EQ(computed_ms(10, 4, {.computing = 2}), 8);
+  EXPECT_EQ(computed_ms(10, 4, {.computing = 1, .spare = 0.25}), 8.5);
+  EXPECT_EQ(computed_ms(10, 4, {.computing = 1, .spare = 1}), 10);
+  EXPECT_EQ(computed_ms(10, 30, {.computing = 1}), 5) << "a fair scheduler leaves half";
+}
+
+TEST(Waiting, TakesLongerBesideABusyThread) {
+  std::atomic<bool> stop = false;
+  std::thread busy([&stop] {
+    while (!stop) continue;
+  });
+  constexpr RankProcessors processors{.computing = 1};
+  Waiting waiting(processors);
+  const Stopwatch watch;
+  const double others_before_ms = other_threads_ms();
+  waiting.add(50);
+  const double others_ms = other_threads_ms() - others_before_ms;
+  const double elapsed_ms = watch.elapsed_ms();
+  stop = true;
+  busy.join();
+  EXPECT_GE(computed_ms(elapsed_ms, others_ms, processors), 50 - 0.1);
 }
 
 }  // namespace
