@@ -17,7 +17,8 @@ std::int64_t wall_time_ms();
 /// Formats a wall-clock time as RFC 3339 in UTC with milliseconds: 2026-11-21T08:15:30.123Z.
 std::string format_rfc3339(std::int64_t wall_ms);
 
-/// Processor time of the process's other threads so far, in milliseconds.
+/// Processor time of the process's other threads so far, in milliseconds. Of threads that are running it may lack up to
+/// a tick of the kernel.
 double other_threads_ms();
 
 /// Measures the milliseconds since construction or the last lap.

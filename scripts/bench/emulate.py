@@ -29,7 +29,7 @@ from runs import (
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TWO_HOSTS = ROOT / "tests/mpi/two_hosts.sh"
 TRIES = 3  # of a pair while others use the machine
-LEFT_OVER_S = 5  # for processes that outlive the program that started them
+LEFT_OVER_S = 5  # max wait for processes that outlive the program that started them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Bench:
         adopt_orphans()
 
     def call(self, words: list[object], output: pathlib.Path | None = None) -> None:
-        """Runs a program until all its processes have ended. Ends this program when it fails."""
+        """Runs a program and waits for processes that it left. Ends this program when it fails."""
         command = [str(word) for word in words]
         log = self.options.folder / "last.log"
         with open(output or log, "w", encoding="utf-8") as out, open(log, "a", encoding="utf-8") as errors:

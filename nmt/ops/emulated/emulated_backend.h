@@ -24,9 +24,9 @@ struct EmulatedOp {
 
 struct EmulatedTimes {
   std::vector<EmulatedOp> ops;
-  std::vector<double> factors;  // each update draws one by which its times are multiplied; empty: 1
-  std::uint64_t seed = 0;       // of the draws
-  RankProcessors processors = {};
+  std::vector<double> factors;     // each update draws one by which its times are multiplied; empty: 1
+  std::uint64_t seed = 0;          // of the draws
+  RankProcessors processors = {};  // unknown: other threads slow no op
 };
 
 /// A backend that computes nothing: an op takes the time of its entry in `times`, in sleep, to 0.1 ms, and longer

@@ -10,7 +10,7 @@
 
 namespace babelring::testing {
 
-/// A server whose runs are started by a fake worker.
+/// A server with a fake worker, which checks the configurations of submitted runs.
 class ControlTest : public ::testing::Test {
  protected:
   /// A fake worker that accepts every configuration, or responds with `verdict`.
