@@ -40,7 +40,7 @@ if [ "$bin" = "$ROOT/build/gpu/bin" ]; then
   mkdir -p "$ROOT/build/gpu"
   : >"$log"
   targets=$(python3 -c "import sys; sys.path.insert(0, '$ROOT/scripts/gpu'); import bundle; print(*bundle.PROGRAMS)")
-  (cd "$ROOT" && quietly "$log" "configuring" cmake --preset dev -B build/gpu -DBABELRING_CUDA=ON \
+  (cd "$ROOT" && quietly "$log" "configuring" cmake --preset bench -B build/gpu -DBABELRING_CUDA=ON -DBABELRING_WERROR=OFF \
     "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90-real}")
   # shellcheck disable=SC2086  # names, one word each
   quietly "$log" "the build" cmake --build "$ROOT/build/gpu" -j "$(build_jobs)" --target babelring_cuda $targets
