@@ -58,7 +58,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"prometheus/", ("server/telemetry/prometheus",), "prometheus-cpp"),
     (r"boost/beast", ("server/http/", "client/"), "Beast"),
     (r"boost/asio", ("server/", "client/"), "Asio"),
-    (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
+    (r"(cuda|cublas|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
     (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
     (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),

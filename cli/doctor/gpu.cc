@@ -1,6 +1,5 @@
 #include "cli/doctor/gpu.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "base/failure.h"
@@ -25,19 +24,6 @@ int count_nvidia_cards(const KernelFiles& files) {
   return cards;
 }
 
-Result<std::string> cudnn_version() {
-  constexpr const char* file = "libcudnn.so.9";
-  void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* error = ::dlerror();
-    return Error{error != nullptr ? error : fmt::format("cannot open {}", file)};
-  }
-  const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(library, "cudnnGetVersion"));
-  if (version == nullptr) return Error{fmt::format("{} has no cudnnGetVersion", file)};
-  const std::size_t number = version();  // 91900 is 9.19.0
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-}
-
 Diagnosis device_finding(const GpuReport& report) {
   Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.devices.error())};
   if (report.cards == 0) return finding;
@@ -48,13 +34,14 @@ Diagnosis device_finding(const GpuReport& report) {
   return finding;
 }
 
-Diagnosis library_finding(const char* name, const Result<std::string>& version, const GpuReport& report,
-                          const char* cost) {
-  if (version) return {.area = "gpu", .text = fmt::format("{} {}", name, *version)};
-  Diagnosis finding{.area = "gpu", .text = fmt::format("no {}: {}", name, version.error())};
+Diagnosis nccl_finding(const GpuReport& report) {
+  if (report.nccl) return {.area = "gpu", .text = fmt::format("NCCL {}", *report.nccl)};
+  Diagnosis finding{.area = "gpu", .text = fmt::format("no NCCL: {}", report.nccl.error())};
   if (!report.devices) return finding;
   finding.severity = Severity::warn;
-  finding.advice = fmt::format("{}; install it, or add its folder to LD_LIBRARY_PATH", cost);
+  finding.advice =
+      "gradients of several ranks are copied through host memory, which is slow; install it, or add its folder to "
+      "LD_LIBRARY_PATH";
   return finding;
 }
 
@@ -84,7 +71,6 @@ GpuReport report_gpus(const KernelFiles& files) {
   report.devices = describe_devices();
   const Result<NcclLibrary>& nccl = find_nccl();
   report.nccl = nccl ? Result<std::string>(nccl->version_text()) : Error{nccl.error()};
-  report.cudnn = cudnn_version();
   return report;
 }
 
@@ -96,9 +82,7 @@ Diagnoses gpu_findings(const GpuReport& report) {
   } else {
     findings.push_back(device_finding(report));
   }
-  findings.push_back(library_finding("NCCL", report.nccl, report,
-                                     "gradients of several ranks are copied through host memory, which is slow"));
-  findings.push_back(library_finding("cuDNN", report.cudnn, report, "attention of long sentences is slower"));
+  findings.push_back(nccl_finding(report));
   return findings;
 }
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 # Libraries that the GPU module opens, apart from the driver. NVIDIA's wheels and packages install them in different places.
-CUDA_LIBRARIES = ("libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2")
+CUDA_LIBRARIES = ("libcublasLt.so.13", "libnccl.so.2")
 TOOLKIT = pathlib.Path("/usr/local/cuda")
 
 

@@ -52,7 +52,7 @@ FIRST = (
     Part("updates", speed.updates, 60, 20),
     Part("products", op_speed.products, 30, 8),
     Part("hot_ops", op_speed.hot_ops, 30, 10),
-    Part("torch_base", speed.torch_base, 90, 40),
+    Part("torch_base", speed.torch_base, 180, 40),
 )
 PARTS = (
     *FIRST,

@@ -151,7 +151,7 @@ def ops(stage: Stage) -> tuple[str, Figures]:
         return found.judge()
     found.measure("", "--preset", "base", "--only", "bf16", "adam_update", "squared_norm")
     found.measure(" of big", "--preset", "big", "--only", "bf16")
-    for route in ("matmuls", "short", "cudnn"):
+    for route in ("matmuls",):
         found.measure(
             f" by {route}",
             "--preset",

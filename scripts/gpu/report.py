@@ -256,7 +256,8 @@ def text_of(whole: Figures, brief: bool) -> str:
         if body:
             lines += ["", f"## {title}", "", *body]
     if whole["device"] == "cuda" and bars(whole):
-        lines += ["", "## Goals for one H200", "", *table(("what", "found", "goal", "reached"), bars(whole))]
+        title = f"## Goals for one H200, found on {gpus}"
+        lines += ["", title, "", *table(("what", "found", "goal", "reached"), bars(whole))]
     states = [part["status"] for part in whole["parts"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in ("passed", "failed", "cut short", "missing"))
     return "\n".join([*lines, "", f"{counts}, in {whole['seconds']:.0f} s", ""])

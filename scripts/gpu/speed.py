@@ -188,7 +188,7 @@ def beside_torch(stage: Stage, runs: list[tuple[tuple[str, str, int], str]]) -> 
     for case, mode in runs:
         before = ours(stage, case)
         try:
-            theirs = stage.run(*torch_words(stage, case, (mode,)), environment=cache(stage), most=80).json()
+            theirs = stage.run(*torch_words(stage, case, (mode,)), environment=cache(stage), most=150).json()
             figures["rows"].append(compare(case[0], before, theirs, ours(stage, case), problems))
             stage.keep(figures)
         except Late as why:

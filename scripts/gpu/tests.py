@@ -16,7 +16,7 @@ from stage import Done, Failed, Figures, Late, Missing, Stage, in_parallel
 NOT_EMULATED = "-*emulated*"
 ON_DEVICE = "*cuda*:*Cuda*:*Gpu*:*GPU*" + NOT_EMULATED
 IN_ITS_PLACE = "*closed*:*Closed*"
-ROUTES = ("matmuls", "short", "cudnn")
+ROUTES = ("auto", "matmuls")
 SANITIZED = "Gpu/*cuda*"
 SANITIZER_FOUND = 86
 

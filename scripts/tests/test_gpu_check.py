@@ -144,7 +144,7 @@ class Check(unittest.TestCase):
                 "an update's time that no part has": "yes",
             },
         )
-        self.assertTrue((self.folder / "out" / "rows" / "ops-by-cudnn.jsonl").exists())
+        self.assertTrue((self.folder / "out" / "rows" / "ops-by-matmuls.jsonl").exists())
         self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
 
     def test_several_gpus_sum_gradients(self) -> None:

@@ -3,11 +3,10 @@
 #include <cmath>
 
 #include "nmt/ops/cuda/attention_plan.h"
-#include "nmt/ops/cuda/cudnn_attention.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
-#include "nmt/ops/cuda/short_attention.h"
+#include "nmt/ops/cuda/tile_attention.h"
 
 /// Decides who computes attention, and computes it by batched matmuls. For these the sentences of a group are copied
 /// to arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at
@@ -224,20 +223,9 @@ class GroupPass {
   DType type_;
 };
 
-/// Computes what the kernels for short sentences take and returns the other sentences.
 template <class Op>
-std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, CudaContext& context) {
-  const AttentionRoute route = context.attention_route();
-  const bool wanted = route == AttentionRoute::automatic || route == AttentionRoute::short_sentences;
-  const int max_rows = wanted && fits_short_attention(op) ? max_short_rows(op.q.shape[1] / op.heads) : -1;
-  const AttentionSplit split = split_attention(host_list(offsets), max_rows);
-  if (!split.launches.empty()) run_short(op, split.launches, context);
-  return split.rest;
-}
-
-bool wants_cudnn(const CudaContext& context) {
-  const AttentionRoute route = context.attention_route();
-  return route == AttentionRoute::automatic || route == AttentionRoute::cudnn;
+bool goes_by_tiles(const Op& op, const CudaContext& context) {
+  return context.attention_route() == AttentionRoute::automatic && fits_tile_attention(op);
 }
 
 void forward_group(const AttentionForward& op, const GroupPass& pass, CudaContext& context) {
@@ -279,9 +267,8 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, CudaCont
 
 void run(const AttentionForward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
-  const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, context);
-  if (wants_cudnn(context) && run_by_cudnn(op, rest, context)) return;
-  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
+  if (goes_by_tiles(op, context)) return run_tiles(op, context);
+  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(context.scratch());
     forward_group(op, GroupPass(op, plan, group, context), context);
@@ -290,9 +277,8 @@ void run(const AttentionForward& op, CudaContext& context) {
 
 void run(const AttentionBackward& op, CudaContext& context) {
   if (op.q.shape[1] == 0) return;
-  const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, context);
-  if (wants_cudnn(context) && run_by_cudnn(op, rest, context)) return;
-  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
+  if (goes_by_tiles(op, context)) return run_tiles(op, context);
+  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(context.scratch());
     backward_group(op, GroupPass(op, plan, group, context), context);

@@ -158,10 +158,10 @@ std::string CudaBackend::description() const {
   const std::size_t blas = cublasLtGetVersion();
   const AttentionRoute route = context_.attention_route();
   const std::string forced = route == AttentionRoute::automatic ? "" : fmt::format("; attention {}", name_of(route));
-  return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{}, {}{})",
+  return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{}{})",
                      device_.number, properties.name, properties.major, properties.minor,
                      static_cast<double>(properties.totalGlobalMem) / (1 << 30), driver / 1000, driver % 1000 / 10,
-                     blas / 10000, blas % 10000 / 100, context_.cudnn().description(), forced);
+                     blas / 10000, blas % 10000 / 100, forced);
 }
 
 template <class Op>

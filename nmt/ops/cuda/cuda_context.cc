@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "base/failure.h"
-#include "nmt/ops/cuda/cudnn_attention.h"
 
 namespace babelring::cuda {
 
@@ -34,7 +33,6 @@ CudaContext::CudaContext()
       values_(staging_),
       matmul_(stream()),
       lists_(stream_, staging_, values_),
-      cudnn_(current_cudnn_device()),
       scratch_([this](std::size_t bytes) {
         ++scratch_blocks_;
         return allocate_device(bytes);

@@ -6,7 +6,6 @@
 
 #include "nmt/core/arena.h"
 #include "nmt/ops/cuda/attention_plan.h"
-#include "nmt/ops/cuda/cudnn_plans.h"
 #include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/matmul.h"
@@ -27,8 +26,8 @@ struct IndexError {
 /// The lists of indices that kernels check, because they are in device memory.
 enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, targets };
 
-/// The backend's resources that kernels use: one stream, which runs all ops in the order given, matmuls, cuDNN and
-/// scratch memory. Not thread-safe; calls need the backend's device as the current one.
+/// The backend's resources that kernels use: one stream, which runs all ops in the order given, matmuls and scratch
+/// memory. Not thread-safe; calls need the backend's device as the current one.
 class CudaContext {
  public:
   CudaContext();
@@ -41,8 +40,7 @@ class CudaContext {
   Matmul& matmul() { return matmul_; }
   const Matmul& matmul() const { return matmul_; }
   DeviceLists& lists() { return lists_; }
-  CudnnPlans& cudnn() { return cudnn_; }
-  const CudnnPlans& cudnn() const { return cudnn_; }
+  TilePlans& tile_plans() { return tile_plans_; }
   PinnedStaging& staging() { return staging_; }
   /// The value of BABELRING_CUDA_ATTENTION when the context was created.
   AttentionRoute attention_route() const { return attention_route_; }
@@ -73,7 +71,7 @@ class CudaContext {
   RepeatValues values_;
   Matmul matmul_;
   DeviceLists lists_;
-  CudnnPlans cudnn_;
+  TilePlans tile_plans_;
   int scratch_blocks_ = 0;
   std::int64_t scratch_moves_ = 0;
   Arena scratch_;

@@ -35,15 +35,18 @@ const Layout layouts[] = {
     {{0, 7, 40}, {0, 13, 30}, 1, 200, false, 0.1f},
     {{0, 3}, {0, 5}, 1, 2050, false, 0},               // wider than tiles take
     {{0, 0, 0, 5}, {0, 0, 4, 4}, 2, 64, false, 0.1f},  // neither, no queries, no keys
-    // The smallest blocks of the GPU's kernels, of one warp: keys come 16 at a time.
+    // Sentences of which a block of the GPU's kernels takes one, two or four heads; keys come 16 at a time.
     {{0, 8, 24, 25}, {0, 40, 57, 73}, 2, 64, false, 0.1f},
     {{0, 8, 24, 33, 50}, {0, 8, 24, 33, 50}, 4, 32, true, 0.3f},
     {{0, 40, 56}, {0, 9, 25}, 2, 64, false, 0.1f},
     {{0, 16, 20}, {0, 16, 36}, 1, 128, false, 0.1f},
-    // The largest blocks of the GPU's kernels for short sentences, and one row more.
+    {{0, 16, 33, 65}, {0, 16, 33, 65}, 7, 16, true, 0.1f},
+    // More rows than a block of the GPU's kernels has, with and without a rest.
     {{0, 256, 417}, {0, 129, 385}, 1, 64, false, 0.1f},
     {{0, 255, 290}, {0, 255, 290}, 1, 64, true, 0.1f},
     {{0, 128, 129}, {0, 129, 257}, 1, 128, false, 0.1f},
+    {{0, 70, 370}, {0, 70, 370}, 3, 24, true, 0.2f},
+    {{0, 10, 110}, {0, 190, 195}, 5, 40, false, 0.1f},
 };
 
 constexpr Tensor AttentionBackward::*gradients[] = {&AttentionBackward::dq, &AttentionBackward::dk,

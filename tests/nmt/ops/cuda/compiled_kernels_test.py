@@ -29,14 +29,12 @@ REGISTERS = {
     "adam_kernel": 44,
     "counted_adam_kernel": 62,
     "counted_adam_kernel<4>": 86,
-    "short_forward_kernel<32, 32>": 82,
-    "short_forward_kernel<64, 16>": 97,
-    "short_forward_kernel<64, 32>": 122,
-    "short_forward_kernel<128, 16>": 150,
-    "short_forward_kernel<128, 32>": 176,
-    "short_backward_kernel<32>": 98,
-    "short_backward_kernel<64>": 128,
-    "short_backward_kernel<128>": 227,
+    "tile_forward_kernel<32>": 88,
+    "tile_forward_kernel<64>": 127,
+    "tile_forward_kernel<128>": 195,
+    "tile_backward_kernel<32>": 109,
+    "tile_backward_kernel<64>": 127,
+    "tile_backward_kernel<128>": 237,
 }
 REGISTERS_OF_OTHERS = 64
 
