@@ -1,5 +1,7 @@
 #include "nmt/train/evaluation/teacher_forced.h"
 
+#include <limits>
+
 #include "nmt/data/batch.h"
 #include "nmt/train/memory_plan.h"
 
@@ -16,6 +18,9 @@ void add_forced_batch(const Model& model, const ValidationSet& set, const Packed
   sums.losses += model.evaluate(context, on_device, predicted);
   std::vector<std::int32_t> ids(batch.target_out.size());
   backend.download(predicted, ids.data());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    sums.repeats += ids[i] == batch.target_in.ids[i] && ids[i] != batch.target_out[i] ? 1 : 0;
+  }
   for (std::size_t i = 0; i + 1 < batch.target_in.offsets.size(); ++i, ++sentence) {
     const auto begin = ids.begin() + batch.target_in.offsets[i], end = ids.begin() + batch.target_in.offsets[i + 1];
     sums.bleu += bleu.count(set.vocabulary.decode({begin, end}), {set.references[sentence]});
@@ -23,6 +28,11 @@ void add_forced_batch(const Model& model, const ValidationSet& set, const Packed
 }
 
 }  // namespace
+
+double TeacherForcedScores::bleu_score() const {
+  if (2 * static_cast<double>(repeats) > losses.tokens) return std::numeric_limits<double>::quiet_NaN();
+  return Bleu().score(bleu).score;
+}
 
 ArenaBytes evaluation_need(const Model& model, Backend& backend) {
   return dry_run_evaluation(model, backend, batch_tokens);

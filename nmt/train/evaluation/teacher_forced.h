@@ -22,13 +22,18 @@ struct ValidationSet {
 /// several ranks can be added.
 struct TeacherForcedScores {
   LossSums losses;
-  BleuCounts bleu;  // n-gram counts of the most likely subwords
+  BleuCounts bleu;           // n-gram counts of the most likely subwords
+  std::int64_t repeats = 0;  // of the subword before the predicted one, where the reference has another
 
   TeacherForcedScores& operator+=(const TeacherForcedScores& other) {
     losses += other.losses;
     bleu += other.bleu;
+    repeats += other.repeats;
     return *this;
   }
+  /// BLEU of the most likely subwords. NaN if most of them only repeat the subword before, as those of an untrained
+  /// model with tied embeddings do: together they are the reference, moved by one place, which would score high.
+  double bleu_score() const;
 };
 
 /// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs

@@ -88,7 +88,7 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
                     .accuracy = sums.correct / sums.tokens,
                     .sacrebleu = std::numeric_limits<double>::quiet_NaN(),
                     .chrf = std::numeric_limits<double>::quiet_NaN(),
-                    .teacher_forced_bleu = Bleu().score(forced.bleu).score};
+                    .teacher_forced_bleu = forced.bleu_score()};
   if (translate) {
     const std::int64_t limit = config_.validation.max_sentences;
     const std::int64_t sentences = limit > 0 ? std::min(limit, set_.corpus.sentences()) : set_.corpus.sentences();
@@ -115,6 +115,7 @@ TeacherForcedScores TranslationValidator::over_ranks(std::vector<TeacherForcedSc
   sum_over_ranks(rank_.communicator, [&units](auto&& visit) {
     for (TeacherForcedScores& sums : units) {
       sums.losses.each(visit);
+      visit(sums.repeats);
       for (std::int64_t& count : sums.bleu.correct) visit(count);
       for (std::int64_t& count : sums.bleu.total) visit(count);
       visit(sums.bleu.hypothesis_length);

@@ -11,6 +11,7 @@
 #include "nmt/data/prepare.h"
 #include "nmt/data/text_source.h"
 #include "nmt/model/transformer.h"
+#include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/temporary_folder.h"
@@ -52,11 +53,20 @@ class TranslationValidatorTest : public testing::Test {
     vocabulary_.emplace(Vocabulary::load(folder_ / "data" / "spm.model"));
   }
 
-  /// A model with fixed initial weights.
+  /// A model with the weights of learn(), or with fixed initial weights.
   std::unique_ptr<Transformer> model(Backend& backend) const {
     auto model = std::make_unique<Transformer>(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
     model->initialize(backend, 5);
+    if (!weights_.empty()) read_weights(TensorFiles({weights_}), *model, backend);
     return model;
+  }
+
+  /// Trains until the most likely subwords are no longer repeats of the subword before.
+  void learn() {
+    config_.training.stop_after = "80u";
+    Collector records;
+    train(records);
+    weights_ = folder_ / "checkpoints" / "update-00000080" / "weights.safetensors";
   }
 
   EvalRecord validate(Communicator& communicator, bool translate = false) const {
@@ -110,14 +120,16 @@ class TranslationValidatorTest : public testing::Test {
   TemporaryFolder folder_;
   TrainConfig config_;
   std::optional<Vocabulary> vocabulary_;
+  std::filesystem::path weights_;
 };
 
 TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
+  learn();
   const auto backend = make_cpu_backend(1);
-  const std::unique_ptr<Transformer> untrained = model(*backend);
+  const std::unique_ptr<Transformer> trained = model(*backend);
   const Corpus corpus = Corpus::open(config_.data.folder, "valid");
   std::vector<std::string> said;
-  for (int i = 0; i < held_out_count; ++i) said.push_back(max_likely(*untrained, *backend, corpus, i));
+  for (int i = 0; i < held_out_count; ++i) said.push_back(max_likely(*trained, *backend, corpus, i));
   const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
 
   const EvalRecord record = validate(*make_single_communicator());
@@ -126,7 +138,14 @@ TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   EXPECT_TRUE(std::isnan(record.sacrebleu));
 }
 
+TEST_F(TranslationValidatorTest, AModelThatRepeatsTheReferenceHasNoTeacherForcedBleu) {
+  const EvalRecord record = validate(*make_single_communicator());
+  EXPECT_LT(record.accuracy, 0.1);
+  EXPECT_TRUE(std::isnan(record.teacher_forced_bleu)) << record.teacher_forced_bleu;
+}
+
 TEST_F(TranslationValidatorTest, UnitsGiveTheSameScoresForEveryNumberOfRanks) {
+  learn();
   config_.training.reproducible = Reproducible::ranks;
   const EvalRecord one = validate(*make_single_communicator(), true);
   for (const int ranks : {2, 4}) {
@@ -339,6 +358,7 @@ TEST_F(TranslationValidatorTest, AnotherVocabularyIsRejected) {
 }
 
 TEST_F(TranslationValidatorTest, SeveralRanksGiveTheScoresOfOne) {
+  learn();
   const EvalRecord one = validate(*make_single_communicator(), true);
   EXPECT_FALSE(std::isnan(one.sacrebleu));
   for (const int ranks : {2, 3}) {
