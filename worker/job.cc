@@ -359,6 +359,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     log_sizes(*backend, data, trainer);
+    if (const std::string warning = config.unfinished_warm_up(); !warning.empty()) spdlog::warn("{}", warning);
     records.write(started(config, communicator, trainer, progress));
   }
   records.write(rank_up(config, *backend, threads));
