@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <regex>
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/parse_number.h"
 
 namespace babelring {
 
@@ -97,6 +99,13 @@ std::string existing_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return printable(path) + " is a folder, expected a file";
   return std::filesystem::exists(path, ignored) ? "" : printable(path) + ": no such file";
+}
+
+std::string positive_number(const std::string& number) {
+  const auto value = parse_number<double>(number);
+  return value && *value > 0 && std::isfinite(*value)
+             ? ""
+             : fmt::format("found {}, expected a number above 0", printable(number));
 }
 
 std::string folder_or_nothing(const std::string& path) {

@@ -18,5 +18,7 @@ std::string existing_file(const std::string& path);
 /// Validator for CLI11's check(): "" if `path` is a folder or does not exist, otherwise "x.txt is a file, expected a
 /// folder".
 std::string folder_or_nothing(const std::string& path);
+/// Validator for CLI11's check(): "" if `number` is a number above 0, otherwise "found 0, expected a number above 0".
+std::string positive_number(const std::string& number);
 
 }  // namespace babelring

@@ -146,16 +146,16 @@ void add_emulate_record(CLI::App& emulate) {
   command->add_option("--gpu", a.gpu, "GPU in the table, or of the published system");
   command->add_option("--model", a.model, "model in the table, or of the published system");
   command->add_option("--batch", a.batch, "images of one rank in each update; default: the table's largest batch")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   command->add_option("--size", a.size, "with --compute-ms: what one rank computes, in --unit")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   command->add_option("--unit", a.unit, "with --compute-ms: unit of --size")->capture_default_str();
   command
       ->add_option("--parameters", a.parameters,
                    "parameters of the model, whose gradients are summed; default: known for some image models")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000'000'000}));
   command->add_option("--bucket-mb", a.bucket_mb, "MB of a bucket of f32 gradients")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->capture_default_str();
   command->callback([arguments] { write_record(*arguments); });
 }

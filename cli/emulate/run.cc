@@ -98,7 +98,7 @@ void add_emulate_run(CLI::App& emulate) {
       ->capture_default_str();
   command->add_option("--data", a.data, "prepared folder whose real updates are predicted")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--epochs", a.epochs, "passes over --data instead of --updates")->check(CLI::PositiveNumber);
+  command->add_option("--epochs", a.epochs, "passes over --data instead of --updates")->check(positive_number);
   command
       ->add_option("--trace", a.trace,
                    "write the first updates as a timeline, FILE.json.gz, for `nmt trace timeline` and Perfetto")

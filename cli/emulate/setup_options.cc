@@ -40,7 +40,7 @@ void SetupOptions::declare(CLI::App& command) {
              "how gradients are summed; the worker does not offer tree");
   add_choice(command, "--wire", setup.topology.wire, insight::wire_choices(), "type of gradients in messages");
   command.add_option("--bucket-mb", setup.bucket_mb, "MB of a bucket of f32 gradients; default: as recorded")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   command.add_option("--accumulate", setup.accumulate, "micro-batches of the recorded size in each update")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

@@ -124,7 +124,7 @@ void add_emulate_stalls(CLI::App& emulate) {
       ->check(folder_or_nothing);
   command->add_option("--model", a.model, "model of figure 9")->capture_default_str();
   command->add_option("--files", a.files, "files of an epoch in figure 5")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number)
       ->capture_default_str();
   command->add_option("--start-up", a.start_up_s, "seconds before the first batch of an epoch in figure 5")
       ->check(CLI::NonNegativeNumber)

@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/choices.h"
 #include "base/failure.h"
+#include "base/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/trace/unit_output.h"
 
@@ -122,7 +123,7 @@ void add_trace_parameters(CLI::App& trace) {
       ->check(CLI::Range(1, 100000000))
       ->capture_default_str();
   command->add_option("--update", arguments->update, "last update of the window; default: the newest window")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number);
   auto* json = command->add_flag("--json", arguments->as_json, "print JSON");
   auto* csv = command->add_flag("--csv", arguments->as_csv, "print CSV")->excludes(json);
   command

@@ -59,6 +59,13 @@ TEST(Explain, PrintsNoNumberWithThreeHundredDigits) {
   }
 }
 
+TEST(PositiveNumber, IsAboveZero) {
+  for (const char* number : {"1", "0.001", "1e9"}) EXPECT_EQ(positive_number(number), "");
+  for (const char* number : {"0", "-1", "nan"}) {
+    EXPECT_EQ(positive_number(number), std::string("found ") + number + ", expected a number above 0");
+  }
+}
+
 TEST(Explain, NamesFoundAndExpectedValues) {
   const auto said = [](const std::string& option, const std::string& value) {
     CLI::App app("test", "nmt");
