@@ -295,7 +295,7 @@ void TrainConfig::check_ranks(int ranks) const {
 
 std::string TrainConfig::unfinished_warm_up() const {
   const Interval &warm_up = optimizer.schedule.warm_up, &end = training.stop_after;
-  if (warm_up.unit() != end.unit() || warm_up.value() <= end.value()) return "";
+  if (warm_up.unit() != end.unit() || warm_up.value() <= end.value() || end.value() == 0) return "";
   return fmt::format(
       "training.stop_after {} comes before the end of optimizer.warm_up, {}: the learning rate reaches {:.2g} of its "
       "peak, {}",

@@ -192,7 +192,7 @@ TEST(TrainConfig, SaysThatTrainingEndsBeforeTheWarmUp) {
   TrainConfig config;
   config.optimizer.schedule.warm_up = "4000u";
   config.optimizer.schedule.learning_rate = 0.0007;
-  for (const char* enough : {"4000u", "100000u", "2e", "1Mt"}) {
+  for (const char* enough : {"0u", "4000u", "100000u", "2e", "1Mt"}) {
     config.training.stop_after = enough;
     EXPECT_EQ(config.unfinished_warm_up(), "") << enough;
   }
