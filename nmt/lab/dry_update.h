@@ -15,8 +15,8 @@ struct DryBatch {
 };
 
 /// One rank's updates without data, memory or computing: the ops of an update as they would run on the configured
-/// device. training.device: cuda stands for a GPU with the largest chunks of logits and without ReLU masks, anything
-/// else for the CPU.
+/// device. training.device: cuda stands for a GPU with the largest chunks of logits, anything else for the
+/// CPU.
 class DryUpdate {
  public:
   /// Throws Failure if a size is less than 1 or more than 16,777,216 tokens.

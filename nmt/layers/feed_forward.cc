@@ -13,8 +13,7 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
   saved = {.x = x,
            .hidden = context.saved.make_rows(x.rows(), first_.out(), context.dtype),
            .dropout = context.dropout_key(site_, first_row, dropout_)};
-  const bool keep_mask = context.training && saved.dropout.probability == 0;
-  saved.epilogue_aux = first_.forward_relu(context, x, saved.hidden, keep_mask);
+  first_.forward_relu(context, x, saved.hidden);
   if (saved.dropout.probability > 0) {
     context.backend.run(Dropout{.x = saved.hidden, .y = saved.hidden, .key = saved.dropout});
   }
@@ -24,8 +23,9 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
 void FeedForward::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
-  second_.backward_through_relu(context, dy, saved.hidden, saved.epilogue_aux, dhidden, saved.dropout.scale());
-  first_.backward(context, dhidden, saved.x, dx, accumulate);
+  const BiasGradient of_first =
+      second_.backward_through_relu(context, dy, saved.hidden, dhidden, saved.dropout.scale(), first_);
+  first_.backward(context, dhidden, saved.x, dx, accumulate, of_first);
 }
 
 }  // namespace babelring

@@ -11,8 +11,7 @@ class FeedForward {
  public:
   struct Saved {
     ConstTensor x;
-    Tensor hidden;        // after ReLU and dropout
-    Tensor epilogue_aux;  // see Linear::forward_relu(); null with dropout
+    Tensor hidden;  // after ReLU and dropout
     DropoutKey dropout;
   };
   FeedForward(ParameterStore& store, const std::string& name, std::int64_t width, std::int64_t inner, float dropout,

@@ -27,13 +27,10 @@ void Linear::forward_into(Context& context, ConstTensor x, Tensor y) const {
   context.backend.run(forward_op(context, x, y));
 }
 
-Tensor Linear::forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const {
+void Linear::forward_relu(Context& context, ConstTensor x, Tensor y) const {
   LinearForward op = forward_op(context, x, y);
   op.activation = Activation::relu;
-  const std::int64_t words = keep_mask ? context.backend.epilogue_aux_words(op) : 0;
-  if (words > 0) op.epilogue_aux = context.saved.make(Shape{x.rows(), words}, DType::i32);
   context.backend.run(op);
-  return op.epilogue_aux;
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
@@ -48,32 +45,37 @@ void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, T
   context.backend.run(op);
 }
 
-void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const {
+void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x, BiasGradient of_bias) const {
+  const bool sums = bias_ != nullptr && of_bias == BiasGradient::missing;
   context.backend.run(LinearBackwardWeight{.dy = dy,
                                            .x = x,
                                            .dweight = weight_->gradient,
-                                           .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
+                                           .dbias = sums ? bias_->gradient : Tensor(),
                                            .accumulate = context.accumulate});
   context.ready(bias_);
   context.ready(weight_);
 }
 
-void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate) const {
-  backward_parameters(context, dy, x);
+void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate,
+                      BiasGradient of_bias) const {
+  backward_parameters(context, dy, x, of_bias);
   if (dx) {
     context.backend.run(LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
   }
 }
 
-void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor epilogue_aux, Tensor dz,
-                                   float dropout_scale) const {
+BiasGradient Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz,
+                                           float dropout_scale, const Linear& before) const {
   backward_parameters(context, dy, x);
+  const bool sums = before.bias_ != nullptr && context.backend.prefers_bias_gradient_with_gate();
   context.backend.run(LinearBackwardData{.dy = dy,
                                          .weight = weight_->compute,
                                          .dx = dz,
                                          .gate = x,
                                          .gate_scale = dropout_scale,
-                                         .epilogue_aux = epilogue_aux});
+                                         .dbias = sums ? before.bias_->gradient : Tensor(),
+                                         .accumulate_dbias = context.accumulate});
+  return sums ? BiasGradient::complete : BiasGradient::missing;
 }
 
 }  // namespace babelring

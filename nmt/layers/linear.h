@@ -7,6 +7,10 @@
 
 namespace babelring {
 
+/// Whether backward still has to compute the gradient of a layer's bias. Linear::backward_through_relu() of the next
+/// layer may have done so.
+enum class BiasGradient { missing, complete };
+
 /// Fully connected layer: y = x W^T + b.
 class Linear {
  public:
@@ -18,24 +22,24 @@ class Linear {
   Tensor forward(Context& context, Arena& arena, ConstTensor x) const;
   /// Like forward(), but writes y, which may be strided.
   void forward_into(Context& context, ConstTensor x, Tensor y) const;
-  /// Writes y = relu(x W^T + b). With `keep_mask`, returns the ReLU's bit mask in context.saved; the next layer's
-  /// backward_through_relu() reads it instead of y. Returns null without `keep_mask` and on backends without such
-  /// masks.
-  Tensor forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const;
+  /// Writes y = relu(x W^T + b).
+  void forward_relu(Context& context, ConstTensor x, Tensor y) const;
 
   /// Writes output features [first, first + y.columns()) only: one part of a fused projection.
   void forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const;
 
   /// Accumulates the gradients of weight and bias (or overwrites them, see Context::accumulate) and reports them ready.
   /// Writes dx, or adds to it with `accumulate`. `dx` may be null.
-  void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
+  void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false,
+                BiasGradient of_bias = BiasGradient::missing) const;
   /// Like backward(), without dx.
-  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
+  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x,
+                           BiasGradient of_bias = BiasGradient::missing) const;
 
-  /// Like backward(), for x = dropout(relu(z)): writes dz, scaled by `dropout_scale`. `epilogue_aux`: the result of
-  /// forward_relu(); null if dropout was applied.
-  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor epilogue_aux, Tensor dz,
-                             float dropout_scale) const;
+  /// Like backward(), for x = dropout(relu(z)), where `before` computed z: writes dz, scaled by `dropout_scale`.
+  /// Returns whether the gradient of `before`'s bias is complete, too; it is not reported ready.
+  BiasGradient backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz, float dropout_scale,
+                                     const Linear& before) const;
 
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }

@@ -100,12 +100,11 @@ class Backend : protected OpInterface<AllOps> {
   virtual ConstTensor repeat(const std::function<ConstTensor()>& work) { return work(); }
   /// Creates a stream that runs concurrently with the backend's own. Null if run() is synchronous.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
-  /// Words per row of LinearForward::epilogue_aux that this backend can write for `op` (given without a mask); 0 if it
-  /// does not support the mask.
-  virtual std::int64_t epilogue_aux_words(const LinearForward&) { return 0; }
   /// True if one larger matmul is preferable to several smaller ones with the same input, even if the weights must be
   /// copied together.
   virtual bool prefers_fused_matmuls() const { return false; }
+  /// True if LinearBackwardData::dbias costs less than LinearBackwardWeight::dbias of the layer before.
+  virtual bool prefers_bias_gradient_with_gate() const { return false; }
   /// Chunk sizes of the output loss.
   virtual LossChunks loss_chunks() const { return {}; }
   /// Enables tuning of matmuls: the first matmul of each shape times all algorithms proposed by the device's library

@@ -12,8 +12,7 @@ namespace babelring {
 /// together.
 std::unique_ptr<Backend> make_dry_backend(const MemoryInfo& room = {}, Backend* like = nullptr);
 
-/// A dry backend that answers like an unknown GPU: joined matmuls, rows without padding, the largest chunks of logits,
-/// no ReLU masks.
+/// A dry backend that answers like an unknown GPU: joined matmuls, rows without padding, the largest chunks of logits.
 std::unique_ptr<Backend> make_dry_device();
 
 }  // namespace babelring

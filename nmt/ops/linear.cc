@@ -8,15 +8,6 @@ namespace babelring {
 
 namespace {
 
-/// One row of words for each of `because`.
-void check_mask(const OpCheck& check, const ConstTensor& mask, const Field& because) {
-  const Field field{"epilogue_aux", mask};
-  check.rank(field, 2);
-  check.shape(field, {because.tensor.shape[0], mask.shape[1]}, because);
-  check.type(field, DType::i32);
-  check.contiguous({field});
-}
-
 /// A matmul's result: the operands' type, or f32.
 void check_result_type(const OpCheck& check, const Field& result, const Field& operand) {
   if (result.tensor.dtype != DType::f32) check.same_type(result, operand);
@@ -48,10 +39,6 @@ void LinearForward::check() const {
   check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
   check_result_type(check, {"y", y}, {"x", x});
   check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
-  if (!epilogue_aux) return;
-  if (activation != Activation::relu) check.refuse("epilogue_aux without a relu");
-  check_mask(check, epilogue_aux, {"y", y});
-  check.distinct({"epilogue_aux", epilogue_aux}, {{"y", y}, {"x", x}, {"weight", weight}, {"bias", bias}});
 }
 
 void LinearBackwardData::check() const {
@@ -66,7 +53,7 @@ void LinearBackwardData::check() const {
   check_result_type(check, {"dx", dx}, {"dy", dy});
   check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
   if (!gate) {
-    if (epilogue_aux) check.refuse("epilogue_aux without its gate");
+    if (dbias) check.refuse("dbias without a gate");
     return;
   }
   if (accumulate) check.refuse("a gated result cannot be added to dx");
@@ -74,9 +61,10 @@ void LinearBackwardData::check() const {
   check.same_type({"gate", gate}, {"dx", dx});
   check.distinct({"dx", dx}, {{"gate", gate}});
   check.finite("gate_scale", gate_scale);
-  if (!epilogue_aux) return;
-  check_mask(check, epilogue_aux, {"dx", dx});
-  check.distinct({"dx", dx}, {{"epilogue_aux", epilogue_aux}});
+  if (!dbias) return;
+  check.shape({"dbias", dbias}, {weight.shape[1]}, {"weight", weight});
+  check.type({"dbias", dbias}, DType::f32);
+  check.distinct({"dbias", dbias}, {{"dx", dx}, {"dy", dy}, {"weight", weight}, {"gate", gate}});
 }
 
 void LinearBackwardWeight::check() const {

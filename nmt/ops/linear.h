@@ -29,14 +29,11 @@ struct LinearForward {
   /// on each call.
   ConstTensor bias_copy;
   const PackedWeight* packed = nullptr;  // `weight` packed by the same backend, or null
-  /// [rows, Backend::epilogue_aux_words()] i32, overwritten: data for LinearBackwardData in a format of the backend.
-  /// Not computed if absent.
-  Tensor epilogue_aux;
   static constexpr std::string_view name = "linear_forward";
   void check() const;
   static void fields(auto& op, auto&& f) {
     f.reads("x", op.x).reads("weight", op.weight).reads("bias", op.bias).reads("bias_copy", op.bias_copy);
-    f.writes("y", op.y).writes("epilogue_aux", op.epilogue_aux);
+    f.writes("y", op.y);
   }
   double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }
   /// A backend reads either bias or bias_copy.
@@ -53,18 +50,18 @@ struct LinearBackwardData {
   bool accumulate = false;
   ConstTensor gate;      // [rows, in], same type as dx; may be strided; may be absent; excludes accumulate
   float gate_scale = 1;  // DropoutKey::scale(), 1 without dropout
-  /// Written by the LinearForward that computed `gate`; the backend may then read it instead of `gate`. Only valid
-  /// without dropout. May be absent.
-  ConstTensor epilogue_aux;
+  /// [in] f32: sums of dx's columns as dx is stored, the bias gradient of the layer that computed z. Requires `gate`.
+  /// Not computed if absent.
+  Tensor dbias;
+  bool accumulate_dbias = true;  // if false, dbias is overwritten
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;
   static void fields(auto& op, auto&& f) {
-    f.reads("dy", op.dy).reads("weight", op.weight).reads("gate", op.gate).reads("epilogue_aux", op.epilogue_aux);
+    f.reads("dy", op.dy).reads("weight", op.weight).reads("gate", op.gate);
     op.accumulate ? f.updates("dx", op.dx) : f.writes("dx", op.dx);
+    op.accumulate_dbias ? f.updates("dbias", op.dbias) : f.writes("dbias", op.dbias);
   }
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
-  /// epilogue_aux is read instead of gate.
-  double bytes() const { return field_bytes(*this) - (epilogue_aux ? total_bytes({gate}) : 0); }
 };
 
 /// dW += dy^T x and dbias += column sums of dy, both in f32.

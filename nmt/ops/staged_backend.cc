@@ -1,6 +1,5 @@
 #include "nmt/ops/staged_backend.h"
 
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -22,7 +21,7 @@ class StagedBackend final : public EveryOp<StagedBackend> {
     if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
   }
   void synchronize() override {}
-  std::int64_t epilogue_aux_words(const LinearForward& op) override { return device_->epilogue_aux_words(op); }
+  bool prefers_bias_gradient_with_gate() const override { return device_->prefers_bias_gradient_with_gate(); }
   std::string description() const override { return "staged " + device_->description(); }
 
   template <class Op>

@@ -52,7 +52,7 @@ void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradie
 
 /// Estimates memory before a run, with dry_run() and without allocating a model. The micro-batch is a rank's part of
 /// tokens_per_update, at most micro_batch_tokens, with `source_per_target` source tokens per target token. If
-/// training.device is cuda, assumes a GPU with the largest chunks of logits, without ReLU masks; otherwise the CPU.
+/// training.device is cuda, assumes a GPU with the largest chunks of logits; otherwise the CPU.
 /// Throws Failure if the micro-batch has more than 16,777,216 tokens.
 MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
                                double source_per_target);

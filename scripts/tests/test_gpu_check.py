@@ -126,11 +126,11 @@ class Check(unittest.TestCase):
         tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
         self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
         self.assertIn(
-            "2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias gradient",
+            "2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias and ReLU",
             done.stdout,
         )
         self.assertIn(
-            "| dy^T x 512x512x26624 bf16 | bias gradient: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |",
+            "| x W^T 25600x2048x512 bf16 | bias and ReLU: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |",
             done.stdout,
         )
         bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}

@@ -50,21 +50,6 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
   return one;
 }
 
-/// Has the backend make the op's gate by a matmul of zeros with a bias, the same on every backend, and keep
-/// the ReLU's gate in its own form.
-void add_made_gate(LinearBackwardData& op, BenchTensors& pool) {
-  const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1], in = 8;
-  LinearForward made{.x = pool.make({rows, in}, op.dx.dtype),
-                     .weight = pool.make({width, in}, op.dx.dtype),
-                     .bias = pool.uniform({width}, DType::f32),
-                     .y = pool.make({rows, width}, op.dx.dtype),
-                     .activation = Activation::relu};
-  const std::int64_t words = pool.backend().epilogue_aux_words(made);
-  if (words > 0) made.epilogue_aux = pool.make({rows, words}, DType::i32);
-  pool.backend().run(made);
-  op.gate = made.y, op.epilogue_aux = made.epilogue_aux;
-}
-
 void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, std::int64_t out, DType type) {
   const std::string what = fmt::format("{}x{}x{}", rows, out, in);
   const auto forward = [=](BenchTensors& pool, std::int64_t n) {
@@ -94,15 +79,15 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
     op.gate = pool.uniform({n, in}, type), op.gate_scale = 1.1f;
     return op;
   };
-  const auto through_made_relu = [=](BenchTensors& pool, std::int64_t n) {
-    LinearBackwardData op = data(pool, n);
-    add_made_gate(op, pool);
+  const auto with_bias = [=](BenchTensors& pool, std::int64_t n) {
+    LinearBackwardData op = through_relu(pool, n);
+    op.dbias = pool.make({in}, DType::f32);
     return op;
   };
   cases.push_back(op_case(what + " and ReLU", rows, type, relu, &LinearForward::y));
   cases.push_back(op_case(what, rows, type, data, &LinearBackwardData::dx));
-  cases.push_back(op_case(what + " through ReLU", rows, type, through_made_relu, &LinearBackwardData::dx));
-  cases.push_back(op_case(what + " through ReLU and dropout", rows, type, through_relu, &LinearBackwardData::dx));
+  cases.push_back(op_case(what + " through ReLU", rows, type, through_relu, &LinearBackwardData::dx));
+  cases.push_back(op_case(what + " through ReLU with bias", rows, type, with_bias, &LinearBackwardData::dbias));
   cases.push_back(op_case(what, rows, type, weight, &LinearBackwardWeight::dweight));
 }
 

@@ -31,7 +31,7 @@ std::vector<Layer> layers_of(const Backend& backend, const ModelConfig& model, s
           {"logits", d, vocabulary, std::min(tokens, chunk), false}};
 }
 
-/// Forward, as in training; with a ReLU without and with its mask.
+/// Forward, as in training.
 void run_forward(Backend& backend, const Layer& layer) {
   BenchTensors pool(backend);
   LinearForward op{.x = pool.uniform({layer.rows, layer.in}, DType::bf16),
@@ -43,35 +43,17 @@ void run_forward(Backend& backend, const Layer& layer) {
     op.bias_copy = pool.uniform({layer.out}, DType::bf16);
   }
   backend.run(op);
-  const std::int64_t words = backend.epilogue_aux_words(op);
-  if (words == 0) return;
-  op.epilogue_aux = pool.make({layer.rows, words}, DType::i32);
-  backend.run(op);
 }
 
-/// The gradient of the layer's input, which is added to others' or, behind a ReLU, goes through it.
-void run_data(Backend& backend, const Layer& layer, bool through_relu) {
+/// The gradient of the layer's input, which is also added to others' unless a ReLU lies before the layer.
+void run_data(Backend& backend, const Layer& layer, bool behind_relu) {
   BenchTensors pool(backend);
   LinearBackwardData op{.dy = pool.uniform({layer.rows, layer.out}, DType::bf16),
                         .weight = pool.uniform({layer.out, layer.in}, DType::bf16),
                         .dx = pool.make({layer.rows, layer.in}, DType::bf16)};
   backend.run(op);
-  if (!through_relu) {
-    op.accumulate = true;
-    backend.run(op);
-    return;
-  }
-  LinearForward made{.x = pool.uniform({layer.rows, 8}, DType::bf16),
-                     .weight = pool.uniform({layer.in, 8}, DType::bf16),
-                     .bias = pool.uniform({layer.in}, DType::f32),
-                     .y = pool.make({layer.rows, layer.in}, DType::bf16),
-                     .activation = Activation::relu};
-  const std::int64_t words = backend.epilogue_aux_words(made);
-  if (words == 0) return;
-  made.epilogue_aux = pool.make({layer.rows, words}, DType::i32);
-  backend.run(made);
-  op.gate = made.y, op.epilogue_aux = made.epilogue_aux;
-  backend.run(op);
+  op.accumulate = true;
+  if (!behind_relu) backend.run(op);
 }
 
 /// Of an update's first micro-batch.

@@ -42,6 +42,7 @@ class ReferenceBackend final : public Backend {
   }
   void synchronize() override {}
   bool prefers_fused_matmuls() const override { return true; }
+  bool prefers_bias_gradient_with_gate() const override { return true; }
   /// Of 256 rows at most, so that small tests have several.
   LossChunks loss_chunks() const override { return {.bytes = 0, .equal = true}; }
   std::string description() const override { return "reference (double, 1 thread)"; }
@@ -55,6 +56,7 @@ class ReferenceBackend final : public Backend {
     Matrix dx = reference::linear_backward_data(load(op.dy), load(op.weight));
     if (op.gate) dx = reference::relu_dropout_backward(dx, load(op.gate), static_cast<double>(op.gate_scale));
     op.accumulate ? reference::add(dx, op.dx) : store(dx, op.dx);
+    if (op.dbias) put(reference::column_sums(load(op.dx)), op.dbias, op.accumulate_dbias);
   }
   void do_run(const LinearBackwardWeight& op) override {
     const Matrix dy = load(op.dy);

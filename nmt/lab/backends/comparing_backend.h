@@ -38,6 +38,9 @@ class ComparingBackend final : public EveryOp<ComparingBackend> {
   void download(ConstTensor from, void* host) override;
   void synchronize() override {}
   std::string description() const override { return b_->description(); }
+  bool prefers_bias_gradient_with_gate() const override {
+    return a_->prefers_bias_gradient_with_gate() || b_->prefers_bias_gradient_with_gate();
+  }
 
   /// In the order in which ops and their members ran first.
   const std::vector<OpDifference>& differences() const { return differences_; }

@@ -12,19 +12,10 @@ namespace babelring::cuda {
 
 namespace {
 
-void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words) {
-  if (mask.shape[1] != words) fail("{}: epilogue_aux has {} words a row, {} are needed", op, mask.shape[1], words);
-  if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: epilogue_aux is not aligned to 256 bytes", op);
-}
-
 /// Throws Failure if the op has passed check() but is beyond the limits of its kernel.
 template <class Op>
-void check_limits(const Op& op, CudaContext& context) {
-  if constexpr (std::is_same_v<Op, LinearForward>) {
-    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, epilogue_aux_words(op, context));
-  } else if constexpr (std::is_same_v<Op, LinearBackwardData>) {
-    if (op.epilogue_aux) check_mask(op.name, op.epilogue_aux, relu_mask_words(op.dx.columns()));
-  } else if constexpr (std::is_same_v<Op, DecodeAttention>) {
+void check_limits(const Op& op) {
+  if constexpr (std::is_same_v<Op, DecodeAttention>) {
     const std::int64_t head_width = op.q.columns() / op.heads;
     if (head_width <= widest_decoding_head) return;
     fail("{}: heads are {} wide, the GPU's kernel takes {}", op.name, head_width, widest_decoding_head);
@@ -117,10 +108,6 @@ std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
   return std::make_unique<SideStream>(device_.number, context_.stream().handle());
 }
 
-std::int64_t CudaBackend::epilogue_aux_words(const LinearForward& op) {
-  return cuda::epilogue_aux_words(op, on_device());
-}
-
 ConstTensor CudaBackend::repeat(const std::function<ConstTensor()>& work) {
   if (observed()) return work();
   on_device();
@@ -166,7 +153,8 @@ std::string CudaBackend::description() const {
 
 template <class Op>
 void CudaBackend::launch(Op op) {
-  check_limits(op, on_device());
+  check_limits(op);
+  on_device();
   if constexpr (requires { op.key; }) {
     RepeatValues& values = context_.values();
     if (values.active()) op.key = values.key(op.key);

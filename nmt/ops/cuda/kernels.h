@@ -12,8 +12,6 @@ namespace babelring::cuda {
 BABELRING_FOR_EACH_OP(BABELRING_DECLARE_KERNEL)
 #undef BABELRING_DECLARE_KERNEL
 
-/// See Backend::epilogue_aux_words().
-std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context);
 /// Max head width of DecodeAttention: a block's shared memory holds one row of a head.
 constexpr std::int64_t widest_decoding_head = 8192;
 /// Cast on any stream. Contiguous.

@@ -54,38 +54,95 @@ __global__ void relu_kernel(T* y, std::int64_t stride, int width) {
   }
 }
 
-/// dx = 0 where the gate is not positive. One block a row, n columns a thread at a time.
-template <int n, class T>
-__global__ void gate_kernel(T* dx, std::int64_t stride, const T* gate, std::int64_t gate_stride, int width) {
-  const std::int64_t row = blockIdx.x;
-  for (int i = threadIdx.x * n; i < width; i += blockDim.x * n) {
-    auto piece = piece_at<n>(dx + row * stride + i);
-    const auto gates = piece_at<n>(gate + row * gate_stride + i);
+constexpr int column_threads = 64;
+
+/// Blocks of sum_block_rows rows and of n columns a thread.
+template <int n>
+dim3 column_blocks(std::int64_t rows, std::int64_t width) {
+  constexpr int columns = column_threads * n;
+  return {static_cast<unsigned>(sum_blocks(rows)), static_cast<unsigned>((width + columns - 1) / columns)};
+}
+template <int n>
+__device__ int column_of_thread() {
+  return static_cast<int>(blockIdx.y * column_threads + threadIdx.x) * n;
+}
+__device__ std::int64_t first_row_of_block() {
+  return blockIdx.x * sum_block_rows;
+}
+__device__ std::int64_t end_of_block(std::int64_t rows) {
+  const std::int64_t end = first_row_of_block() + sum_block_rows;
+  return end < rows ? end : rows;
+}
+template <int n>
+__device__ void put_sums(const float (&sums)[n], float* partial, int width, int column) {
+  float* to = partial + static_cast<std::int64_t>(blockIdx.x) * width + column;
 #pragma unroll
-    for (int e = 0; e < n; ++e) {
-      if (!(widen(gates.of[e]) > 0)) piece.of[e] = narrow<T>(0);
-    }
-    put_piece(dx + row * stride + i, piece);
-  }
+  for (int e = 0; e < n; ++e) to[e] = sums[e];
 }
 
-/// Sums over sum_block_rows rows, one after another; n columns a thread.
+/// Sums over a block's rows, one after another.
 template <int n, class T>
 __global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
-  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * n;
+  const int column = column_of_thread<n>();
   if (column >= width) return;
-  const std::int64_t first = blockIdx.x * sum_block_rows;
-  const std::int64_t end = first + sum_block_rows < rows ? first + sum_block_rows : rows;
+  const std::int64_t end = end_of_block(rows);
   float sums[n] = {};
 #pragma unroll 8
-  for (std::int64_t row = first; row < end; ++row) {
+  for (std::int64_t row = first_row_of_block(); row < end; ++row) {
     const auto piece = piece_at<n>(dy + row * stride + column);
 #pragma unroll
     for (int e = 0; e < n; ++e) sums[e] += widen(piece.of[e]);
   }
-  float* to = partial + static_cast<std::int64_t>(blockIdx.x) * width + column;
+  put_sums(sums, partial, width, column);
+}
+
+/// The gradient before a ReLU, and the ReLU's output or what dropout left of it.
+template <class T>
+struct Gated {
+  T* dx;
+  std::int64_t dx_stride;
+  const T* gate;
+  std::int64_t gate_stride;
+
+  __device__ T* dx_at(std::int64_t row, int column) const { return dx + row * dx_stride + column; }
+  __device__ const T* gate_at(std::int64_t row, int column) const { return gate + row * gate_stride + column; }
+};
+
+/// dx = 0 where the gate is not positive, in `count` rows that are on their way from memory together; adds them to the
+/// sums one after another.
+template <int count, int n, class T>
+__device__ void gate_rows(const Gated<T>& of, std::int64_t row, int column, float (&sums)[n]) {
+  Elements<T, n> dx[count], gate[count];
 #pragma unroll
-  for (int e = 0; e < n; ++e) to[e] = sums[e];
+  for (int r = 0; r < count; ++r) {
+    dx[r] = Elements<T, n>(of.dx_at(row + r, column));
+    gate[r] = Elements<T, n>(of.gate_at(row + r, column));
+  }
+#pragma unroll
+  for (int r = 0; r < count; ++r) {
+    float gated[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      gated[e] = gate[r][e] > 0 ? dx[r][e] : 0.0f;
+      sums[e] += gated[e];
+    }
+    put_elements(of.dx_at(row + r, column), Elements<T, n>(gated));
+  }
+}
+
+/// Gates a block's rows and sums what is stored. No sums are written if `partial` is null.
+template <int n, class T>
+__global__ void __launch_bounds__(column_threads)
+    gate_kernel(Gated<T> of, std::int64_t rows, int width, float* partial) {
+  constexpr int rows_at_once = 4;
+  const int column = column_of_thread<n>();
+  if (column >= width) return;
+  const std::int64_t end = end_of_block(rows);
+  float sums[n] = {};
+  std::int64_t row = first_row_of_block();
+  for (; row + rows_at_once <= end; row += rows_at_once) gate_rows<rows_at_once>(of, row, column, sums);
+  for (; row < end; ++row) gate_rows<1>(of, row, column, sums);
+  if (partial != nullptr) put_sums(sums, partial, width, column);
 }
 
 constexpr int sum_lanes = 16;  // threads that share a column's blocks
@@ -115,42 +172,47 @@ __global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, Sum
   sum[i] = total;
 }
 
+/// sums = column sums of dy, or sums += them.
 void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, CudaContext& context) {
-  const std::int64_t rows = dy.shape[0], width = dy.shape[1], blocks = sum_blocks(rows);
+  const std::int64_t rows = dy.shape[0], width = dy.shape[1];
   if (width == 0) return;
   const Arena::Scope scope(context.scratch());
-  auto* partial = context.scratch().make(Shape{blocks, width}, DType::f32).as<float>();
-  if (blocks > 0) {
+  auto* partial = context.scratch().make(Shape{sum_blocks(rows), width}, DType::f32).as<float>();
+  if (rows > 0) {
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
       with_pieces<T>({width, dy.row_stride}, {dy.data}, [&](auto n) {
-        constexpr int threads = 64, columns = threads * n;
-        const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((width + columns - 1) / columns));
-        launch("column sums", {grid, threads, context.stream()}, column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride,
-               rows, static_cast<int>(width), partial);
+        launch("column sums", {column_blocks<n>(rows, width), column_threads, context.stream()},
+               column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride, rows, static_cast<int>(width), partial);
       });
     });
   }
-  launch_add_blocks(partial, blocks, {sums}, accumulate, context.stream());
+  launch_add_blocks(partial, sum_blocks(rows), {sums}, accumulate, context.stream());
+}
+
+/// dx = 0 where the gate is not positive, and dbias.
+void apply_gate(const LinearBackwardData& op, CudaContext& context) {
+  const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1];
+  if (width == 0) return;
+  const Arena::Scope scope(context.scratch());
+  float* partial = nullptr;
+  if (op.dbias) partial = context.scratch().make(Shape{sum_blocks(rows), width}, DType::f32).as<float>();
+  if (rows > 0) {
+    with_device_type(op.dx.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      const Gated<T> of{op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride};
+      with_pieces<T>({width, of.dx_stride, of.gate_stride}, {of.dx, of.gate}, [&](auto n) {
+        launch(op.name, {column_blocks<n>(rows, width), column_threads, context.stream()}, gate_kernel<n, T>, of, rows,
+               static_cast<int>(width), partial);
+      });
+    });
+  }
+  if (op.dbias) launch_add_blocks(partial, sum_blocks(rows), {op.dbias}, op.accumulate_dbias, context.stream());
 }
 
 /// The bias in the result's type; null: there is none.
 const void* bias_copy(const LinearForward& op) {
   return op.bias_copy.dtype == op.y.dtype ? op.bias_copy.data : nullptr;
-}
-
-/// The matmul with the bias gradient on its way, if the library has that.
-bool multiply_and_sum(const LinearBackwardWeight& op, MatmulShape shape, CudaContext& context) {
-  shape.epilogue = Epilogue::bias_gradient;
-  const Arena::Scope scope(context.scratch());
-  const bool in_place = !op.accumulate && alignment_of(op.dbias.data, 0, 0) == 16;
-  const Tensor sums = in_place ? op.dbias : context.scratch().make(op.dbias.shape, DType::f32);
-  const MatmulOperands operands{
-      .a = op.dy.data, .b = op.x.data, .c = op.dweight.data, .bias_gradient = sums.as<float>()};
-  const auto sum_apart = [&] { add_column_sums(op.dy, sums, false, context); };
-  if (!context.matmul().run_fused(shape, operands, sum_apart)) return false;
-  if (!in_place) launch_add_blocks(sums.as<float>(), 1, {op.dbias}, op.accumulate, context.stream());
-  return true;
 }
 
 }  // namespace
@@ -201,56 +263,29 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializ
          static_cast<int>(count), accumulate);
 }
 
-std::int64_t epilogue_aux_words(const LinearForward& op, CudaContext& context) {
-  if (op.activation != Activation::relu || !op.bias) return 0;
-  MatmulShape shape = forward_matmul(op.x, op.weight, op.y);
-  shape.epilogue = Epilogue::bias_relu_mask;
-  const MatmulOperands operands{.bias = op.bias.as<float>(), .bias_copy = bias_copy(op)};
-  return context.matmul().has(shape, operands) ? relu_mask_words(shape.n) : 0;
-}
-
 void run(const LinearForward& op, CudaContext& context) {
   MatmulShape shape = forward_matmul(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
   shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
-  if (op.epilogue_aux) shape.epilogue = Epilogue::bias_relu_mask;
   const MatmulOperands operands{.a = op.x.data,
                                 .b = op.weight.data,
                                 .bias = op.bias ? op.bias.as<float>() : nullptr,
                                 .bias_copy = bias_copy(op),
-                                .c = op.y.data,
-                                .relu_mask = op.epilogue_aux.data};
+                                .c = op.y.data};
   context.matmul().run(shape, operands);
 }
 
 void run(const LinearBackwardData& op, CudaContext& context) {
   MatmulShape shape = data_gradient_matmul(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
-  const MatmulOperands operands{.a = op.dy.data,
-                                .b = op.weight.data,
-                                .c = op.dx.data,
-                                .alpha = op.gate ? op.gate_scale : 1.0f,
-                                .relu_mask = const_cast<void*>(op.epilogue_aux.data)};
-  if (op.epilogue_aux) {
-    MatmulShape gated = shape;
-    gated.epilogue = Epilogue::relu_gradient;
-    if (context.matmul().run_fused(gated, operands)) return;
-  }
-  context.matmul().run(shape, operands);
-  if (!op.gate || op.dx.shape.elements() == 0) return;
-  with_device_type(op.dx.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    with_pieces<T>({shape.n, op.dx.row_stride, op.gate.row_stride}, {op.dx.data, op.gate.data}, [&](auto n) {
-      launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, context.stream()}, gate_kernel<n, T>,
-             op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
-    });
-  });
+  context.matmul().run(
+      shape, {.a = op.dy.data, .b = op.weight.data, .c = op.dx.data, .alpha = op.gate ? op.gate_scale : 1.0f});
+  if (op.gate) apply_gate(op, context);
 }
 
 void run(const LinearBackwardWeight& op, CudaContext& context) {
   MatmulShape shape = weight_gradient_matmul(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;
-  if (op.dbias && multiply_and_sum(op, shape, context)) return;
   if (shape.k > 0) {
     context.matmul().run(shape, {.a = op.dy.data, .b = op.x.data, .c = op.dweight.data});
   } else if (!op.accumulate) {

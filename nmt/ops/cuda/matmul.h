@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,26 +21,18 @@ namespace babelring::cuda {
 /// kept: the library's first proposal, or after tune() the fastest proposal. The library requires a bias in the
 /// result's type, so the bias is rounded to it. If the library has no algorithm with the epilogue, it computes the
 /// matmul alone and our kernels apply the epilogue; if it has no algorithm at all, a plain kernel of ours computes the
-/// matmul. With BABELRING_CUDA_EPILOGUES=forward in the environment, the library is not asked for the three epilogues
-/// that only training uses, for comparisons. Not thread-safe.
+/// matmul. Not thread-safe.
 class Matmul {
  public:
-  /// The stream and its log must outlive the object. Throws Failure if BABELRING_CUDA_EPILOGUES has an unknown value.
+  /// The stream and its log must outlive the object.
   explicit Matmul(WorkStream stream);
 
   /// See Backend::tune_matmuls(). Discards the plans made before.
   Status tune(const std::filesystem::path& file);
   bool tuned() const { return choices_.has_value(); }
 
-  /// Runs a matmul of any shape. The epilogue must be none, bias, relu or bias_relu.
+  /// Runs a matmul of any shape.
   void run(const MatmulShape& shape, const MatmulOperands& operands);
-  /// Runs a matmul with any epilogue. Returns false and does nothing if the library lacks the epilogue or a separate
-  /// kernel is faster. `otherwise` runs that separate kernel: after tune(), bias_gradient is used only if it is faster
-  /// than the matmul without it plus `otherwise`.
-  bool run_fused(const MatmulShape& shape, const MatmulOperands& operands, const std::function<void()>& otherwise = {});
-  /// True if run_fused() is expected to succeed: the library has an algorithm, no extent is 0, and the epilogue's
-  /// vector and mask are aligned to 16 and 256 bytes.
-  bool has(const MatmulShape& shape, const MatmulOperands& operands);
 
   /// All plans made so far, the oldest first.
   std::vector<MatmulReport> reports() const;
@@ -53,30 +44,25 @@ class Matmul {
     std::vector<MatmulAlgorithm> proposed;  // index `chosen` is used
     std::size_t chosen = 0;
     bool decided = false;
-    bool worth_it = true;
     float first_ms = 0, chosen_ms = 0;
 
-    bool found() const { return worth_it && !proposed.empty(); }
+    bool found() const { return !proposed.empty(); }
     const MatmulAlgorithm& algorithm() const { return proposed[chosen]; }
   };
 
   Entry& entry_for(const MatmulShape& shape);
   void take_stored(Entry& entry) const;
-  void decide(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
-              const std::function<void()>& otherwise);
-  void time_proposals(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands);
-  bool fills_the_device(const Entry& entry);
-  bool beats_the_bare_matmul(const Entry& entry, const MatmulShape& actual, const MatmulOperands& operands,
-                             const std::function<void()>& otherwise);
-  /// `shape` with vector_alignment set to that of `vector`.
-  static MatmulShape aligned_shape(const MatmulShape& shape, const void* vector);
-  /// The address of the bias or its gradient for the library; null if it is not aligned.
-  const void* vector_for_library(const MatmulShape& shape, const MatmulOperands& operands) const;
-  void round_bias(const MatmulShape& shape, const MatmulOperands& operands, const void* vector) const;
+  /// `bias` is bias_for_library()'s.
+  void decide(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands, const void* bias);
+  void time_proposals(Entry& entry, const MatmulShape& actual, const MatmulOperands& operands, const void* bias);
+  /// Lets the library run a matmul whose extents are not 0. Returns false and does nothing if it has no algorithm.
+  bool run_by_library(const MatmulShape& shape, const MatmulOperands& operands);
+  /// The address of the bias for the library; null if it is not aligned, or there is none.
+  const void* bias_for_library(const MatmulShape& shape, const MatmulOperands& operands) const;
+  void round_bias(const MatmulShape& shape, const MatmulOperands& operands, const void* bias) const;
   bool recording() const;
 
   WorkStream stream_;
-  bool for_training_;
   BlasHandle handle_;
   Buffer memory_;  // the library's workspace, followed by a bias in bf16
   std::optional<MatmulChoices> choices_;

@@ -15,7 +15,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr std::string_view format_name = "babelring products 1";
+constexpr std::string_view format_name = "babelring products 2";
 constexpr std::size_t word_digits = 16;
 
 std::string hex_of(const std::array<std::uint64_t, 8>& words) {
@@ -61,8 +61,7 @@ bool read_choice(const std::string& text, MatmulKey& key, MatmulChoice& choice) 
       !read_ms(*line, "chosen_ms", choice.chosen_ms)) {
     return false;
   }
-  if (algorithm->is_null()) return true;
-  return algorithm->is_string() && read_hex(algorithm->get_string(), choice.algorithm.emplace());
+  return algorithm->is_string() && read_hex(algorithm->get_string(), choice.algorithm);
 }
 
 std::string first_line(const std::string& gpu, const std::string& cublaslt) {
@@ -139,10 +138,9 @@ void MatmulChoices::add(const MatmulShape& shape, const MatmulChoice& choice) {
   choices_[key] = choice;
   if (file_.empty()) return;
   const std::string epilogue = text_of(shape.epilogue);
-  const json::value algorithm = choice.algorithm ? json::value(hex_of(*choice.algorithm)) : json::value();
   const json::object line{{"product", text_of(shape) + (epilogue.empty() ? "" : ", " + epilogue)},
                           {"shape", json::array(key.begin(), key.end())},
-                          {"algorithm", algorithm},
+                          {"algorithm", hex_of(choice.algorithm)},
                           {"first_ms", choice.first_ms},
                           {"chosen_ms", choice.chosen_ms}};
   out_ << to_text(line) << std::endl;

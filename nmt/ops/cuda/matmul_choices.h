@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -15,10 +14,8 @@ namespace babelring::cuda {
 
 /// The algorithm chosen for a matmul, with its time.
 struct MatmulChoice {
-  /// The library's 64 bytes, valid for the same version of the library. Absent: the library does not compute this
-  /// matmul.
-  std::optional<std::array<std::uint64_t, 8>> algorithm;
-  float first_ms = 0, chosen_ms = 0;  // times of the library's first proposal and of the choice; 0: not measured
+  std::array<std::uint64_t, 8> algorithm{};  // the library's 64 bytes, valid for the same version of the library
+  float first_ms = 0, chosen_ms = 0;         // times of the library's first proposal and of the choice; 0: not measured
 
   bool operator==(const MatmulChoice&) const = default;
 };

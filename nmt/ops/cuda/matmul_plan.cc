@@ -51,12 +51,6 @@ cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU;
     case Epilogue::bias_relu:
       return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::bias_relu_mask:
-      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
-    case Epilogue::relu_gradient:
-      return CUBLASLT_EPILOGUE_DRELU;
-    case Epilogue::bias_gradient:
-      return CUBLASLT_EPILOGUE_BGRADB;  // its B is our A
     case Epilogue::none:
       break;
   }
@@ -74,13 +68,7 @@ std::uint32_t setting(const cublasLtMatmulAlgo_t& settings, cublasLtMatmulAlgoCo
 }  // namespace
 
 bool has_bias(Epilogue epilogue) {
-  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_relu_mask;
-}
-bool has_mask(Epilogue epilogue) {
-  return epilogue == Epilogue::bias_relu_mask || epilogue == Epilogue::relu_gradient;
-}
-bool has_vector(Epilogue epilogue) {
-  return has_bias(epilogue) || epilogue == Epilogue::bias_gradient;
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu;
 }
 
 std::string text_of(const cublasLtMatmulAlgo_t& settings) {
@@ -109,17 +97,12 @@ MatmulPlan::MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape) :
 
 void MatmulPlan::describe_epilogue() const {
   set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape_.epilogue));
-  // Of vectors and masks the library asks now only how they will be aligned.
+  if (!has_bias(shape_.epilogue)) return;
+  // Of the bias the library asks now only how it will be aligned.
   const auto* memory = static_cast<const std::byte*>(library_.memory);
-  if (has_vector(shape_.epilogue)) {
-    const void* like_it = shape_.vector_alignment < 256 ? memory + shape_.vector_alignment : memory;
-    set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape_.c_type));
-    set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like_it);
-  }
-  if (has_mask(shape_.epilogue)) {
-    set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, relu_mask_words(shape_.n) * 32);
-    set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, library_.memory);
-  }
+  const void* like_it = shape_.bias_alignment < 256 ? memory + shape_.bias_alignment : memory;
+  set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape_.c_type));
+  set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like_it);
 }
 
 std::vector<MatmulAlgorithm> MatmulPlan::propose(int count) const {
@@ -176,12 +159,9 @@ void MatmulPlan::set_varying_extent(const MatmulShape& actual) {
 }
 
 cublasStatus_t MatmulPlan::multiply(const MatmulAlgorithm& algorithm, const MatmulShape& actual,
-                                    const MatmulOperands& operands, const void* vector, void* c) {
+                                    const MatmulOperands& operands, const void* bias, void* c) {
   set_varying_extent(actual);
-  if (has_vector(shape_.epilogue)) set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-  if (has_mask(shape_.epilogue)) {
-    set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.relu_mask);
-  }
+  if (has_bias(shape_.epilogue)) set(description_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const float beta = shape_.accumulate ? 1.0f : 0.0f;
   return cublasLtMatmul(library_.handle, description_.get(), &operands.alpha, operands.b, b_.get(), operands.a,
                         a_.get(), &beta, c, c_.get(), c, c_.get(), &algorithm.settings, library_.memory,

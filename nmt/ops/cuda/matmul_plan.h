@@ -17,8 +17,6 @@ struct MatmulOperands {
   const void* bias_copy = nullptr;  // [n], the bias in the result's type, or null
   void* c = nullptr;
   float alpha = 1;
-  void* relu_mask = nullptr;       // [m, relu_mask_words(n)], which relu_gradient reads
-  float* bias_gradient = nullptr;  // [m], overwritten
 };
 
 /// The arguments that all calls of cuBLASLt share. Not owned.
@@ -47,10 +45,10 @@ class MatmulPlan {
   std::vector<MatmulAlgorithm> propose(int count) const;
   /// True if the algorithm, stored by the same version of the library, can compute this matmul; sets its `waves`.
   bool accepts(MatmulAlgorithm& algorithm) const;
-  /// Submits the matmul to the stream. `actual` may differ from shape() in the varying extent only. `vector` is the
-  /// bias, or where its gradient is written. Returns the library's status.
+  /// Submits the matmul to the stream. `actual` may differ from shape() in the varying extent only. `bias` has the
+  /// result's type. Returns the library's status.
   cublasStatus_t multiply(const MatmulAlgorithm& algorithm, const MatmulShape& actual, const MatmulOperands& operands,
-                          const void* vector, void* c);
+                          const void* bias, void* c);
 
   const MatmulShape& shape() const { return shape_; }
 
@@ -66,8 +64,5 @@ class MatmulPlan {
 };
 
 bool has_bias(Epilogue epilogue);
-bool has_mask(Epilogue epilogue);
-/// True for epilogues with a bias or its gradient.
-bool has_vector(Epilogue epilogue);
 
 }  // namespace babelring::cuda

@@ -50,7 +50,7 @@ MatmulKey key_of(const MatmulShape& s) {
           number(s.a_alignment),
           number(s.b_alignment),
           number(s.c_alignment),
-          number(s.vector_alignment)};
+          number(s.bias_alignment)};
 }
 
 std::size_t MatmulShapeHash::operator()(const MatmulShape& shape) const {
@@ -78,12 +78,6 @@ std::string text_of(Epilogue epilogue) {
       return "ReLU";
     case Epilogue::bias_relu:
       return "bias and ReLU";
-    case Epilogue::bias_relu_mask:
-      return "bias, ReLU and its mask";
-    case Epilogue::relu_gradient:
-      return "ReLU's gradient";
-    case Epilogue::bias_gradient:
-      return "bias gradient";
     case Epilogue::none:
       break;
   }

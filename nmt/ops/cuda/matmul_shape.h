@@ -9,22 +9,8 @@
 
 namespace babelring::cuda {
 
-/// An operation on the result of a matmul before it is written. Only cuBLASLt implements the last three, because the
-/// layout of a mask is its own.
-enum class Epilogue : std::uint8_t {
-  none,
-  bias,
-  relu,
-  bias_relu,
-  bias_relu_mask,  // bias_relu; also writes a mask with a bit for each element, set if it is positive
-  relu_gradient,   // elements whose bit in the mask is not set become 0
-  bias_gradient,   // also sums the rows of A
-};
-
-/// The number of 32-bit words in the mask of a row of n elements; rows are multiples of 128 bits.
-constexpr std::int64_t relu_mask_words(std::int64_t n) {
-  return (n + 127) / 128 * 4;
-}
+/// An operation on the result of a matmul before it is written.
+enum class Epilogue : std::uint8_t { none, bias, relu, bias_relu };
 
 /// The extent of a matmul that differs between updates because it counts the rows of a batch.
 enum class Varying : std::uint8_t { none, m, k, batch };
@@ -45,7 +31,7 @@ struct MatmulShape {
   Epilogue epilogue = Epilogue::none;
   Varying varying = Varying::none;
   std::uint8_t a_alignment = 16, b_alignment = 16, c_alignment = 16;  // bytes
-  std::uint16_t vector_alignment = 256;                               // bytes; of the bias or its gradient
+  std::uint16_t bias_alignment = 256;                                 // bytes
 
   bool operator==(const MatmulShape&) const = default;
 };
@@ -60,7 +46,7 @@ struct MatmulShapeHash {
 
 /// For messages: "x W^T 25600x512x2048 bf16" with m, n and k, followed by "batch of 64" for a batch.
 std::string text_of(const MatmulShape& shape);
-/// For messages: "bias, ReLU and its mask"; empty for Epilogue::none.
+/// For messages: "bias and ReLU"; empty for Epilogue::none.
 std::string text_of(Epilogue epilogue);
 
 /// Rounds up to a power of two, at least 16, up to 256, and to a multiple of 256 above. 0 stays 0.

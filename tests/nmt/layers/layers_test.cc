@@ -134,6 +134,45 @@ TEST_P(Layers, FeedForward) {
   }
 }
 
+/// Notes how ops write a tensor.
+struct WriterLog : OpObserver {
+  explicit WriterLog(const Tensor& tensor) : place(tensor.data) {}
+  Watch watch() const override { return Watch::order; }
+  void ran(const OpRun& run) override {
+    for (const OpField& field : run.fields) {
+      if (field.tensor.data == place && field.access != Access::reads) writers.emplace_back(run.op, field.access);
+    }
+  }
+  const void* place;
+  std::vector<std::pair<std::string, Access>> writers;
+};
+
+TEST_P(Layers, FeedForwardSumsTheFirstBiasGradientOnceWhereTheBackendPrefers) {
+  for (const bool accumulate : {false, true}) {
+    GradientCheck check(backend(), true);
+    const FeedForward layer(check.store(), "ffn", 6, 13, 0, 5);
+    check.allocate();
+    const auto& x = check.input(Shape{11, 6});
+    Context c = check.context();
+    c.accumulate = accumulate;
+    std::vector<std::string> ready;
+    c.gradient_ready = [&](const Parameter& parameter) { ready.push_back(parameter.name); };
+    FeedForward::Saved saved;
+    const Tensor y = layer.forward(c, x.value, 0, saved);
+    const Parameter& bias = check.store().all()[1];
+    ASSERT_EQ(bias.name, "ffn.first.bias");
+    WriterLog log(bias.gradient);
+    backend().observe(&log);
+    layer.backward(c, y, saved, x.gradient);
+    backend().observe(nullptr);
+    const bool with_gate = backend().prefers_bias_gradient_with_gate();
+    const std::string op(with_gate ? LinearBackwardData::name : LinearBackwardWeight::name);
+    EXPECT_EQ(log.writers, (std::vector{std::pair{op, accumulate ? Access::updates : Access::writes}}));
+    EXPECT_EQ(ready, (std::vector<std::string>{"ffn.second.bias", "ffn.second.weight", bias.name, "ffn.first.weight"}));
+    EXPECT_EQ(with_gate, GetParam() == "reference" || GetParam() == "emulated" || GetParam() == "cuda");
+  }
+}
+
 TEST_P(Layers, SelfAttention) {
   for (const float dropout : {0.0f, 0.3f}) {
     for (const bool causal : {false, true}) {

@@ -62,6 +62,12 @@ TEST_P(DeterminismTest, SumsOverRows) {
                    {&LinearBackwardWeight::dbias});
   expect_same_bits(LinearBackwardWeight{.dy = dy, .x = x, .dweight = weight, .dbias = bias},
                    {&LinearBackwardWeight::dweight}, true);
+  expect_same_bits(LinearBackwardData{.dy = dy,
+                                      .weight = tensors.normal({96, 96}, type()),
+                                      .dx = tensors.zeros({333, 96}, type()),
+                                      .gate = x,
+                                      .dbias = bias},
+                   {&LinearBackwardData::dx, &LinearBackwardData::dbias}, true);
 }
 
 TEST_P(DeterminismTest, AttentionAndNorm) {

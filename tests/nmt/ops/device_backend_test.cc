@@ -22,10 +22,16 @@ class DeviceBackend : public testing::TestWithParam<const char*> {
     if (!emulated && !find_cuda()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
     backend_ = emulated ? make_emulated_cuda_backend() : make_cuda_backend(0);
   }
-  /// n floats on the device.
+  /// n floats on the device, not written yet.
   Tensor floats(std::int64_t n) {
     buffers_.push_back(backend_->allocate(static_cast<std::size_t>(n) * sizeof(float)));
     return buffers_.back().view(Shape{n}, DType::f32);
+  }
+  /// n zeros on the device, also where new memory is NaN.
+  Tensor zeros(std::int64_t n) {
+    const Tensor tensor = floats(n);
+    backend_->run(Fill{.y = tensor, .value = 0});
+    return tensor;
   }
   /// Attention of one sentence in f32, whose scores, and as many probabilities, lie in scratch memory.
   void attend(std::int64_t queries, std::int64_t keys) {
@@ -95,7 +101,7 @@ TEST_P(DeviceBackend, FetchesWhatWasThereWhenItWasAsked) {
 }
 
 TEST_P(DeviceBackend, WaitsForWhatWasFetchedAndNotForWhatCameAfter) {
-  const Tensor x = floats(5), y = floats(5);
+  const Tensor x = floats(5), y = zeros(5);
   std::vector<std::shared_ptr<const std::vector<float>>> fetched;
   for (const float value : {1.0f, 2.0f}) {
     backend_->run(Fill{.y = x, .value = value});
@@ -114,7 +120,7 @@ TEST_P(DeviceBackend, WaitsForWhatWasFetchedAndNotForWhatCameAfter) {
 
 /// The norm of a gradient, [3, 4] or with an infinite element, goes to Adam in the device's memory.
 TEST_P(DeviceBackend, ClipsAndSkipsUpdatesBeforeTheHostKnowsTheNorm) {
-  const Tensor master = floats(2), gradient = floats(2), m = floats(2), v = floats(2), squares = floats(1);
+  const Tensor master = zeros(2), gradient = floats(2), m = zeros(2), v = zeros(2), squares = floats(1);
   const auto update = [&](float second) {
     const float values[] = {3, second};
     backend_->upload(values, gradient);
@@ -315,7 +321,7 @@ TEST_P(Repeated, TakesTheListsAndKeysOfTheTime) {
 
 TEST_P(Repeated, TakesTheScaleOfTheTime) {
   constexpr std::int64_t rows = 3, vocabulary = 40;
-  const Tensor logits = floats(rows * vocabulary), gradient = floats(rows * vocabulary), losses = floats(3 * rows);
+  const Tensor logits = zeros(rows * vocabulary), gradient = floats(rows * vocabulary), losses = floats(3 * rows);
   buffers_.push_back(backend_->allocate(rows * sizeof(std::int32_t)));
   const Tensor targets = buffers_.back().view(Shape{rows}, DType::i32);
   const std::int32_t ids[] = {3, CrossEntropy::no_target, 39};

@@ -25,6 +25,17 @@ class LayerNormTest : public OpTest {
             .dgain = tensors.normal({width}, DType::f32),
             .dbias = tensors.normal({width}, DType::f32)};
   }
+  /// In a row of one column, dx is 0: its terms cancel, which are dy * gain * rstd with an rstd of 316. A
+  /// multiplication that is fused with an addition leaves the rounding of one of them.
+  static double largest_term(const LayerNormBackward& op) {
+    if (op.x.columns() > 1) return 1e-3;
+    const double rstd = 1 / std::sqrt(static_cast<double>(LayerNormForward{}.eps));
+    double largest = 1e-3;
+    for (const double dy : reference::load(op.dy).values) {
+      largest = std::max(largest, std::abs(dy * reference::load(op.gain).values[0]) * rstd);
+    }
+    return largest;
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerNormTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, LayerNormTest, gpu_precisions, precision_name);
@@ -50,9 +61,9 @@ TEST_P(LayerNormTest, BackwardEqualsReference) {
   for (const auto& [rows, width] : extents) {
     LayerNormBackward op = backward(rows, width);
     const auto results = {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias};
-    expect_as_reference(op, results);
+    expect_as_reference(op, results, largest_term(op));
     op.accumulate = true;
-    expect_as_reference(op, results);
+    expect_as_reference(op, results, largest_term(op));
   }
 }
 
@@ -147,7 +158,8 @@ TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
       LayerNormBackward op = backward(rows, width);
       op.dbranch = tensors.zeros({rows, width}, type());
       op.key = {.key = 9, .first_row = 3, .probability = probability};
-      expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain});
+      expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain},
+                          largest_term(op));
       const Tensor dbranch = tensors.zeros({rows, width}, type());
       tested->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
       EXPECT_TRUE(same_bits(op.dbranch, dbranch));

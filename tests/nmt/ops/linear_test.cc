@@ -1,4 +1,5 @@
 #include "tests/nmt/ops/op_fixture.h"
+#include "tests/reference/formulas.h"
 
 namespace babelring {
 namespace {
@@ -9,7 +10,28 @@ struct Extents {
 const Extents matmuls[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
                            {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
 
-class LinearTest : public OpTest {};
+class LinearTest : public OpTest {
+ protected:
+  /// dx equals the reference's, dbias the sums of the dx that is stored, and both have the same bits again.
+  void expect_gate_with_sums(const LinearBackwardData& op) {
+    LinearBackwardData again = op, truth = op;
+    again.dx = tensors.copy(op.dx), again.dbias = tensors.copy(op.dbias);
+    truth.dx = tensors.copy(op.dx), truth.dbias = tensors.copy(op.dbias);
+    const Tensor sums = tensors.copy(op.dbias);
+    tested->run(op);
+    tested->run(again);
+    reference->run(truth);
+    const std::string what = op.dx.shape.text() + (op.accumulate_dbias ? ", added" : "");
+    EXPECT_LE(relative_error(op.dx, truth.dx), op.dx.dtype == DType::bf16 ? GetParam().tolerance : f32_tolerance())
+        << what;
+    EXPECT_TRUE(same_bits(tensors.copy(op.dx), again.dx)) << what;
+    EXPECT_TRUE(same_bits(op.dbias, again.dbias)) << what;
+    // Of what is stored, so that an element that was rounded the other way changes nothing.
+    op.accumulate_dbias ? reference::add(reference::column_sums(reference::load(op.dx)), sums)
+                        : reference::store(reference::column_sums(reference::load(op.dx)), sums);
+    EXPECT_LE(relative_error(op.dbias, sums), f32_tolerance()) << what;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, LinearTest, gpu_precisions, precision_name);
 
@@ -81,24 +103,42 @@ TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
                       {&LinearBackwardData::dx});
 }
 
-/// What a forward keeps of its ReLU for the backward, where the backend keeps something.
-TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
+TEST_P(LinearTest, BackwardDataSumsTheColumnsThatItStored) {
   for (const auto& [rows, in, out] : matmuls) {
-    LinearForward forward{.x = tensors.normal({rows, in}, type()),
-                          .weight = tensors.normal({out, in}, type()),
-                          .bias = tensors.normal({out}, DType::f32),
-                          .y = tensors.zeros({rows, out}, type()),
-                          .activation = Activation::relu};
-    const std::int64_t words = tested->epilogue_aux_words(forward);
-    if (words > 0) forward.epilogue_aux = tensors.zeros({rows, words}, DType::i32);
-    expect_as_reference(forward, {&LinearForward::y});
-    expect_as_reference(LinearBackwardData{.dy = tensors.normal({rows, in}, type()),
-                                           .weight = tensors.normal({in, out}, type()),
-                                           .dx = tensors.normal({rows, out}, type()),
-                                           .gate = forward.y,
-                                           .epilogue_aux = forward.epilogue_aux},
-                        {&LinearBackwardData::dx});
+    for (const bool accumulate : {false, true}) {
+      expect_gate_with_sums({.dy = tensors.normal({rows, out}, type()),
+                             .weight = tensors.normal({out, in}, type()),
+                             .dx = tensors.normal({rows, in}, type()),
+                             .gate = tensors.normal({rows, in}, type()),
+                             .gate_scale = 1.25f,
+                             .dbias = tensors.normal({in}, DType::f32, 100),
+                             .accumulate_dbias = accumulate});
+    }
   }
+}
+
+/// Rows around a device's blocks of 64 and the four that its threads take together; widths of whole, halves of and odd
+/// pieces of 16 bytes, of less than a block of threads and of several; and rows that do not begin where pieces do.
+TEST_P(LinearTest, GateWithSumsOfAnyExtentsEqualsReference) {
+  const std::int64_t depth = 4;
+  const auto expect = [&](std::int64_t rows, std::int64_t width, std::int64_t stride, bool accumulate) {
+    const auto strided = [&] { return tensors.normal({rows, stride}, type()).column_slice(stride - width, width); };
+    expect_gate_with_sums({.dy = tensors.normal({rows, depth}, type()),
+                           .weight = tensors.normal({depth, width}, type()),
+                           .dx = strided(),
+                           .gate = strided(),
+                           .dbias = tensors.normal({width}, DType::f32),
+                           .accumulate_dbias = accumulate});
+  };
+  for (const std::int64_t rows : {1, 7, 8, 63, 64, 65, 200}) {
+    for (const std::int64_t width : {8, 36, 72, 512}) expect(rows, width, width, rows % 2 == 0);
+  }
+  for (const std::int64_t rows : {1, 65, 200}) {
+    for (const std::int64_t width : {2048, 4096}) expect(rows, width, width, rows > 1);
+  }
+  for (const std::int64_t width : {8, 36, 72, 512}) expect(4097, width, width, false);
+  for (const std::int64_t width : {8, 36, 72, 512}) expect(65, width, width + 3, false);
+  for (const std::int64_t width : {8, 72, 512}) expect(65, width, width + 16, true);
 }
 
 TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {

@@ -22,7 +22,6 @@ class MatmulTuningTest : public testing::Test {
   MatmulTuningTest() { std::filesystem::remove(file_); }
   ~MatmulTuningTest() override {
     ::unsetenv("BABELRING_EMULATED_FASTEST");
-    ::unsetenv("BABELRING_EMULATED_SLOW_SUMS");
     std::filesystem::remove(file_);
   }
 
@@ -73,17 +72,6 @@ class MatmulTuningTest : public testing::Test {
     }
     return y;
   }
-  /// The sums of dy's columns, which were 7 before.
-  std::vector<float> bias_gradient(Backend& backend, const ConstTensor& dy, const ConstTensor& x) {
-    const std::vector<float> before(static_cast<std::size_t>(dy.columns()), 7);
-    const Tensor sums = on(backend, ConstTensor(before.data(), {dy.columns()}, DType::f32));
-    const Tensor dweight = on(backend, tensors_.zeros({dy.columns(), x.columns()}, DType::f32));
-    backend.run(LinearBackwardWeight{
-        .dy = on(backend, dy), .x = on(backend, x), .dweight = dweight, .dbias = sums, .accumulate = true});
-    const Tensor found = downloaded(backend, sums);
-    return {found.as<float>(), found.as<float>() + dy.columns()};
-  }
-
   Tensors tensors_;
   const Tensor x_ = bf16_values({520, in_width}), weight_ = bf16_values({out_width, in_width});
   std::filesystem::path file_ =
@@ -188,25 +176,6 @@ TEST_F(MatmulTuningTest, WhatIsAddedToIsAddedToOnce) {
     EXPECT_EQ(std::vector<float>(found.as<float>(), found.as<float>() + 24 * 24),
               std::vector<float>(24 * 24, expected_value));
   }
-}
-
-/// One after another, as the library sums, the rows below are 0; by blocks of 64, as our kernel does, ones are left.
-TEST_F(MatmulTuningTest, ABiasGradientThatIsSlowerThanTwoKernelsIsOurs) {
-  const Tensor dy = tensors_.zeros({256, 16}, DType::f32), x = tensors_.zeros({256, 24}, DType::f32);
-  std::fill_n(dy.as<float>(), 256 * 16, 1.0f);
-  std::fill_n(dy.as<float>(), 16, 1e8f);
-  std::fill_n(dy.as<float>() + 255 * 16, 16, -1e8f);
-  ::setenv("BABELRING_EMULATED_SLOW_SUMS", "1", 1);
-  const auto backend = make_backend(0);
-  backend->tune_matmuls(file_).value();
-  const std::vector<float> ours = bias_gradient(*backend, dy, x);
-  for (const float sum : ours) EXPECT_GT(sum, 7);
-  ::unsetenv("BABELRING_EMULATED_SLOW_SUMS");
-  const auto again = make_backend(0);
-  again->tune_matmuls(file_).value();
-  EXPECT_EQ(bias_gradient(*again, dy, x), ours) << "stored, too";
-  EXPECT_THAT(read_file(file_), HasSubstr(R"(bias gradient","shape":)"));
-  EXPECT_THAT(read_file(file_), HasSubstr(R"("algorithm":null)"));
 }
 
 TEST_F(MatmulTuningTest, AMatmulThatFirstComesInARecordingIsNotTimed) {

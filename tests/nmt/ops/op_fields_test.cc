@@ -97,6 +97,10 @@ TEST(OpFields, AccessFollowsFromTheOp) {
   EXPECT_EQ(text_of(data), "<dy <weight >dx");
   data.accumulate = true;
   EXPECT_EQ(text_of(data), "<dy <weight <>dx");
+  data = {.dy = any, .weight = any, .dx = any, .gate = any, .dbias = any};
+  EXPECT_EQ(text_of(data), "<dy <weight <gate >dx <>dbias");
+  data.accumulate_dbias = false;
+  EXPECT_EQ(text_of(data), "<dy <weight <gate >dx >dbias");
   LinearBackwardWeight weight{.dy = any, .x = any, .dweight = any, .dbias = any};
   EXPECT_EQ(text_of(weight), "<dy <x <>dweight <>dbias");
   weight.accumulate = false;

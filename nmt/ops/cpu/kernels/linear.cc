@@ -31,25 +31,33 @@ void for_row_ranges(std::int64_t rows, MatmulShape& shape, Run&& run) {
   if (rows > whole) run(whole);
 }
 
-/// dbias += column sums, in runs of columns and blocks of rows of fixed size: the same for any number of threads.
+/// sums += column sums, in runs of columns and blocks of rows of fixed size: the same for any number of threads.
 template <class T>
-void add_column_sums(const ConstTensor& dy, float* dbias, int threads) {
+void add_column_sums(const ConstTensor& of, float* sums, int threads) {
   constexpr std::int64_t run = 64, block = 64;
-  const std::int64_t rows = dy.shape[0], width = dy.shape[1];
+  const std::int64_t rows = of.shape[0], width = of.shape[1];
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t first = 0; first < width; first += run) {
     const std::int64_t count = std::min(run, width - first);
     for (std::int64_t top = 0; top < rows; top += block) {
-      float sums[run] = {};
+      float of_block[run] = {};
       for (std::int64_t row = top; row < std::min(rows, top + block); ++row) {
-        const T* values = dy.as<T>() + row * dy.row_stride + first;
+        const T* values = of.as<T>() + row * of.row_stride + first;
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) sums[i] += load(values[i]);
+        for (std::int64_t i = 0; i < count; ++i) of_block[i] += load(values[i]);
       }
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) dbias[first + i] += sums[i];
+      for (std::int64_t i = 0; i < count; ++i) sums[first + i] += of_block[i];
     }
   }
+}
+
+/// dbias of a backward op: column sums of `of`. Does nothing if it is absent.
+void sum_columns(const ConstTensor& of, const Tensor& dbias, bool accumulate, const CpuContext& context) {
+  if (!dbias) return;
+  if (!accumulate) std::fill_n(dbias.as<float>(), dbias.shape.elements(), 0.0f);
+  const int threads = context.threads_for(of.shape.elements());
+  with_float_type(of.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(of, dbias.as<float>(), threads); });
 }
 
 /// The matmul of LinearBackwardWeight by oneDNN.
@@ -103,6 +111,30 @@ void apply_gate(const LinearBackwardData& op, int threads) {
   }
 }
 
+/// dx and its gate.
+void multiply_data(const LinearBackwardData& op, CpuContext& context) {
+  if (has_packed_matmul && on_tiles(op.dy.dtype, context) && (!op.gate || op.gate.dtype == DType::bf16)) {
+    AmxMatmul matmul = matmul_to(op.dx, op.weight.shape[0]);
+    set_a(matmul, op.dy);
+    set_b(matmul, op.weight, false);
+    matmul.accumulate = op.accumulate;
+    matmul.gate = op.gate.as<BFloat16>(), matmul.gate_stride = op.gate.row_stride, matmul.factor = op.gate_scale;
+    return multiply(matmul, context);
+  }
+  MatmulShape shape;
+  shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
+  shape.a_row = op.dy.row_stride, shape.a_column = 1;
+  shape.b_row = shape.n, shape.b_column = 1;
+  shape.c_row = op.dx.row_stride;
+  shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
+  for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
+    context.multiply(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
+  });
+  if (!op.gate) return;
+  const int threads = context.threads_for(op.dx.shape.elements());
+  with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
+}
+
 }  // namespace
 
 Buffer pack(const ConstTensor& weight, const CpuContext& context) {
@@ -137,31 +169,12 @@ void run(const LinearForward& op, CpuContext& context) {
 }
 
 void run(const LinearBackwardData& op, CpuContext& context) {
-  if (has_packed_matmul && on_tiles(op.dy.dtype, context) && (!op.gate || op.gate.dtype == DType::bf16)) {
-    AmxMatmul matmul = matmul_to(op.dx, op.weight.shape[0]);
-    set_a(matmul, op.dy);
-    set_b(matmul, op.weight, false);
-    matmul.accumulate = op.accumulate;
-    matmul.gate = op.gate.as<BFloat16>(), matmul.gate_stride = op.gate.row_stride, matmul.factor = op.gate_scale;
-    return multiply(matmul, context);
-  }
-  MatmulShape shape;
-  shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
-  shape.a_row = op.dy.row_stride, shape.a_column = 1;
-  shape.b_row = shape.n, shape.b_column = 1;
-  shape.c_row = op.dx.row_stride;
-  shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
-  for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
-    context.multiply(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
-  });
-  if (!op.gate) return;
-  const int threads = context.threads_for(op.dx.shape.elements());
-  with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
+  multiply_data(op, context);
+  sum_columns(op.dx, op.dbias, op.accumulate_dbias, context);
 }
 
 void run(const LinearBackwardWeight& op, CpuContext& context) {
   if (!op.accumulate && op.dy.shape[0] == 0) std::fill_n(op.dweight.as<float>(), op.dweight.shape.elements(), 0.0f);
-  if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
   if (has_packed_matmul && on_tiles(op.dy.dtype, context)) {
     AmxMatmul matmul = matmul_to(op.dweight, op.dy.shape[0]);
     set_a(matmul, op.dy);
@@ -171,9 +184,7 @@ void run(const LinearBackwardWeight& op, CpuContext& context) {
   } else {
     multiply_weight(op, context);
   }
-  if (!op.dbias) return;
-  const int threads = context.threads_for(op.dy.shape.elements());
-  with_float_type(op.dy.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(op.dy, op.dbias.as<float>(), threads); });
+  sum_columns(op.dy, op.dbias, op.accumulate, context);
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

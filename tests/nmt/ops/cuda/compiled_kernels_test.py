@@ -26,6 +26,7 @@ REGISTERS = {
     "norm_backward_kernel<4, 4, true, float>": 152,
     "embedding_forward_kernel": 45,
     "embedding_backward_kernel": 74,
+    "gate_kernel": 50,
     "adam_kernel": 44,
     "counted_adam_kernel": 62,
     "counted_adam_kernel<4>": 86,
@@ -162,6 +163,15 @@ class NormRows(unittest.TestCase):
                 loads = sum("ld.global.v4.u32" in text for text in rows[0])
                 self.assertEqual(loads, 3 * pieces, "dy and x of the next row, and dx where it is added to")
                 self.assertFalse([text for text in rows[0] if ".shared" in text])
+
+
+class GateRows(unittest.TestCase):
+    def test_are_loaded_four_at_a_time_before_any_is_stored(self):
+        ptx = kernels_in_ptx(KERNELS / "linear.cu")["gate_kernel<8, __nv_bfloat16>"]
+        together = max(loops(ptx), key=len)
+        moves = [text.split()[0] for text in together if ".global" in text]
+        self.assertEqual(moves, ["ld.global.v4.u32"] * 8 + ["st.global.v4.u32"] * 4, "dx and gate; dx")
+        self.assertLessEqual(len(together) / (4 * 8), 9, "instructions an element")
 
 
 class Dropout(unittest.TestCase):

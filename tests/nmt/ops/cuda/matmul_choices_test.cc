@@ -23,7 +23,7 @@ class MatmulChoicesTest : public testing::Test {
   void make_file() const {
     MatmulChoices choices = open();
     choices.add(shape_, fast_);
-    choices.add(other_, {});
+    choices.add(other_, slow_);
   }
   std::string text() const { return read_file(file_); }
   void append(const std::string& more) const { write_file_atomically(file_, text() + more); }
@@ -31,8 +31,9 @@ class MatmulChoicesTest : public testing::Test {
   std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("products-{}", ::getpid());
   std::filesystem::path file_ = folder_ / "run" / "products.jsonl";
   MatmulShape shape_{.m = 256, .n = 64, .k = 32, .b_row = 1, .b_column = 32, .varying = Varying::m};
-  MatmulShape other_{.m = 64, .n = 32, .k = 256, .epilogue = Epilogue::bias_gradient, .varying = Varying::k};
-  MatmulChoice fast_{.algorithm = {{1, 2, 3, 4, 5, 6, 7, 0xfedcba9876543210U}}, .first_ms = 0.5f, .chosen_ms = 0.25f};
+  MatmulShape other_{.m = 64, .n = 32, .k = 256, .epilogue = Epilogue::bias_relu, .varying = Varying::k};
+  MatmulChoice fast_{.algorithm = {1, 2, 3, 4, 5, 6, 7, 0xfedcba9876543210U}, .first_ms = 0.5f, .chosen_ms = 0.25f};
+  MatmulChoice slow_{.algorithm = {8}};
 };
 
 TEST_F(MatmulChoicesTest, AreFoundAgain) {
@@ -42,12 +43,12 @@ TEST_F(MatmulChoicesTest, AreFoundAgain) {
   ASSERT_NE(again.find(shape_), nullptr);
   EXPECT_EQ(*again.find(shape_), fast_);
   ASSERT_NE(again.find(other_), nullptr);
-  EXPECT_FALSE(again.find(other_)->algorithm) << "not worth it, for good";
+  EXPECT_EQ(*again.find(other_), slow_);
   MatmulShape unknown = shape_;
-  unknown.vector_alignment = 16;
+  unknown.bias_alignment = 16;
   EXPECT_EQ(again.find(unknown), nullptr);
   EXPECT_THAT(text(), HasSubstr(R"("product":"x W^T 256x64x32 f32")"));
-  EXPECT_THAT(text(), HasSubstr(R"("product":"dy^T x 64x32x256 f32, bias gradient")"));
+  EXPECT_THAT(text(), HasSubstr(R"("product":"dy^T x 64x32x256 f32, bias and ReLU")"));
 }
 
 TEST_F(MatmulChoicesTest, OfAnotherGpuOrLibraryAreDiscarded) {
@@ -80,8 +81,10 @@ TEST_F(MatmulChoicesTest, ALineThatWasCutOffIsDropped) {
 }
 
 TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
+  constexpr const char* without_algorithm =
+      R"({"shape":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21],"algorithm":null,"first_ms":0,"chosen_ms":0})";
   for (const char* damage : {"{}", "[1]", R"({"shape":[1,2],"algorithm":null,"first_ms":0,"chosen_ms":0})",
-                             R"({"shape":[],"algorithm":"xyz","first_ms":0,"chosen_ms":0})", ""}) {
+                             R"({"shape":[],"algorithm":"xyz","first_ms":0,"chosen_ms":0})", without_algorithm, ""}) {
     std::filesystem::remove_all(folder_);
     open();
     const std::string first = text();
@@ -98,7 +101,7 @@ TEST_F(MatmulChoicesTest, WhatStandsBehindADamagedLineIsDropped) {
 TEST_F(MatmulChoicesTest, AFileOfAnotherKindIsReplaced) {
   open();
   for (const char* content :
-       {"{\"format\":\"babelring products 9\"}\n", "not JSON\n", "{\"format\":\"babelring prod"}) {
+       {"{\"format\":\"babelring products 1\"}\n", "not JSON\n", "{\"format\":\"babelring prod"}) {
     write_file_atomically(file_, content);
     EXPECT_THAT(open().status().error(), HasSubstr("found another first line than this version writes")) << content;
     EXPECT_TRUE(open().status());

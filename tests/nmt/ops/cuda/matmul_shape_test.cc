@@ -102,7 +102,7 @@ TEST_F(MatmulShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
   others[8].batch = 2;
   others[9].b_batch = 7;
   others[10].varying = Varying::none;
-  others[11].vector_alignment = 16;
+  others[11].bias_alignment = 16;
   std::unordered_set<MatmulShape, MatmulShapeHash> keys = {shape};
   std::unordered_set<std::size_t> hashes = {MatmulShapeHash()(shape)};
   for (const MatmulShape& other : others) {
@@ -155,12 +155,6 @@ TEST(ChoiceShape, HasAtMostASixteenthMoreRowsAboveAFewThousand) {
     choices.insert(chosen);
   }
   EXPECT_LE(choices.size(), 90U);
-}
-
-TEST(ReluMask, HasRowsOfWhole128Bits) {
-  EXPECT_EQ(relu_mask_words(1), 4);
-  EXPECT_EQ(relu_mask_words(128), 4);
-  EXPECT_EQ(relu_mask_words(129), 8);
 }
 
 TEST(AlignmentOf, IsWhatDividesAddressRowsAndBatches) {

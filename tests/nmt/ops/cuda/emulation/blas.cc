@@ -80,10 +80,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
       return emulation::take(description->bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return emulation::take(description->bias_type, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-      return emulation::take(description->mask, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-      return emulation::take(description->mask_stride, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -140,8 +136,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                            .rows = c->rows,
                            .columns = c->columns,
                            .depth = problem.depth(),
-                           .of_vector = emulation::alignment_shown(description->bias),
-                           .of_mask = emulation::alignment_shown(description->mask)};
+                           .of_bias = emulation::alignment_shown(description->bias)};
   std::copy_n(preference->alignment, 4, choice.alignment);
   for (; *count < std::min(most, emulation::proposals); ++*count) {
     choice.number = static_cast<std::uint32_t>(*count);
@@ -195,11 +190,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   const bool there =
       emulation::on_device(a, problem.a.bytes()) && emulation::on_device(b, problem.b.bytes()) &&
       emulation::on_device(d, problem.c.bytes()) && emulation::on_device(workspace, choice.workspace) &&
-      (problem.vector_bytes() == 0 || emulation::on_device(problem.description.bias, problem.vector_bytes())) &&
-      (problem.mask_bytes() == 0 || emulation::on_device(problem.description.mask, problem.mask_bytes()));
+      (problem.bias_bytes() == 0 || emulation::on_device(problem.description.bias, problem.bias_bytes()));
   if (c != d || !chosen || !there || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
   emulation::enqueue(stream, [=] {
-    emulation::device().pretended += emulation::pretended_time(choice, problem);
+    emulation::device().pretended += emulation::pretended_time(choice);
     emulation::multiply(problem, choice.number + 1, a, b, d);
   });
   return CUBLAS_STATUS_SUCCESS;

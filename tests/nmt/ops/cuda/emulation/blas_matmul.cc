@@ -3,7 +3,6 @@
 #include <cuda_bf16.h>
 
 #include <cstdlib>
-#include <numeric>
 #include <vector>
 
 namespace babelring::emulation {
@@ -17,19 +16,6 @@ std::uint32_t alignment_shown(const void* data) {
   return place & (~place + 1);
 }
 
-namespace {
-
-/// Vectors and masks are there and aligned, whoever reads or writes them; a mask's columns are whole 128 bits.
-bool epilogue_fits(const Problem& p) {
-  const cublasLtMatmulDescOpaque_t& d = p.description;
-  if (p.vector_bytes() > 0 && (d.bias == nullptr || !aligned(d.bias, 16))) return false;
-  if (!p.writes_mask() && !p.reads_mask()) return true;
-  return d.mask != nullptr && aligned(d.mask, 16) && d.mask_stride % 128 == 0 &&
-         static_cast<std::uint64_t>(d.mask_stride) >= p.c.rows && p.c.batch == 1;
-}
-
-}  // namespace
-
 bool fits(const Problem& p) {
   const bool turn_a = p.description.turn_a == CUBLAS_OP_T, turn_b = p.description.turn_b == CUBLAS_OP_T;
   const auto layout_fits = [](const cublasLtMatrixLayoutOpaque_t& m) {
@@ -38,14 +24,12 @@ bool fits(const Problem& p) {
   return layout_fits(p.a) && layout_fits(p.b) && layout_fits(p.c) && p.a.type == p.b.type && p.a.batch == p.c.batch &&
          p.b.batch == p.c.batch && (turn_a ? p.a.columns : p.a.rows) == p.c.rows &&
          (turn_b ? p.b.rows : p.b.columns) == p.c.columns && (turn_b ? p.b.columns : p.b.rows) == p.depth() &&
-         epilogue_fits(p);
+         (p.bias_bytes() == 0 || (p.description.bias != nullptr && aligned(p.description.bias, 16)));
 }
 
 bool has_algorithm(const Problem& p, const std::uint32_t* alignment) {
   if (*std::min_element(alignment, alignment + 3) < 4) return false;
-  if (p.reads_mask() && p.depth() % 2 != 0) return false;
-  if (p.sums_b() && p.c.rows % 2 != 0) return false;
-  return p.vector_bytes() == 0 || p.description.bias_type == p.c.type;
+  return p.bias_bytes() == 0 || p.description.bias_type == p.c.type;
 }
 
 namespace {
@@ -60,15 +44,13 @@ bool serves(const Choice& choice, const Problem& p) {
     return found == chosen || (found < chosen && found != refused_rows);
   };
   return choice.rows == p.c.rows && takes(p.c.columns, choice.columns) && takes(p.depth(), choice.depth) &&
-         (p.vector_bytes() == 0 || aligned(p.description.bias, choice.of_vector)) &&
-         (p.mask_bytes() == 0 || aligned(p.description.mask, choice.of_mask));
+         (p.bias_bytes() == 0 || aligned(p.description.bias, choice.of_bias));
 }
 
-std::chrono::hours pretended_time(const Choice& choice, const Problem& p) {
+std::chrono::hours pretended_time(const Choice& choice) {
   const char* fastest = std::getenv("BABELRING_EMULATED_FASTEST");
   const bool slow = fastest != nullptr && choice.number != static_cast<std::uint32_t>(std::atoi(fastest));
-  const bool sums_slowly = p.sums_b() && std::getenv("BABELRING_EMULATED_SLOW_SUMS") != nullptr;
-  return std::chrono::hours(slow || sums_slowly ? 1 : 0);
+  return std::chrono::hours(slow ? 1 : 0);
 }
 
 namespace {
@@ -100,24 +82,10 @@ std::vector<float> operand(const void* data, const cublasLtMatrixLayoutOpaque_t&
   return values;
 }
 
-/// Sets a bit of a column's mask, in an arbitrary order: the mask's layout belongs to the library alone.
-void put_bit(const Problem& p, std::uint64_t column, std::uint64_t row, bool bit) {
-  const std::uint64_t at = column * static_cast<std::uint64_t>(p.description.mask_stride) + (row ^ 0x55);
-  auto& byte = static_cast<unsigned char*>(p.description.mask)[at / 8];
-  const auto place = static_cast<unsigned char>(1U << at % 8);
-  byte = static_cast<unsigned char>(bit ? byte & ~place : byte | place);
-}
-bool bit_at(const Problem& p, std::uint64_t column, std::uint64_t row) {
-  const std::uint64_t at = column * static_cast<std::uint64_t>(p.description.mask_stride) + (row ^ 0x55);
-  return (static_cast<const unsigned char*>(p.description.mask)[at / 8] >> at % 8 & 1U) == 0;
-}
-
-/// The element of the result that has this sum, and its bit of a mask.
-float finish(const Problem& p, float value, std::uint64_t column, std::uint64_t row) {
+/// The element of the result's row that has this sum.
+float finish(const Problem& p, float value, std::uint64_t row) {
   if (p.has_bias()) value += load(p.description.bias, p.c.type, row);
-  if (p.writes_mask()) put_bit(p, column, row, value > 0);
-  const bool cut = p.has_relu() ? !(value > 0) : p.reads_mask() && !bit_at(p, column, row);
-  return cut ? 0.0f : value;
+  return p.has_relu() && !(value > 0) ? 0.0f : value;
 }
 
 }  // namespace
@@ -144,12 +112,7 @@ void multiply(const Problem& p, std::uint64_t parts, const void* a, const void* 
       for (std::uint64_t row = 0; row < rows; ++row) {
         float value = p.alpha * sums[row];
         if (p.beta != 0) value += p.beta * load(c, p.c.type, first + row);
-        store(finish(p, value, column, row), c, p.c.type, first + row);
-      }
-      if (p.sums_b()) {
-        const auto from = of_b.begin() + static_cast<std::ptrdiff_t>(column * depth);
-        store(std::accumulate(from, from + static_cast<std::ptrdiff_t>(depth), 0.0f), p.description.bias, p.c.type,
-              column);
+        store(finish(p, value, row), c, p.c.type, first + row);
       }
     }
   }

@@ -13,10 +13,8 @@ struct cublasLtContext {};
 struct cublasLtMatmulDescOpaque_t {
   std::int32_t turn_a = CUBLAS_OP_N, turn_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  void* bias = nullptr;  // or where its gradient goes
+  void* bias = nullptr;
   std::int32_t bias_type = -1;
-  void* mask = nullptr;
-  std::int64_t mask_stride = 0;  // bits
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type = CUDA_R_32F;
@@ -50,7 +48,7 @@ struct Choice {
   std::uint64_t workspace;
   std::uint64_t rows, columns, depth;
   std::uint32_t number;  // of the proposals: it sums the depth in number + 1 parts
-  std::uint32_t of_vector, of_mask;
+  std::uint32_t of_bias;
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -64,22 +62,12 @@ struct Problem {
   bool is_any_of(std::initializer_list<cublasLtEpilogue_t> epilogues) const {
     return std::find(epilogues.begin(), epilogues.end(), description.epilogue) != epilogues.end();
   }
-  bool writes_mask() const { return is_any_of({CUBLASLT_EPILOGUE_RELU_AUX_BIAS}); }
-  bool reads_mask() const { return is_any_of({CUBLASLT_EPILOGUE_DRELU}); }
-  bool sums_b() const { return is_any_of({CUBLASLT_EPILOGUE_BGRADB}); }
-  bool has_bias() const { return is_any_of({CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS}) || writes_mask(); }
-  bool has_relu() const { return is_any_of({CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS}) || writes_mask(); }
+  bool has_bias() const { return is_any_of({CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS}); }
+  bool has_relu() const { return is_any_of({CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS}); }
 
-  /// Of the bias or its gradient.
-  std::uint64_t vector_bytes() const {
-    return has_bias() ? c.rows * c.element() : sums_b() ? c.columns * c.element() : 0;
-  }
-  std::uint64_t mask_bytes() const {
-    return writes_mask() || reads_mask() ? c.columns * static_cast<std::uint64_t>(description.mask_stride) / 8 : 0;
-  }
-  /// How much of a device it fills: a multiplication for each element, and as many for each part of its depth, but what
-  /// sums B goes through the depth in one.
-  float waves() const { return static_cast<float>(c.rows * c.columns * (sums_b() ? 1 : 1 + depth() / 32)) / 2048; }
+  std::uint64_t bias_bytes() const { return has_bias() ? c.rows * c.element() : 0; }
+  /// How much of a device it fills: a multiplication for each element, and as many for each part of its depth.
+  float waves() const { return static_cast<float>(c.rows * c.columns * (1 + depth() / 32)) / 2048; }
 };
 
 bool aligned(const void* data, std::uint32_t to);
@@ -87,16 +75,14 @@ bool aligned(const void* data, std::uint32_t to);
 std::uint32_t alignment_shown(const void* data);
 /// Whether the descriptions fit each other.
 bool fits(const Problem& p);
-/// Whether there is an algorithm. There is none for odd addresses, none that reads a mask over an odd depth or sums B
-/// beside odd rows, and none with a bias of another type than the result's, so that tests also run the kernels that
-/// replace the library.
+/// Whether there is an algorithm. There is none for odd addresses and none with a bias of another type than the
+/// result's, so that tests also run the kernels that replace the library.
 bool has_algorithm(const Problem& p, const std::uint32_t* alignment);
 /// Whether an algorithm takes a problem, which may have fewer columns or less depth than the algorithm was chosen for.
 /// Some sizes are refused.
 bool serves(const Choice& choice, const Problem& p);
-/// The time that events report. With BABELRING_EMULATED_FASTEST=N all proposals but number N take an hour; with
-/// BABELRING_EMULATED_SLOW_SUMS all that sum B do.
-std::chrono::hours pretended_time(const Choice& choice, const Problem& p);
+/// The time that events report. With BABELRING_EMULATED_FASTEST=N all proposals but number N take an hour.
+std::chrono::hours pretended_time(const Choice& choice);
 /// C = alpha A B + beta C with the epilogue. Sums the depth in `parts` parts.
 void multiply(const Problem& p, std::uint64_t parts, const void* a, const void* b, void* c);
 
