@@ -23,9 +23,9 @@ class HostExchange {
   virtual int place() const = 0;
 
   /// Starts a sum of `tensor` over all ranks of which each gets one stripe: stripe number local_rank() * host_count() +
-  /// place(). Other elements have no meaning afterwards. Takes the tensors that Communicator::all_reduce_start() takes,
-  /// of at most `stripe` elements for each rank. The sum is added in the order of an all-reduce, but not rounded to the
-  /// wire type at the end.
+  /// place(). Other elements have no meaning afterwards, except that those that are 0 on all ranks stay 0. Takes the
+  /// tensors that Communicator::all_reduce_start() takes, of at most `stripe` elements for each rank. The sum is added
+  /// in the order of an all-reduce, but not rounded to the wire type at the end.
   virtual void reduce_scatter_start(Tensor tensor, std::int64_t stripe) = 0;
 
   /// Allocates zeroed memory for all-gathers, of which all ranks of a host see one copy. `reserved`: the bytes for

@@ -121,7 +121,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
       reduce(values, static_cast<std::size_t>(count));
       const std::int64_t own = local_rank() * group_.hosts_ + place();
       for (std::int64_t i = 0; i < count; ++i) {
-        if (i / stripe != own) values[i] = std::numeric_limits<float>::quiet_NaN();
+        if (i / stripe != own && values[i] != 0) values[i] = std::numeric_limits<float>::quiet_NaN();
       }
       totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
     });
