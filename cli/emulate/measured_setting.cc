@@ -54,6 +54,9 @@ PairedRun read_paired(const fs::path& folder, SetupOptions options, const insigh
     throw UsageFailure(fmt::format("{}: found {} ranks on {} hosts, expected as many on each", folder.string(),
                                    measured.ranks, measured.hosts));
   }
+  if (measured.hosts > 1 && verdict::config_scalar(measured.config, "communication.optimizer") == "sharded") {
+    throw UsageFailure(fmt::format("{}: communication.optimizer was sharded, expected replicated", folder.string()));
+  }
   options.inside = link_beside(folder / "inside.json", options.inside);
   options.between = link_beside(folder / "between.json", options.between);
   if (const fs::path beside = folder / "rank.json"; fs::exists(beside)) run.record = read_rank_record(beside.string());

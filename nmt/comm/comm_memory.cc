@@ -12,13 +12,13 @@ namespace {
 /// Zeroed memory whose pages take none until they are written.
 Buffer allocate_sparse(std::size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) fail("out of memory: {} bytes were needed for rounding errors", bytes);
+  if (data == MAP_FAILED) fail("out of memory: {} bytes were needed by a communicator", bytes);
   return Buffer(data, bytes, [bytes](void* memory) { ::munmap(memory, bytes); });
 }
 
 class PrivateMemory final : public CommMemory {
  public:
-  explicit PrivateMemory(std::size_t bytes) : buffer_(allocate_host(bytes)) {}
+  explicit PrivateMemory(Buffer buffer) : buffer_(std::move(buffer)) {}
   char* data() const override { return static_cast<char*>(buffer_.data()); }
   std::size_t bytes() const override { return buffer_.bytes(); }
 
@@ -55,6 +55,18 @@ std::shared_ptr<CommMemory> MemoryRegistry::find(const Tensor& tensor) const {
   return nullptr;
 }
 
+std::shared_ptr<CommMemory> MemoryRegistry::of_floats(std::string_view call, const Tensor& tensor) const {
+  if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
+    fail("{}: tensor is {} {}{}, expected contiguous f32", call, name_of(tensor.dtype), tensor.shape.text(),
+         tensor.contiguous() ? "" : " strided");
+  }
+  auto memory = find(tensor);
+  if (memory == nullptr && tensor.shape.elements() > 0) {
+    fail("{}: tensor {} lies outside the memory from allocate()", call, tensor.shape.text());
+  }
+  return memory;
+}
+
 void MemoryRegistry::forget_errors() const {
   for (const auto& block : known_) {
     if (const auto memory = block.lock()) memory->forget_errors();
@@ -62,7 +74,11 @@ void MemoryRegistry::forget_errors() const {
 }
 
 std::shared_ptr<CommMemory> make_private_memory(std::size_t bytes) {
-  return std::make_shared<PrivateMemory>(bytes);
+  return std::make_shared<PrivateMemory>(allocate_host(bytes));
+}
+
+std::shared_ptr<CommMemory> make_sparse_memory(std::size_t bytes) {
+  return std::make_shared<PrivateMemory>(allocate_sparse(bytes));
 }
 
 }  // namespace babelring

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "nmt/core/buffer.h"
@@ -38,6 +39,9 @@ class MemoryRegistry {
   Buffer add(const std::shared_ptr<CommMemory>& memory);
   /// The live block that contains `tensor`; null if there is none.
   std::shared_ptr<CommMemory> find(const Tensor& tensor) const;
+  /// The block that contains contiguous f32; null for an empty tensor outside. Throws Failure that names the `call` for
+  /// any other tensor.
+  std::shared_ptr<CommMemory> of_floats(std::string_view call, const Tensor& tensor) const;
   void forget_errors() const;
 
  private:
@@ -46,5 +50,7 @@ class MemoryRegistry {
 
 /// Allocates memory private to this process.
 std::shared_ptr<CommMemory> make_private_memory(std::size_t bytes);
+/// The same, but pages take memory when they are first written.
+std::shared_ptr<CommMemory> make_sparse_memory(std::size_t bytes);
 
 }  // namespace babelring

@@ -16,6 +16,7 @@
 namespace babelring {
 
 class CollectiveTracker;
+class HostExchange;
 class SharedArrays;
 
 /// A peer was lost or a deadline expired. The message names the rank, its host, the collective and the time waited. The
@@ -84,6 +85,10 @@ class Communicator {
   /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host, so it is null on
   /// all ranks or on none. Owned by the communicator.
   virtual SharedArrays* shared_arrays() { return nullptr; }
+  /// Collectives between hosts of which each gets a share of a sum; null on one host, if hosts have different numbers
+  /// of ranks, and if the algorithm is neither two_level nor a ring or tree of one rank on each host. Null on all ranks
+  /// or on none. Owned by the communicator.
+  virtual HostExchange* host_exchange() { return nullptr; }
   /// Follows operations that other transports start; null if not supported. Owned by the communicator.
   virtual CollectiveTracker* tracker() { return nullptr; }
 

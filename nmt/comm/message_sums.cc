@@ -7,6 +7,13 @@
 #include "nmt/comm/tree_schedule.h"
 
 namespace babelring {
+namespace {
+
+int tag_of_sum(std::int64_t sequence) {
+  return static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
+}
+
+}  // namespace
 
 bool MessageSums::by_tree(std::int64_t count) const {
   return order == AddOrder::tree || (may_choose_tree && tree_is_faster(place.ranks, count * 4));
@@ -24,9 +31,37 @@ std::int64_t MessageSums::bytes_to_send(std::int64_t count) const {
 
 std::unique_ptr<Collective> MessageSums::make(MpiProgress::World& world, std::int64_t sequence, float* data,
                                               float* errors, std::int64_t count) const {
-  const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-  if (by_tree(count)) return std::make_unique<MpiTree>(world.ring.get(), place, data, count, tag, world.pool);
+  const int tag = tag_of_sum(sequence);
+  if (by_tree(count)) {
+    return std::make_unique<MpiTree>(world.ring.get(), tree_steps(place, count), data, count, tag, world.pool);
+  }
   return std::make_unique<MpiRing>(world.ring.get(), place, data, errors, count, tag, wire, world.pool);
+}
+
+/// Between a power of two of hosts, like all-reduces, so that both give the same bits.
+bool MessageSums::scatters_by_tree() const {
+  return std::has_single_bit(static_cast<unsigned>(place.ranks)) && by_tree(largest_sum);
+}
+
+int MessageSums::stripe_of(int position) const {
+  return scatters_by_tree() ? tree_scattered_stripe(position, place.ranks)
+                            : MpiRing::scattered_stripe(position, place.ranks);
+}
+
+std::int64_t MessageSums::bytes_to_scatter(std::int64_t count, std::int64_t stripe) const {
+  if (scatters_by_tree()) return elements_sent(tree_scatter_steps(place, count, stripe)) * 4;
+  const RingLayout layout{.count = count, .ranks = place.ranks, .stripe = stripe};
+  return wire_bytes(wire, count - layout.chunk_count(stripe_of(place.position)));
+}
+
+std::unique_ptr<Collective> MessageSums::scatter(MpiProgress::World& world, std::int64_t sequence, float* data,
+                                                 float* errors, std::int64_t count, std::int64_t stripe) const {
+  const int tag = tag_of_sum(sequence);
+  if (scatters_by_tree()) {
+    return std::make_unique<MpiTree>(world.ring.get(), tree_scatter_steps(place, count, stripe), data, count, tag,
+                                     world.pool);
+  }
+  return std::make_unique<MpiRing>(world.ring.get(), place, data, errors, count, tag, wire, world.pool, stripe);
 }
 
 }  // namespace babelring

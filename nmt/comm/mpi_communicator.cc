@@ -9,6 +9,7 @@
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/message_sums.h"
 #include "nmt/comm/mpi_collectives.h"
+#include "nmt/comm/mpi_host_exchange.h"
 #include "nmt/comm/mpi_progress.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
@@ -46,6 +47,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void forget_errors() override { memory_.forget_errors(); }
   bool same_bits_in_any_bucket() const override;
   SharedArrays* shared_arrays() override { return board_ != nullptr ? this : nullptr; }
+  HostExchange* host_exchange() override { return exchange_ ? &*exchange_ : nullptr; }
   CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { small_->sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return small_->all_gather(text); }
@@ -69,12 +71,13 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   void learn_hosts();
   void choose_algorithm();
   MessageSums message_sums(AllReduceAlgorithm requested) const;
+  void open_host_exchange();
   std::string share_board(AllReduceAlgorithm algorithm);
   std::shared_ptr<SharedFile> share(std::size_t bytes);
   void agree(std::string_view call, std::size_t bytes);
   template <class Reserve>
   std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
-  std::shared_ptr<CommMemory> memory_of(std::string_view call, const Tensor& tensor) const;
+  std::shared_ptr<CommMemory> allocate_sparse(std::size_t bytes, const std::vector<ElementRange>& reserved);
   std::int64_t bytes_to_send(std::int64_t count) const;
   float* errors_of(const std::shared_ptr<CommMemory>& memory, const float* data) const;
   void start_sum(const std::shared_ptr<CommMemory>& memory, float* data, std::int64_t count);
@@ -93,6 +96,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
   std::optional<SmallCollectives> small_;
+  std::optional<MpiHostExchange> exchange_;
   std::thread thread_;
 };
 
@@ -116,6 +120,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
     learn_hosts();
     choose_algorithm();
     messages_ = message_sums(options.algorithm);
+    open_host_exchange();
   } catch (...) {
     end_thread();
     throw;
@@ -180,6 +185,21 @@ MessageSums MpiCommunicator::message_sums(AllReduceAlgorithm requested) const {
           .order = options_.order,
           .may_choose_tree = between_hosts && (requested == automatic || requested == two_level) &&
                              options_.wire == GradientWire::f32};
+}
+
+void MpiCommunicator::open_host_exchange() {
+  const bool one_rank_each = options_.algorithm == AllReduceAlgorithm::ring && host_place_ && local_size_ == 1;
+  if (local_size_ == size_ || (options_.algorithm != AllReduceAlgorithm::two_level && !one_rank_each)) return;
+  exchange_.emplace(MpiHostExchange::Parts{
+      .progress = *progress_,
+      .messages = messages_,
+      .board = board_,
+      .local_ranks = host_place_->local_ranks,
+      .segment_bytes = options_.segment_bytes,
+      .summed = memory_,
+      .allocate = [this](std::size_t bytes, const auto& reserved) { return allocate_sparse(bytes, reserved); },
+      .shared_all_reduces = shared_all_reduces_,
+      .bytes_sent = bytes_sent_});
 }
 
 bool MpiCommunicator::same_bits_in_any_bucket() const {
@@ -248,16 +268,15 @@ Buffer MpiCommunicator::allocate_common(std::size_t bytes) {
   return owning_buffer(memory);
 }
 
-std::shared_ptr<CommMemory> MpiCommunicator::memory_of(std::string_view call, const Tensor& tensor) const {
-  if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
-    fail("{}: tensor is {} {}{}, expected contiguous f32", call, name_of(tensor.dtype), tensor.shape.text(),
-         tensor.contiguous() ? "" : " strided");
-  }
-  auto memory = memory_.find(tensor);
-  if (memory == nullptr && tensor.shape.elements() > 0) {
-    fail("{}: tensor {} lies outside the memory from allocate()", call, tensor.shape.text());
-  }
-  return memory;
+std::shared_ptr<CommMemory> MpiCommunicator::allocate_sparse(std::size_t bytes,
+                                                             const std::vector<ElementRange>& reserved) {
+  agree("allocate_for_gathers", bytes);
+  if (board_ == nullptr) return make_sparse_memory(bytes);
+  return share_parts(bytes, 1, 0, [&](SharedMemory& common) {
+    return std::all_of(reserved.begin(), reserved.end(), [&](const ElementRange& range) {
+      return common.reserve_range(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end));
+    });
+  });
 }
 
 std::int64_t MpiCommunicator::bytes_to_send(std::int64_t count) const {
@@ -268,7 +287,7 @@ std::int64_t MpiCommunicator::bytes_to_send(std::int64_t count) const {
 }
 
 void MpiCommunicator::all_reduce_start(Tensor tensor) {
-  const auto memory = memory_of("all_reduce_start", tensor);
+  const auto memory = memory_.of_floats("all_reduce_start", tensor);
   const std::int64_t count = tensor.shape.elements();
   // The steps of a tree follow one another. In parts of a large sum, one uses the link while another adds.
   const std::int64_t part = messages_.in_parts() ? part_elements : std::max<std::int64_t>(1, count);
@@ -334,7 +353,7 @@ void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
 }
 
 std::vector<ConstTensor> MpiCommunicator::on_local_ranks(Tensor tensor) const {
-  const auto memory = memory_of("on_local_ranks", tensor);
+  const auto memory = memory_.of_floats("on_local_ranks", tensor);
   std::vector<ConstTensor> views;
   for (int rank = 0; rank < local_size_; ++rank) {
     const float* data = static_cast<const SharedMemory&>(*memory).peer_of(tensor.as<float>(), rank);

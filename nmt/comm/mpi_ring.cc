@@ -22,14 +22,14 @@ Buffer SegmentPool::take() {
 }
 
 MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
-                 GradientWire wire, SegmentPool& pool)
+                 GradientWire wire, SegmentPool& pool, std::int64_t stripe)
     : comm_(comm),
       left_(place.left),
       right_(place.right),
       tag_(tag),
       wire_(wire),
       errors_(errors),
-      layout_{data, count, place.ranks, elements_in_message(wire, pool.bytes())},
+      layout_{data, count, place.ranks, elements_in_message(wire, pool.bytes()), stripe},
       pool_(pool),
       next_receive_(layout_, (place.position + place.ranks - 1) % place.ranks),
       next_send_(layout_, place.position) {
@@ -37,7 +37,8 @@ MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* erro
 }
 
 std::string MpiRing::name() const {
-  return fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes()) / 1e6);
+  return fmt::format("{} of {:.1f} MB", layout_.scatters() ? "reduce-scatter" : "all-reduce",
+                     static_cast<double>(bytes()) / 1e6);
 }
 
 void MpiRing::begin() {
@@ -66,7 +67,7 @@ void MpiRing::post_receives() {
     receive.target = next_receive_.data();
     receive.count = next_receive_.count();
     receive.reducing = reducing;
-    receive.passed_on = next_receive_.step() < 2 * layout_.ranks - 3;
+    receive.passed_on = next_receive_.step() + 1 < layout_.steps();
     receive.completes = next_receive_.step() == layout_.ranks - 2;
     if (reducing || coded()) receive.segment = pool_.take();
     void* destination = reducing || coded() ? receive.segment.data() : receive.target;
@@ -118,7 +119,7 @@ void MpiRing::store_received(Receive& receive) {
   if (receive.reducing) {
     decode_and_add(wire_, receive.segment.data(), receive.count, receive.target);
     pool_.give_back(std::move(receive.segment));
-    if (!coded() || !receive.completes) return;
+    if (!coded() || !receive.completes || layout_.scatters()) return;
     receive.segment = encoded(receive.target, receive.count);
   }
   decode(wire_, receive.segment.data(), receive.count, receive.target);

@@ -31,14 +31,19 @@ class SegmentPool {
 /// Every rank sends to its right neighbour and receives from its left one (ring_order.h). A segment is forwarded as
 /// soon as it has been added, so both directions of a link stay busy. Chunk c is summed in the order of ring positions
 /// c, c + 1, … and then copied, so results are bit-equal on all ranks. Sums into `data` in place. See GradientWire for
-/// the rounding errors of bf16 and int8 messages.
+/// the rounding errors of bf16 and int8 messages. The first half alone is a reduce-scatter in stripes: this rank gets
+/// the sums of stripe scattered_stripe() and overwrites other values with partial sums; the sums are not rounded at the
+/// end.
 class MpiRing final : public Collective {
  public:
   /// `errors` has this rank's rounding error of each value, and is used by the wire type int8 only: this rank rounds
   /// each element once. `tag` must be unique among the all-reduces in flight on `comm`. `pool` must outlive this
-  /// object.
+  /// object. `stripe`: RingLayout::stripe of a reduce-scatter; 0: all-reduce.
   MpiRing(MPI_Comm comm, const RingPlace& place, float* data, float* errors, std::int64_t count, int tag,
-          GradientWire wire, SegmentPool& pool);
+          GradientWire wire, SegmentPool& pool, std::int64_t stripe = 0);
+
+  /// The stripe that the rank at `position` of `ranks` gets from a reduce-scatter.
+  static int scattered_stripe(int position, int ranks) { return (position + 1) % ranks; }
 
   void begin() override;
   Progress advance() override;

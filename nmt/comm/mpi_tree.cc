@@ -13,17 +13,19 @@ constexpr std::size_t max_messages = 32;  // in flight in each direction
 
 }  // namespace
 
-MpiTree::MpiTree(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, SegmentPool& pool)
+MpiTree::MpiTree(MPI_Comm comm, std::vector<TreeStep> steps, float* data, std::int64_t count, int tag,
+                 SegmentPool& pool)
     : comm_(comm),
       data_(data),
       count_(count),
       tag_(tag),
       pool_(pool),
       segment_(pool.bytes() / std::int64_t{sizeof(float)}),
-      steps_(tree_steps(place, count)) {}
+      steps_(std::move(steps)) {}
 
 std::string MpiTree::name() const {
-  return fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes()) / 1e6);
+  return fmt::format("{} of {:.1f} MB", scatters() ? "reduce-scatter" : "all-reduce",
+                     static_cast<double>(bytes()) / 1e6);
 }
 
 void MpiTree::begin() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -15,12 +16,13 @@ namespace babelring {
 /// in bit s exchange halves of what they still sum, nearest positions first; afterwards they exchange sums in the
 /// reverse order. A rank sends as many bytes as in a ring, in 2 log2(ranks) steps. If the number of ranks is no power
 /// of two, the positions from its largest power p on first give all their values to position - p, and get the sums
-/// last. Sums into `data` in place, in f32. See tree_steps().
+/// last. Sums into `data` in place, in f32. See tree_steps(); with tree_scatter_steps() it is a reduce-scatter, which
+/// overwrites other values with partial sums.
 class MpiTree final : public Collective {
  public:
   /// `tag` must be unique among the all-reduces in flight on `comm`. `pool` must
   /// outlive this object.
-  MpiTree(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, SegmentPool& pool);
+  MpiTree(MPI_Comm comm, std::vector<TreeStep> steps, float* data, std::int64_t count, int tag, SegmentPool& pool);
 
   void begin() override;
   Progress advance() override;
@@ -40,6 +42,10 @@ class MpiTree final : public Collective {
   bool finish_receives();
   bool finish_sends();
   bool step_done() const;
+
+  bool scatters() const {
+    return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step.adding; });
+  }
 
   MPI_Comm comm_;
   float* data_;

@@ -1,5 +1,6 @@
 #include "nmt/comm/tree_schedule.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -44,10 +45,37 @@ std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
   return steps;
 }
 
-std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count) {
+std::vector<TreeStep> tree_scatter_steps(const RingPlace& place, std::int64_t count, std::int64_t stripe) {
+  const auto elements = [&](const ElementRange& stripes) {
+    return ElementRange{.begin = std::min(count, stripes.begin * stripe), .end = std::min(count, stripes.end * stripe)};
+  };
+  std::vector<TreeStep> steps;
+  ElementRange range{.begin = 0, .end = place.ranks};
+  for (int bit = 1; bit < place.ranks; bit *= 2) {
+    const std::int64_t middle = (range.begin + range.end) / 2;
+    ElementRange kept{.begin = range.begin, .end = middle}, given{.begin = middle, .end = range.end};
+    if ((place.position & bit) != 0) std::swap(kept, given);
+    const int peer = place.order[static_cast<std::size_t>(place.position ^ bit)];
+    steps.push_back({.peer = peer, .adding = true, .sent = elements(given), .received = elements(kept)});
+    range = kept;
+  }
+  return steps;
+}
+
+int tree_scattered_stripe(int position, int ranks) {
+  int stripe = 0;
+  for (int bit = 1; bit < ranks; bit *= 2) stripe = 2 * stripe + ((position & bit) != 0 ? 1 : 0);
+  return stripe;
+}
+
+std::int64_t elements_sent(const std::vector<TreeStep>& steps) {
   std::int64_t elements = 0;
-  for (const TreeStep& step : tree_steps(place, count)) elements += step.sent.end - step.sent.begin;
+  for (const TreeStep& step : steps) elements += step.sent.end - step.sent.begin;
   return elements;
+}
+
+std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count) {
+  return elements_sent(tree_steps(place, count));
 }
 
 bool tree_is_faster(int ranks, std::int64_t bytes) {

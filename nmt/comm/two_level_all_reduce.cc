@@ -10,12 +10,13 @@ namespace babelring {
 
 TwoLevelAllReduce::TwoLevelAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
                                      std::int64_t count, std::int64_t number, std::vector<int> local_ranks,
-                                     SumOverHosts over_hosts, AddOrder order)
+                                     SumOverHosts over_hosts, AddOrder order, std::optional<ElementRange> part)
     : board_(std::move(board)),
       own_(data),
       count_(count),
       number_(number),
-      shard_(summed_by(board_->rank(), board_->ranks(), count)),
+      scatters_(part.has_value()),
+      shard_(part ? *part : summed_by(board_->rank(), board_->ranks(), count)),
       next_(shard_.begin),
       local_ranks_(std::move(local_ranks)),
       start_over_hosts_(std::move(over_hosts)),
@@ -65,7 +66,7 @@ Collective::Progress TwoLevelAllReduce::sum_between_hosts() {
 /// Only this rank has read the other ranks' values of its shard, so it may overwrite them at once. The counter holds a
 /// number of all-reduces, so they must be counted in order, although a later one may be complete earlier.
 Collective::Progress TwoLevelAllReduce::write_to_host() {
-  const std::int64_t size = std::min(shared_sum_block, shard_.end - next_);
+  const std::int64_t size = scatters_ ? 0 : std::min(shared_sum_block, shard_.end - next_);
   if (size > 0) {
     for (float* part : parts_) {
       if (part != own_) std::copy_n(own_ + next_, size, part + next_);
@@ -88,7 +89,8 @@ int TwoLevelAllReduce::waiting_for() const {
 }
 
 std::string TwoLevelAllReduce::name() const {
-  return fmt::format("all-reduce of {:.1f} MB", static_cast<double>(payload_bytes()) / 1e6);
+  return fmt::format("{} of {:.1f} MB", scatters_ ? "reduce-scatter" : "all-reduce",
+                     static_cast<double>(payload_bytes()) / 1e6);
 }
 
 }  // namespace babelring

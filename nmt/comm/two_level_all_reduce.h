@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,19 @@ namespace babelring {
 /// values, each rank sums one shard of the elements over the host's ranks, in the order of their numbers or in a tree
 /// over them, into its own values. Then it sums that shard over the hosts, together with the rank of the same index on
 /// each host, and writes the result to the other ranks of its host. Results are bit-equal on all ranks if the sum over
-/// hosts is.
+/// hosts is. In a reduce-scatter nothing is written to the other ranks of the host: each rank sums its part over the
+/// host and gets what the sum over hosts leaves there.
 class TwoLevelAllReduce final : public Collective {
  public:
   /// Creates the sum of `count` elements at `data` over hosts, in place.
   using SumOverHosts = std::function<std::unique_ptr<Collective>(float* data, std::int64_t count)>;
 
   /// `data` must lie in `memory`, which the ranks of `board` share. `number` is the number of all-reduces started on
-  /// `board` before this one. `local_ranks` names the board's ranks in messages.
+  /// `board` before this one. `local_ranks` names the board's ranks in messages. `part`: this rank's elements in a
+  /// reduce-scatter, without overlap with the other ranks' of the host; absent: all-reduce.
   TwoLevelAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data,
                     std::int64_t count, std::int64_t number, std::vector<int> local_ranks, SumOverHosts over_hosts,
-                    AddOrder order = AddOrder::any);
+                    AddOrder order = AddOrder::any, std::optional<ElementRange> part = {});
 
   void begin() override;
   Progress advance() override;
@@ -46,6 +49,7 @@ class TwoLevelAllReduce final : public Collective {
   float* own_;
   std::vector<float*> parts_;  // by rank on the host
   std::int64_t count_, number_;
+  bool scatters_;
   ElementRange shard_;
   std::int64_t next_;
   std::vector<int> local_ranks_;

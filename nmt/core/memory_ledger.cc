@@ -41,9 +41,10 @@ std::int64_t MemoryUse::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
-Buffer MemoryLedger::enter(std::shared_ptr<MemoryLedger> ledger, MemoryPurpose purpose, Buffer buffer) {
+Buffer MemoryLedger::enter(std::shared_ptr<MemoryLedger> ledger, MemoryPurpose purpose, Buffer buffer,
+                           std::optional<std::size_t> counted) {
   if (buffer.data() == nullptr) return buffer;
-  const auto bytes = static_cast<std::int64_t>(buffer.bytes());
+  const auto bytes = static_cast<std::int64_t>(counted.value_or(buffer.bytes()));
   void* const data = buffer.data();
   ledger->add(purpose, bytes);
   const auto held = std::make_shared<Buffer>(std::move(buffer));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "nmt/core/buffer.h"
@@ -42,8 +43,10 @@ struct MemoryUse {
 /// Counts the memory of one device by purpose: allocated now and at the peak. Thread-safe.
 class MemoryLedger {
  public:
-  /// Enters `buffer` until its memory is released. The buffer returned replaces it and keeps `ledger` alive.
-  static Buffer enter(std::shared_ptr<MemoryLedger> ledger, MemoryPurpose purpose, Buffer buffer);
+  /// Enters `buffer` until its memory is released. The buffer returned replaces it and keeps `ledger` alive. `counted`:
+  /// the bytes for which it takes memory, if not all.
+  static Buffer enter(std::shared_ptr<MemoryLedger> ledger, MemoryPurpose purpose, Buffer buffer,
+                      std::optional<std::size_t> counted = {});
 
   MemoryUse live() const;
   /// The max of each purpose since construction, each at its own moment.

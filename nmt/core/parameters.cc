@@ -36,7 +36,8 @@ const Parameter& ParameterStore::declare(std::string name, Shape shape, Initiali
 
 void ParameterStore::allocate(const ParameterMemory& memory, DType compute) {
   const auto elements = static_cast<std::size_t>(flat_size_);
-  masters_ = memory.weights(elements * size_of(DType::f32));
+  const bool copied = compute == DType::bf16 && memory.copied_masters;
+  masters_ = (copied ? memory.copied_masters : memory.weights)(elements * size_of(DType::f32));
   if (compute == DType::bf16) compute_ = memory.weights(elements * size_of(DType::bf16));
   if (memory.gradients) gradients_ = memory.gradients(elements * size_of(DType::f32));
   for (Parameter& parameter : parameters_) {

@@ -33,6 +33,9 @@ struct Parameter {
   Tensor master;            // f32
   Tensor gradient;          // f32, accumulated; null in an inference model; see write_gradient_to()
   ConstTensor compute;      // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
+
+  /// True if passes read the master itself also in bf16 mode: biases and the gains of norms.
+  bool read_as_f32() const { return shape.rank() == 1; }
 };
 
 /// The flat arrays of a ParameterStore.
@@ -50,6 +53,8 @@ struct ParameterMemory {
   using Allocate = std::function<Buffer(std::size_t bytes)>;
   Allocate weights;    // masters and compute copies
   Allocate gradients;  // empty function: the model is for inference and has no gradients
+  /// Masters of which passes read bf16 copies, unless Parameter::read_as_f32(); empty function: like other weights.
+  Allocate copied_masters = {};
 };
 
 /// All parameters of a model. Masters, gradients and compute copies are flat arrays with the same layout, so the

@@ -12,6 +12,14 @@ Shards::Shards(std::int64_t count, int rank, int ranks) : rank_(rank), ranks_(ra
   stripe_ = std::max<std::int64_t>(1, count / (ranks * stripes_per_rank) / grain) * grain;
 }
 
+Shards Shards::in_stripes(std::int64_t stripe, int rank, int ranks) {
+  if (stripe < grain || stripe % grain != 0)
+    fail("shards: stripes of {} elements, expected a multiple of {}", stripe, grain);
+  Shards shards(0, rank, ranks);
+  shards.stripe_ = stripe;
+  return shards;
+}
+
 std::vector<ElementRange> Shards::within(ElementRange range) const {
   if (range.begin >= range.end) return {};
   if (!divided()) return {range};

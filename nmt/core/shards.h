@@ -23,6 +23,9 @@ class Shards {
   Shards() = default;
   /// Shard of rank `rank` of `ranks` in an array of `count` elements. Throws Failure if the rank is out of range.
   Shards(std::int64_t count, int rank, int ranks);
+  /// Shard of rank `rank` of `ranks` in stripes of `stripe` elements. Throws Failure if the rank is out of range or the
+  /// stripe is no multiple of `grain`.
+  static Shards in_stripes(std::int64_t stripe, int rank, int ranks);
 
   /// True if the array is divided among several ranks.
   bool divided() const { return ranks_ > 1; }

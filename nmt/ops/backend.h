@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,9 +57,9 @@ class Backend : protected OpInterface<AllOps> {
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose = MemoryPurpose::scratch) {
     return MemoryLedger::enter(ledger_, purpose, do_allocate(bytes, purpose));
   }
-  /// Enters memory that somebody else allocated where allocate() does, as a communicator.
-  Buffer enter(MemoryPurpose purpose, Buffer buffer) {
-    return MemoryLedger::enter(ledger_, purpose, std::move(buffer));
+  /// Enters memory that somebody else allocated where allocate() does, as a communicator. `counted`: see MemoryLedger.
+  Buffer enter(MemoryPurpose purpose, Buffer buffer, std::optional<std::size_t> counted = {}) {
+    return MemoryLedger::enter(ledger_, purpose, std::move(buffer), counted);
   }
   /// Counts the memory that allocate() and enter() returned.
   const MemoryLedger& ledger() const { return *ledger_; }

@@ -58,6 +58,14 @@ void CommConfig::bind(OptionBinder& b) {
   b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
               "MB of gradients per all-reduce; auto: from measured latency and rate if the size changes no bit (f32 "
               "between 2, 4, 8, ... hosts), else 4; with NCCL tens, computed from a model of the network");
+  b.choice(
+      "optimizer", optimizer,
+      {{"auto", OptimizerPlacement::automatic},
+       {"replicated", OptimizerPlacement::replicated},
+       {"sharded", OptimizerPlacement::sharded}},
+      "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a share, which it "
+      "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others: less memory, and "
+      "3/4 of the bytes of f32 gradients, but sent after the update; CPUs only, the same bits; auto: replicated");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
 }
@@ -65,6 +73,12 @@ void CommConfig::bind(OptionBinder& b) {
 void CommConfig::check() const {
   using enum GradientPath;
   const bool by_nccl = all_reduce == nccl || all_reduce == nccl_ring;
+  if (optimizer == OptimizerPlacement::sharded && (by_nccl || all_reduce == mpi)) {
+    constexpr const char* place = "communication.optimizer";
+    throw ConfigError(place, fmt::format("{}: all_reduce {} gives every rank all sums, so sharded saves nothing; use "
+                                         "optimizer auto or all_reduce auto",
+                                         place, all_reduce_word()));
+  }
   const bool refused =
       all_reduce == mpi ? gradient_wire != GradientWire::f32 : by_nccl && gradient_wire == GradientWire::int8;
   if (!refused) return;
@@ -77,6 +91,10 @@ std::string CommConfig::all_reduce_word() const {
   return word_of(gradient_paths(), all_reduce);
 }
 
+std::int64_t CommConfig::wanted_bucket_bytes() const {
+  return bucket_mb == automatic ? host_bucket_bytes : static_cast<std::int64_t>(bucket_mb * 1e6);
+}
+
 CommOptions CommConfig::options() const {
   return {.algorithm = host_algorithm(all_reduce),
           .wire = gradient_wire,
@@ -84,7 +102,7 @@ CommOptions CommConfig::options() const {
 }
 
 std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, Communicator& communicator, bool by_nccl) const {
-  if (bucket_mb != automatic) return static_cast<std::int64_t>(bucket_mb * 1e6);
+  if (bucket_mb != automatic) return wanted_bucket_bytes();
   if (!by_nccl && !(communicator.size() > 1 && communicator.same_bits_in_any_bucket())) return host_bucket_bytes;
   if (!by_nccl) return measured_bucket_bytes(gradient_bytes, communicator);
   const std::set<std::string> hosts(communicator.hosts().begin(), communicator.hosts().end());

@@ -11,6 +11,9 @@ namespace babelring {
 /// How the gradients of the ranks are summed: in host memory by an AllReduceAlgorithm, or between GPUs by NCCL.
 enum class GradientPath { automatic, shared_memory, two_level, ring, mpi, nccl, nccl_ring };
 
+/// Where masters and moments are kept and updated: on every host, or a share of them on each.
+enum class OptimizerPlacement { automatic, replicated, sharded };
+
 /// The configuration keys communication.*.
 struct CommConfig {
   static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
@@ -18,13 +21,16 @@ struct CommConfig {
   GradientPath all_reduce = GradientPath::automatic;
   GradientWire gradient_wire = GradientWire::f32;
   double bucket_mb = automatic;
+  OptimizerPlacement optimizer = OptimizerPlacement::automatic;
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
-  /// Throws ConfigError if `all_reduce` cannot send `gradient_wire`.
+  /// Throws ConfigError if `all_reduce` cannot send `gradient_wire` or scatter gradients for `optimizer`.
   void check() const;
   /// all_reduce as the word that the user writes: "auto", "nccl_ring", …
   std::string all_reduce_word() const;
+  /// bucket_mb in bytes, with the constant for `auto`.
+  std::int64_t wanted_bucket_bytes() const;
   /// Options for make_mpi_communicator(). NCCL needs an MPI communicator too, so `nccl` and `nccl_ring` become
   /// `automatic`.
   CommOptions options() const;

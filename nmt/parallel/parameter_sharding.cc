@@ -1,17 +1,86 @@
 #include "nmt/parallel/parameter_sharding.h"
 
-#include <vector>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/failure.h"
+#include "nmt/core/release_pages.h"
+#include "nmt/parallel/bucket_size.h"
 
 namespace babelring {
 
-ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator)
+namespace {
+
+constexpr std::int64_t f32_bytes = size_of(DType::f32);
+
+std::vector<ElementRange> whole(const ParameterStore& store) {
+  return {{0, store.flat_size()}};
+}
+
+/// The parameters that passes read, or do not read, as f32.
+std::vector<ElementRange> parameters_read_as_f32(const ParameterStore& store, bool read) {
+  std::vector<ElementRange> ranges;
+  for (const Parameter& parameter : store.all()) {
+    if (parameter.read_as_f32() != read) continue;
+    ranges.push_back({parameter.offset, parameter.offset + store.padded_size(parameter)});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config)
     : backend_(backend),
       communicator_(communicator),
-      shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.local_size() > 1) {}
+      shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.local_size() > 1) {
+  choose_shares(config);
+}
+
+void ParameterSharding::choose_shares(const CommConfig& config) {
+  if (config.optimizer != OptimizerPlacement::sharded) return;
+  constexpr const char* key = "communication.optimizer sharded";
+  const int ranks = communicator_.size();
+  if (ranks > 1 && (!backend_.host_memory() || communicator_.device_memory())) {
+    throw UsageFailure(fmt::format("{}: each GPU updates the whole model; use auto", key));
+  }
+  if (communicator_.local_size() == ranks) {
+    line_ = fmt::format("{} has no effect on one host", key);
+    return;
+  }
+  if (communicator_.host_exchange() == nullptr) {
+    throw UsageFailure(
+        fmt::format("{} needs hosts with equal numbers of ranks that share memory, and "
+                    "communication.all_reduce auto, two_level or, with one rank on each host, ring; use auto",
+                    key));
+  }
+  shares_.emplace(communicator_, config.wanted_bucket_bytes());
+  line_ = fmt::format(
+      "optimizer: each of {} hosts keeps a share of the optimizer's state and gathers weights, buckets of {:.2f} MB",
+      shares_->hosts(), static_cast<double>(scattered_bytes()) * 1e-6);
+}
+
+std::int64_t ParameterSharding::scattered_bytes() const {
+  return shares_->round() * f32_bytes;
+}
 
 Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) const {
+  if (shares_) {
+    const auto begin = [&](int rank) { return static_cast<std::int64_t>(bytes) * rank / communicator_.local_size(); };
+    const ElementRange part{begin(communicator_.local_rank()), begin(communicator_.local_rank() + 1)};
+    return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, {part}));
+  }
   if (!shared_copy_) return backend_.allocate(bytes, purpose);
   return backend_.enter(purpose, communicator_.shared_arrays()->allocate_common(bytes));
+}
+
+Buffer ParameterSharding::allocate_share(std::size_t bytes, MemoryPurpose purpose) const {
+  if (!shares_) return allocate(bytes, purpose);
+  const std::int64_t count = static_cast<std::int64_t>(bytes) / f32_bytes;
+  std::vector<ElementRange> own = own_shard(count).within({0, count});
+  for (ElementRange& range : own) range = {range.begin * f32_bytes, range.end * f32_bytes};
+  return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, own),
+                        bytes / static_cast<std::size_t>(shares_->hosts()));
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
@@ -21,16 +90,20 @@ ParameterMemory ParameterSharding::parameter_memory() const {
                 constexpr auto purpose = MemoryPurpose::gradients;
                 return communicator_reduces() ? backend_.enter(purpose, communicator_.allocate(bytes))
                                               : backend_.allocate(bytes, purpose);
-              }};
+              },
+          .copied_masters = [this](std::size_t bytes) { return allocate_share(bytes, MemoryPurpose::weights); }};
 }
 
-Shards ParameterSharding::local_shard(std::int64_t count) const {
+Shards ParameterSharding::own_shard(std::int64_t count) const {
+  if (shares_) return shares_->own();
   return shared_copy_ ? Shards(count, communicator_.local_rank(), communicator_.local_size()) : Shards();
 }
 
 std::unique_ptr<GradientReducer> ParameterSharding::make_reducer(const ParameterStore& store, std::int64_t bucket_bytes,
                                                                  const Parameter* shared_table, AddOrder order) const {
-  if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, local_shard(store.flat_size()), order);
+  const Shards shard = own_shard(store.flat_size());
+  if (shares_) return make_scattering_reducer(backend_, communicator_, store, *shares_);
+  if (single_copy()) return make_sharded_reducer(backend_, communicator_, store, shard, order);
   if (!communicator_reduces()) return make_staged_reducer(backend_, communicator_, store, bucket_bytes);
   // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
   return make_bucketed_reducer(backend_, communicator_, store, bucket_bytes,
@@ -50,8 +123,18 @@ void ParameterSharding::write(const std::function<void()>& write) const {
   release_writes();
 }
 
+/// Waits until every rank has written its shard.
 void ParameterSharding::release_writes() const {
   if (shared_copy_) communicator_.barrier();
+}
+
+void ParameterSharding::publish(const ParameterStore& store) const {
+  if (!shares_) return release_writes();
+  HostExchange& exchange = shares_->exchange();
+  const Tensor copies = store.compute_copies();
+  exchange.all_gather_start(copies ? copies : store.masters(), shares_->parts_of(whole(store)));
+  if (copies) exchange.all_gather_start(store.masters(), shares_->parts_of(parameters_read_as_f32(store, true)));
+  shares_->finish_gathers();
 }
 
 void ParameterSharding::broadcast(Tensor tensor) const {
@@ -65,6 +148,33 @@ void ParameterSharding::broadcast(Tensor tensor) const {
     communicator_.broadcast(host.data(), tensor.bytes(), 0);
   }
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
+}
+
+/// What of `flat` publish() does not gather.
+std::vector<ElementRange> ParameterSharding::gathered_on_demand(const ParameterStore& store, const Tensor& flat) {
+  if (flat.data != store.masters().data) return whole(store);
+  return store.compute_copies() ? parameters_read_as_f32(store, false) : std::vector<ElementRange>();
+}
+
+void ParameterSharding::read_whole(const ParameterStore& store, Tensor flat, const std::function<void()>& read) const {
+  if (!shares_) return read();
+  shares_->exchange().all_gather_start(flat, shares_->parts_of(gathered_on_demand(store, flat)));
+  shares_->finish_gathers();
+  read();
+  release_writes();  // other ranks of the host may still read what this one drops
+  drop_others(store, flat);
+}
+
+/// Each rank drops what only it receives, so that its next gather comes later.
+void ParameterSharding::drop_others(const ParameterStore& store, Tensor flat) const {
+  if (!shares_) return;
+  const PartsByPlace parts = shares_->parts_of(gathered_on_demand(store, flat));
+  for (int place = 0; place < shares_->hosts(); ++place) {
+    if (place == shares_->exchange().place()) continue;
+    for (const auto& [begin, end] : parts[static_cast<std::size_t>(place)]) {
+      release_pages(flat.as<float>() + begin, static_cast<std::size_t>((end - begin) * f32_bytes));
+    }
+  }
 }
 
 }  // namespace babelring

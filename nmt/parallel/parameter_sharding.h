@@ -2,12 +2,17 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "nmt/comm/communicator.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
+#include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/gradient_reducer.h"
+#include "nmt/parallel/host_shares.h"
 
 namespace babelring {
 
@@ -15,20 +20,36 @@ namespace babelring {
 /// share memory keep one copy on each host: each rank updates its own shard, and all ranks of the host read the result.
 /// Otherwise every rank has a full copy in its backend's memory and performs the same update. From the same gradients
 /// both give bit-identical results. Collective: every rank makes the same calls.
+///
+/// With communication.optimizer sharded a host keeps moments and masters of its share only, that of its ranks' shards.
+/// The flat arrays have their full size, but no memory for what other hosts keep. After a step the hosts gather what
+/// passes read: compute copies, and masters that are read as f32. Who reads anything else gathers it by read_whole().
 class ParameterSharding {
  public:
-  /// Both must outlive the object.
-  ParameterSharding(Backend& backend, Communicator& communicator);
+  /// Both must outlive the object. Throws UsageFailure if `config` demands what these ranks cannot do.
+  ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config = {});
+
+  /// True if each host keeps a share of masters and moments.
+  bool between_hosts() const { return shares_.has_value(); }
+  /// True if the ranks of a host share one copy of the model.
+  bool shares_copy() const { return shared_copy_; }
+  /// True if all ranks of the run share one copy. Gradients are then summed in a rank's own shard only.
+  bool single_copy() const;
+  /// Log line about communication.optimizer sharded; empty otherwise.
+  const std::string& line() const { return line_; }
 
   /// Allocates memory for weights or moments: the shared copy, which each rank's ledger counts, or this rank's.
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose) const;
+  /// The same for f32 of which hosts may keep shares.
+  Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
   /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
-  /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host share a copy.
-  Shards local_shard(std::int64_t count) const;
-  /// True if all ranks of the run share one copy. Gradients are then summed in a rank's own shard only.
-  bool single_copy() const;
+  /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host share a copy
+  /// or hosts keep shares.
+  Shards own_shard(std::int64_t count) const;
+  /// Bytes of gradients that are scattered as one message if hosts keep shares.
+  std::int64_t scattered_bytes() const;
 
   /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
   /// to ranks with full copies. `shared_table`: the table shared by both embeddings and the output projection, or null.
@@ -39,19 +60,30 @@ class ParameterSharding {
   /// Runs `write` once for each copy of the model: on the first rank of a host that shares one, else on every rank.
   /// `write` must set the same values on all ranks. Returns after the new values are visible to every rank.
   void write(const std::function<void()>& write) const;
-  /// Waits until every rank has written its shard. Before the next write there must be another collective that each
-  /// rank enters after its last read of other shards. In an update, the gradient sum is such a collective.
-  void release_writes() const;
+  /// Makes the weights that each rank has updated visible to every rank. Before the next write there must be another
+  /// collective that each rank enters after its last read of other shards. In an update, the gradient sum is such a
+  /// collective.
+  void publish(const ParameterStore& store) const;
   /// Broadcasts rank 0's tensor to all other copies.
   void broadcast(Tensor tensor) const;
+
+  /// Runs `read` while `flat`, the store's masters or a moment, is whole on every host. `read` may be collective.
+  void read_whole(const ParameterStore& store, Tensor flat, const std::function<void()>& read) const;
+  /// Gives the memory back that `flat` takes for what other hosts keep. Call it after all of `flat` was written.
+  void drop_others(const ParameterStore& store, Tensor flat) const;
 
  private:
   /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
   bool communicator_reduces() const;
+  void choose_shares(const CommConfig& config);
+  void release_writes() const;
+  static std::vector<ElementRange> gathered_on_demand(const ParameterStore& store, const Tensor& flat);
 
   Backend& backend_;
   Communicator& communicator_;
   bool shared_copy_;
+  std::optional<HostShares> shares_;  // absent: every host keeps everything
+  std::string line_;
 };
 
 }  // namespace babelring

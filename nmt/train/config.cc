@@ -233,6 +233,7 @@ void TrainConfig::check() const {
   check_units(*this);
   check_train_sample(*this);
   lab.check();
+  if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares(emulated());
   if (emulated() && lab.emulated.record.empty()) {
     refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
   }

@@ -81,4 +81,14 @@ void LabConfig::bind(OptionBinder& b) {
   b.group("emulated", emulated);
 }
 
+void LabConfig::check_shares(bool emulated_run) const {
+  const auto refuse_shares = [](const char* found) {
+    constexpr const char* key = "communication.optimizer";
+    throw ConfigError(key, fmt::format("{}: sharded, but {}; use replicated, which has the same bits", key, found));
+  };
+  if (parameters.window.value() > 0) refuse_shares("lab.parameters.window counts the rows of one host");
+  if (probe.at.value() > 0) refuse_shares("lab.probe.at records whole masters and moments");
+  if (emulated_run) refuse_shares("training.device emulated has no times for it");
+}
+
 }  // namespace babelring

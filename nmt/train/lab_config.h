@@ -82,6 +82,9 @@ struct LabConfig {
     trace.check();
     parameters.check();
   }
+  /// Throws ConfigError if a tool that is on needs on one host what communication.optimizer sharded divides among
+  /// hosts.
+  void check_shares(bool emulated_run) const;
 };
 
 }  // namespace babelring

@@ -45,6 +45,9 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
+  if (parts.communicator.rank() == 0 && !replica_.sharding.line().empty()) {
+    spdlog::info("{}", replica_.sharding.line());
+  }
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
   make_validators();
 }

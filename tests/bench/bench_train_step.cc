@@ -174,6 +174,12 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--all-reduce", training.all_reduce)
       ->check(CLI::IsMember({"auto", "shared_memory", "two_level", "ring", "mpi"}))
       ->capture_default_str();
+  app.add_option("--gradient-wire", training.gradient_wire)
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}))
+      ->capture_default_str();
+  app.add_option("--optimizer", training.optimizer, "as communication.optimizer")
+      ->check(CLI::IsMember({"auto", "replicated", "sharded"}))
+      ->capture_default_str();
   app.add_option("--bucket-mb", training.bucket_mb)->check(CLI::PositiveNumber)->capture_default_str();
   RandomUpdateOptions& random = training.random;
   app.add_option("--sentences", random.sentences, "pairs of an update, over all ranks")->check(CLI::PositiveNumber);

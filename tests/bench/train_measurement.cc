@@ -91,6 +91,8 @@ void add_split(json::object& result, const std::vector<TimedUpdate>& updates) {
   result["backward_ms"] = part(&StepRecord::backward_ms);
   result["exposed_communication_ms"] = part(&StepRecord::exposed_communication_ms);
   result["optimizer_ms"] = part(&StepRecord::optimizer_ms);
+  result["communication_ms"] = part(&StepRecord::communication_ms);
+  result["communication_bytes"] = updates.back().record.communication_bytes;  // sent by this rank in an update
   result["report_ms"] = median(column(updates, [](const TimedUpdate& update) { return update.report_ms; }));
 }
 

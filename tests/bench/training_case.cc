@@ -51,7 +51,9 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
                                   {"model.tied_embeddings", options.tied_embeddings},
                                   {"training.precision", options.precision},
                                   {"training.device", options.device},
-                                  {"communication.all_reduce", options.all_reduce}}) {
+                                  {"communication.all_reduce", options.all_reduce},
+                                  {"communication.gradient_wire", options.gradient_wire},
+                                  {"communication.optimizer", options.optimizer}}) {
     apply_override(keys, fmt::format("{}={}", key, word));
   }
   if (options.dropout >= 0) config.model.dropout = options.dropout;
@@ -160,8 +162,7 @@ double TrainingCase::unavoidable_bytes(const StepRecord& update) const {
   const auto parameters = static_cast<double>(replica_.model.parameters().count());
   const auto width = static_cast<double>(model.width), inner = static_cast<double>(model.inner);
   const auto source = static_cast<double>(update.source_tokens), target = static_cast<double>(update.target_tokens);
-  const double share =
-      replica_.sharding.local_shard(1).divided() ? 1 / static_cast<double>(communicator_.local_size()) : 1;
+  const double share = replica_.sharding.shares_copy() ? 1 / static_cast<double>(communicator_.local_size()) : 1;
   // Master and both moments: read and written by who updates them; gradient: written by backward, read for the update.
   double bytes = parameters * (share * (8 + 16) + 8);
   // The copy for matmuls: written by Adam, read by the next update.

@@ -30,7 +30,7 @@ struct TrainingCaseOptions {
   double attention_dropout = 0, activation_dropout = 0;
   bool attention_bias = true;
   std::string tied_embeddings = "all";
-  std::string all_reduce = "auto";
+  std::string all_reduce = "auto", gradient_wire = "f32", optimizer = "auto";  // of communication
   double bucket_mb = 4;
   RandomUpdateOptions random;
   std::string data_folder;  // of `nmt prepare`; empty: one random update, again and again

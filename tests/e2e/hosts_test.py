@@ -80,6 +80,22 @@ class HostsTest(TwoHostTest):
             for key in ("loss", "weights_digest"):
                 self.assertEqual([step[key] for step in own[60:]], [step[key] for step in before[40:]])
 
+    def test_hosts_that_keep_shares_of_the_optimizer_train_the_same_weights(self) -> None:
+        whole = self.start_on_two_hosts(name="whole")
+        self.assertEqual(whole.wait(), 0, whole.text())
+        expected = [step["weights_digest"] for step in self.steps("whole")[0]]
+        shares = ["communication.optimizer=sharded"]
+        run = self.start_on_two_hosts(overrides=[*shares, "training.stop_after=30u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("optimizer: each of 2 hosts keeps a share of the optimizer's state", run.text())
+        resumed = self.start_on_two_hosts(overrides=shares)
+        self.assertEqual(resumed.wait(), 0, resumed.text())
+        for own in self.steps():
+            self.assertEqual([step["weights_digest"] for step in own], expected)
+        one_host = self.start_run("one-host", SLOTS, overrides=[*shares, "training.stop_after=2u"])
+        self.assertEqual(one_host.wait(), 0)
+        self.assertIn("communication.optimizer sharded has no effect on one host", one_host.text())
+
     def test_a_link_of_one_gigabit_is_reported_as_such(self) -> None:
         overrides = ["model.width=256", "model.inner=1024", "communication.bucket_mb=1", "training.stop_after=8u"]
         run = self.start_on_two_hosts(overrides=overrides, options=["--rate", "1gbit"])

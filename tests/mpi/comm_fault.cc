@@ -1,7 +1,8 @@
 // One rank of a job that loses a peer. Runs all-reduces in an endless loop, like training. Handles signals like the
 // worker: SIGTERM and SIGUSR1 end the job after the current update; after SIGTERM a silent peer fails the job fast.
 // Driven by fault_test.py.
-//   comm_fault DEADLINE_MS shared_memory|ring|nccl [late|throw|error|reset]
+//   comm_fault DEADLINE_MS shared_memory|ring|exchange|nccl [late|throw|error|reset]
+// exchange: sums are scattered between hosts, and bytes gathered, as if hosts kept shares of an optimizer's state.
 // nccl: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run; with reset, every transport
 // fails as soon as a peer's process has died.
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/host_exchange.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/nccl/nccl_communicator.h"
 #include "tests/nmt/comm/fake_device_stream.h"
@@ -39,17 +41,40 @@ struct HandlerReach {
   ~HandlerReach() { communicator_of_handler = nullptr; }
 };
 
+constexpr std::int64_t count = 1 << 20;
+
+/// The weights that are gathered; empty if the communicator has no exchange between hosts.
+babelring::Buffer allocate_weights(babelring::Communicator& communicator) {
+  babelring::HostExchange* exchange = communicator.host_exchange();
+  return exchange == nullptr ? babelring::Buffer() : exchange->allocate_for_gathers(count * sizeof(float), {});
+}
+
+void gather_weights(babelring::Communicator& communicator, const babelring::Buffer& weights) {
+  babelring::HostExchange& exchange = *communicator.host_exchange();
+  babelring::PartsByPlace parts;
+  for (int place = 0; place < exchange.host_count(); ++place) {
+    parts.push_back({{count * place / exchange.host_count(), count * (place + 1) / exchange.host_count()}});
+  }
+  exchange.all_gather_start(weights.view({count}, babelring::DType::f32), parts);
+  communicator.all_reduce_finish();
+}
+
 void train(babelring::Communicator& communicator, const std::string& mode) {
-  constexpr std::int64_t count = 1 << 20;
   const babelring::Buffer gradient = communicator.allocate(count * sizeof(float));
+  const babelring::Buffer weights = allocate_weights(communicator);
   auto* values = static_cast<float*>(gradient.data());
   for (int update = 0;; ++update) {
     for (int bucket = 0; bucket < 4; ++bucket) {
-      communicator.all_reduce_start(
-          babelring::Tensor(values + bucket * (count / 4), {count / 4}, babelring::DType::f32));
+      const babelring::Tensor part(values + bucket * (count / 4), {count / 4}, babelring::DType::f32);
+      if (weights.data() == nullptr) {
+        communicator.all_reduce_start(part);
+      } else {
+        communicator.host_exchange()->reduce_scatter_start(part, count / 4);
+      }
     }
     if (mode == "throw" && update == 20 && communicator.rank() == 1) babelring::fail("out of memory in update 20");
     communicator.all_reduce_finish();
+    if (weights.data() != nullptr) gather_weights(communicator, weights);
     std::fill_n(values, count, 1.0f);
     std::vector<double> stop{terminated ? 1.0 : 0.0};
     communicator.sum(stop);
@@ -80,12 +105,15 @@ int main(int argc, char** argv) {
     const babelring::MpiSession session(argc, argv);
     babelring::CommOptions options;
     options.deadline = std::chrono::milliseconds(std::atoi(argv[1]));
-    options.algorithm = std::string(argv[2]) == "ring" ? babelring::AllReduceAlgorithm::ring
-                                                       : babelring::AllReduceAlgorithm::shared_memory;
+    const std::string kind = argv[2];
+    options.algorithm = kind == "ring" || kind == "exchange" ? babelring::AllReduceAlgorithm::ring
+                                                             : babelring::AllReduceAlgorithm::shared_memory;
     const auto communicator = babelring::make_mpi_communicator(options);
     const HandlerReach reach(*communicator);
     const std::string mode = argc > 3 ? argv[3] : "";
-    const auto gpus = std::string(argv[2]) == "nccl" ? open_fake_gpus(*communicator, mode) : nullptr;
+    if (kind == "exchange" && communicator->host_exchange() == nullptr)
+      babelring::fail("there are no hosts to exchange");
+    const auto gpus = kind == "nccl" ? open_fake_gpus(*communicator, mode) : nullptr;
     train(gpus != nullptr ? *gpus : *communicator, mode);
     std::printf("rank %d finished\n", communicator->rank());
     return 0;

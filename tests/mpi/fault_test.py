@@ -3,9 +3,12 @@
 rank, and that no process is left.
 
     fault_test.py CASE ALGORITHM PROGRAM [--mpirun MPIRUN]
+
+The ranks of algorithm exchange are on three hosts, network namespaces; exit code 77 if this machine does not allow them.
 """
 import argparse
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -17,6 +20,8 @@ import time
 TIMEOUT_S = 120  # timeout of expected events; longer than any machine stalls
 DEADLINE_S = 8  # for cases that wait for it; other cases use a deadline that never expires
 RANKS = 3
+NO_HOSTS = 77  # exit code of two_hosts.sh
+TWO_HOSTS = pathlib.Path(__file__).parent / "two_hosts.sh"
 
 
 def fail(text, lines):
@@ -49,7 +54,11 @@ class Job:
                 self.all_ready.set()
 
     def wait_ready(self):
-        if not self.all_ready.wait(TIMEOUT_S):
+        end = time.monotonic() + TIMEOUT_S
+        while not self.all_ready.wait(0.1) and time.monotonic() < end:
+            if self.process.poll() == NO_HOSTS:
+                sys.exit(NO_HOSTS)
+        if not self.all_ready.is_set():
             self.end()
             fail(f"the ranks did not start within {TIMEOUT_S} s", self.lines)
 
@@ -109,7 +118,7 @@ def stopped(job):
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
     return (
-        r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
+        r"((?:all-reduce|reduce-scatter) of 1\.0 MB(?: by NCCL)?|all-gather of 4\.2 MB|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
         r"\(host .*\): " + silent(),
         3,
     )
@@ -166,7 +175,7 @@ CASES = {
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("case", choices=CASES)
-    parser.add_argument("algorithm", choices=["shared_memory", "ring", "nccl"])
+    parser.add_argument("algorithm", choices=["shared_memory", "ring", "exchange", "nccl"])
     parser.add_argument("program")
     parser.add_argument("--mpirun", default="mpirun")
     options = parser.parse_args()
@@ -174,25 +183,16 @@ def main():
     # When a rank has died, mpirun sends SIGTERM to the others and SIGKILL one second later, which is too soon for their
     # last messages on a busy machine. (mpirun always waits for the full time, twice.)
     kill_delay = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
-    job = Job(
-        [
-            options.mpirun,
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            *kill_delay,
-            "-np",
-            str(RANKS),
-            options.program,
-            str(deadline_s * 1000),
-            options.algorithm,
-            mode,
-        ]
-    )
+    on_one_host = [options.mpirun, "--oversubscribe", "--bind-to", "none", *kill_delay, "-np", str(RANKS)]
+    on_hosts = [TWO_HOSTS, "--hosts", str(RANKS), "--mpirun", " ".join(kill_delay), "--"]
+    launch = on_hosts if options.algorithm == "exchange" else on_one_host
+    job = Job([*launch, options.program, str(deadline_s * 1000), options.algorithm, mode])
     try:
         message, code = act(job)
         took = job.wait()
         output = "".join(job.lines)
+        if launch is on_hosts and job.process.returncode == NO_HOSTS:
+            sys.exit(NO_HOSTS)
         if not re.search(message, output):
             fail(f"no line matches {message}", job.lines)
         if job.process.returncode == 0 and code != 0 or code is not None and job.process.returncode != code:

@@ -11,7 +11,7 @@ namespace babelring {
 OpObserver* ParameterTrace::begin(const UpdateStart& start) {
   if (replica_ == nullptr) {
     replica_ = &start.replica;
-    const bool one_copy = replica_->sharding.local_shard(1).divided();
+    const bool one_copy = replica_->sharding.shares_copy();
     if (one_copy || replica_->communicator.rank() == 0) {
       counting_.emplace(replica_->model.parameters(), replica_->backend,
                         [this](std::size_t bytes) { return replica_->sharding.allocate(bytes, MemoryPurpose::tools); });

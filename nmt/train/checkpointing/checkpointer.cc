@@ -77,7 +77,11 @@ void Checkpointer::require_one_folder() {
 }
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
-  if (!store_ && place_.count == 1) return;
+  gathers_state_ = replica.sharding.between_hosts();
+  if (!store_ && place_.count == 1) {
+    StateCopy(replica, std::nullopt);
+    return;
+  }
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
@@ -107,6 +111,7 @@ void Checkpointer::start_shard(const ModelReplica& replica, CheckpointContent co
   }
   const Result<json::value> name = gather_results(communicator_, made)[0];
   if (!name || communicator_.local_rank() != 0) {
+    if (name) StateCopy(replica, std::nullopt);
     shard_ = ready_result(name ? Result<json::value>(json::value()) : Error{name.error()});
     return;
   }
@@ -126,7 +131,8 @@ bool Checkpointer::writing() const {
 }
 
 std::optional<Status> Checkpointer::finish_save(FinishSave how) {
-  if (place_.count > 1 && how != FinishSave::alone) return finish_shards(how);
+  const bool collective = place_.count > 1 || gathers_state_;
+  if (collective && how != FinishSave::alone) return finish_shards(how);
   if (shard_.valid()) {
     shard_.wait();
     shard_ = {};
@@ -269,6 +275,9 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   replica.sharding.broadcast(adam.first_moment());
   replica.sharding.broadcast(adam.second_moment());
   replica.sharding.write([&] { model.refresh_compute_copies(backend_); });
+  for (const Tensor& flat : {model.parameters().masters(), adam.first_moment(), adam.second_moment()}) {
+    replica.sharding.drop_others(model.parameters(), flat);
+  }
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);
   return true;

@@ -36,7 +36,8 @@ struct ResumeOptions {
 ///
 /// With checkpoint.sharded and several hosts, the first rank of each host writes its shard of the tensors, all side by
 /// side, into a folder that rank 0 makes. When all are written, rank 0 gathers their digests, writes the rest and gives
-/// the folder its name. Saving is then collective: every rank makes the same calls.
+/// the folder its name. Saving is then collective: every rank makes the same calls. It also is if hosts keep shares of
+/// the state (ParameterSharding::between_hosts()).
 class Checkpointer {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
@@ -52,7 +53,7 @@ class Checkpointer {
   /// True while a thread of this rank is writing.
   bool writing() const;
   /// The outcome of the write that start_save() started, after rank 0's records. If nothing was written, the Error has
-  /// the reason, and older checkpoints are intact. Unless shards are written, ranks but 0 do nothing and succeed.
+  /// the reason, and older checkpoints are intact. Unless saving is collective, ranks but 0 do nothing and succeed.
   /// FinishSave::poll may be used only if no rank was writing() since the ranks last agreed on it; it returns nothing
   /// if rank 0 has the rest of a sharded checkpoint to write. Throws Fenced on rank 0. The destructor waits for a
   /// thread in progress, but writes no records.
@@ -95,6 +96,7 @@ class Checkpointer {
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
+  bool gathers_state_ = false;            // the last save gathered what hosts keep shares of
   ShardPlace place_;                      // of this rank's host; count 1: rank 0 writes the whole checkpoint
   std::optional<CheckpointStore> store_;  // rank 0 only; the writing thread's while there is one
   // A sharded checkpoint on rank 0, until all shards are written: its folder, and its content without them.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nmt/checkpoint/shard.h"
@@ -11,7 +12,8 @@ namespace babelring {
 /// A copy of a shard's weights and moments in host memory.
 class StateCopy {
  public:
-  StateCopy(const ModelReplica& replica, ShardPlace place);
+  /// Copies the shard at `place`; absent: nothing. Collective if hosts keep shares of the state: each rank calls it.
+  StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place);
 
   /// By parameter name; that of a moment begins with "m." or "v.". Valid until the copy, or the object it is moved
   /// to, is destroyed.
@@ -19,7 +21,7 @@ class StateCopy {
   const std::vector<NamedTensor>& moments() const { return moments_; }
 
  private:
-  void copy(const ModelReplica& replica, ParameterRange range, ConstTensor flat, const std::string& prefix,
+  void copy(const ModelReplica& replica, ParameterRange range, Tensor flat, const std::string& prefix,
             std::vector<NamedTensor>& tensors);
 
   // The shard's range of the flat arrays of weights, first and second moments, with padding.

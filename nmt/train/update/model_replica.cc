@@ -9,12 +9,12 @@ namespace babelring {
 ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, Backend& on, Communicator& among)
     : backend(on),
       communicator(among),
-      sharding(on, among),
+      sharding(on, among, config.communication),
       owned_model(make_model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing),
                              sharding.parameter_memory(), config.training.precision)),
       model(*owned_model),
-      adam(model.parameters(), config.optimizer.adam, sharding.local_shard(model.parameters().flat_size()),
-           [this](std::size_t bytes) { return sharding.allocate(bytes, MemoryPurpose::moments); }),
+      adam(model.parameters(), config.optimizer.adam, sharding.own_shard(model.parameters().flat_size()),
+           [this](std::size_t bytes) { return sharding.allocate_share(bytes, MemoryPurpose::moments); }),
       arenas(on) {
   config.check_ranks(among.size());
   if (config.training.by_units()) on.fix_blocking();
@@ -28,6 +28,7 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
 
 void ModelReplica::initialize(std::uint64_t seed) {
   sharding.write([this, seed] { model.initialize(backend, seed); });
+  sharding.drop_others(model.parameters(), model.parameters().masters());
 }
 
 }  // namespace babelring

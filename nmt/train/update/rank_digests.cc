@@ -51,12 +51,10 @@ std::string of_host(const Communicator& communicator, const std::vector<std::str
   return ranks[static_cast<std::size_t>(first - hosts.begin())];
 }
 
-}  // namespace
-
-RankDigest digest_over_ranks(const ModelReplica& replica, std::int64_t update) {
+RankDigest compare_whole_weights(const ModelReplica& replica, std::int64_t update) {
   Communicator& communicator = replica.communicator;
   const ParameterStore& store = replica.model.parameters();
-  const bool one_copy = replica.sharding.local_shard(store.flat_size()).divided();
+  const bool one_copy = replica.sharding.shares_copy();
   const bool hashes = !one_copy || communicator.local_rank() == 0;
   const std::string own = hashes ? digest_of(replica.backend, store.masters()) : "";
   if (communicator.size() == 1) return {.weights = own, .difference = ""};
@@ -72,6 +70,15 @@ RankDigest digest_over_ranks(const ModelReplica& replica, std::int64_t update) {
           .difference = fmt::format(
               "update {}: the weights of the ranks differ from rank 0's in {} of {} parameters: {}{}", update, all,
               store.all().size(), fmt::join(parameters, "; "), all > parameters.size() ? "; …" : "")};
+}
+
+}  // namespace
+
+RankDigest digest_over_ranks(const ModelReplica& replica, std::int64_t update) {
+  const ParameterStore& store = replica.model.parameters();
+  RankDigest digest;
+  replica.sharding.read_whole(store, store.masters(), [&] { digest = compare_whole_weights(replica, update); });
+  return digest;
 }
 
 }  // namespace babelring

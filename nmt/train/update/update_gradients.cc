@@ -12,6 +12,7 @@ namespace {
 std::int64_t choose_bucket_bytes(const TrainConfig& config, const ModelReplica& replica) {
   Communicator& communicator = replica.communicator;
   const std::int64_t gradient_bytes = replica.model.parameters().count() * static_cast<std::int64_t>(sizeof(float));
+  if (replica.sharding.between_hosts()) return replica.sharding.scattered_bytes();
   return replica.sharding.single_copy()  // without buckets
              ? gradient_bytes
              : config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());

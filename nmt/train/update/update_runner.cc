@@ -91,7 +91,8 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const GradientSquares squares = gradients_.squares();
   const WorkRange range(replica_.backend, "optimizer");
   replica_.adam.start_step(replica_.backend, learning_rate, squares.on_backend);
-  replica_.sharding.release_writes();
+  if (replica_.sharding.between_hosts()) clock_.enter(StepPart::communication);
+  replica_.sharding.publish(replica_.model.parameters());
   add_over_ranks(batches, losses, votes, result);  // waits for losses and squares
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
 

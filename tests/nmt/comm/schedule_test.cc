@@ -290,5 +290,45 @@ TEST(Schedule, NobodyIsNamedWhenAllAnswer) {
   for (int rank = 0; rank < all_ranks; ++rank) EXPECT_EQ(silence.silent(rank), "");
 }
 
+/// Follows which ranks' values each rank has summed in each stripe.
+TEST(Schedule, AScatteringTreeLeavesEachRankTheSumsOfItsStripe) {
+  for (const int ranks : {2, 4, 16}) {
+    constexpr std::int64_t stripe = 100;
+    const std::int64_t count = ranks * stripe - 130;  // the last stripe is empty, the one before is not whole
+    std::vector<std::string> hosts;
+    for (int rank = 0; rank < ranks; ++rank) hosts.push_back(std::to_string(rank));
+    std::vector<std::vector<TreeStep>> steps;
+    std::vector<std::vector<int>> summed;  // by rank and stripe: the number of ranks whose values are in it
+    std::set<int> stripes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      steps.push_back(tree_scatter_steps(ring_place(hosts, rank), count, stripe));
+      summed.emplace_back(static_cast<std::size_t>(ranks), 1);
+      stripes.insert(tree_scattered_stripe(rank, ranks));
+    }
+    EXPECT_EQ(stripes.size(), static_cast<std::size_t>(ranks));
+    for (std::size_t step = 0; step < steps[0].size(); ++step) {
+      const auto before = summed;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto& [peer, adding, sent, received] = steps[static_cast<std::size_t>(rank)][step];
+        EXPECT_TRUE(adding);
+        const TreeStep& of_peer = steps[static_cast<std::size_t>(peer)][step];
+        EXPECT_EQ(of_peer.peer, rank);
+        EXPECT_EQ(of_peer.sent, received);
+        for (std::int64_t i = received.begin / stripe; i * stripe < received.end; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          summed[static_cast<std::size_t>(rank)][at] += before[static_cast<std::size_t>(peer)][at];
+        }
+      }
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int own = tree_scattered_stripe(rank, ranks);
+      if (own * stripe < count) {
+        EXPECT_EQ(summed[static_cast<std::size_t>(rank)][static_cast<std::size_t>(own)], ranks);
+      }
+      EXPECT_LE(elements_sent(steps[static_cast<std::size_t>(rank)]), (ranks - 1) * stripe);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace babelring

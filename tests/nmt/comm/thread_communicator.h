@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <barrier>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,6 +12,7 @@
 
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/host_exchange.h"
 
 namespace babelring {
 
@@ -38,7 +41,7 @@ class ThreadGroup {
   std::vector<void*> slots_;  // a pointer from each rank to the others
 };
 
-class ThreadCommunicator : public Communicator, private SharedArrays, private CollectiveTracker {
+class ThreadCommunicator : public Communicator, private SharedArrays, private HostExchange, private CollectiveTracker {
  public:
   ThreadCommunicator(ThreadGroup& group, int rank)
       : group_(group), rank_(rank), local_size_(group.size() / group.hosts_) {
@@ -62,17 +65,20 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
     });
     return memory;
   }
-  void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
+  void all_reduce_start(Tensor tensor) override {
+    started_.push_back([this, tensor] {
+      reduce(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
+      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
+    });
+  }
   void all_reduce_finish() override {
     end_followed();
-    for (const Tensor& tensor : started_) {
-      const auto elements = static_cast<std::size_t>(tensor.shape.elements());
-      reduce(tensor.as<float>(), elements);
-      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
-    }
-    started_.clear();
+    for (const auto& collective : std::exchange(started_, {})) collective();
   }
   SharedArrays* shared_arrays() override { return group_.shares_memory_ ? this : nullptr; }
+  HostExchange* host_exchange() override {
+    return group_.hosts_ > 1 && (group_.shares_memory_ || local_size_ == 1) ? this : nullptr;
+  }
   CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { reduce(values.data(), values.size()); }
   std::vector<std::string> all_gather(const std::string& text) override {
@@ -105,6 +111,40 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
     const auto first = static_cast<std::size_t>(rank_ - local_rank());
     exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[first]); });
     return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
+  }
+  int place() const override { return rank_ / local_size_; }
+  int host_count() const override { return group_.hosts_; }
+  void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override {
+    started_.push_back([this, tensor, stripe] {
+      auto* values = tensor.as<float>();
+      const std::int64_t count = tensor.shape.elements();
+      reduce(values, static_cast<std::size_t>(count));
+      const std::int64_t own = local_rank() * group_.hosts_ + place();
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (i / stripe != own && values[i] != 0) values[i] = std::numeric_limits<float>::quiet_NaN();
+      }
+      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
+    });
+  }
+  Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>&) override {
+    return group_.shares_memory_ ? allocate_common(bytes) : allocate_host(bytes);
+  }
+  void all_gather_start(Tensor tensor, const PartsByPlace& parts) override {
+    started_.push_back([this, tensor, parts] {
+      const std::size_t width = size_of(tensor.dtype);
+      exchange(tensor.data, [&] {
+        for (int other = 0; other < group_.hosts_; ++other) {
+          if (other == place()) continue;
+          const char* from =
+              static_cast<char*>(group_.slots_[static_cast<std::size_t>(other * local_size_ + local_rank())]);
+          for (const auto& [begin, end] : parts[static_cast<std::size_t>(other)]) {
+            const std::size_t first = static_cast<std::size_t>(begin) * width;
+            std::copy(from + first, from + static_cast<std::size_t>(end) * width, tensor.as<char>() + first);
+          }
+        }
+      });
+      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
+    });
   }
   std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override {
     std::vector<ConstTensor> places;
@@ -153,7 +193,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
   ThreadGroup& group_;
   int rank_, local_size_;
   std::vector<std::string> hosts_;
-  std::vector<Tensor> started_;
+  std::vector<std::function<void()>> started_;
   std::vector<std::unique_ptr<Collective>> followed_;
   char* base_ = nullptr;      // this rank's memory for all-reduces
   std::vector<char*> bases_;  // the memory of all ranks

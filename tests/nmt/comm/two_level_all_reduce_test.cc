@@ -230,6 +230,33 @@ TEST_F(OneHostOfTwo, NamesTheRankItWaitsFor) {
   EXPECT_EQ(second_.data()[32], 0.0f);
 }
 
+/// A reduce-scatter leaves the values of the other ranks of the host alone, and ends when all have read them.
+TEST_F(OneHostOfTwo, ScattersIntoThePartsOfTheRanks) {
+  FakeHosts first_ring(1), second_ring(1);
+  const auto scatter = [](const Rank& rank, FakeHosts& ring, ElementRange part) {
+    const auto over = [&rank, &ring](float* values, std::int64_t size) {
+      return std::make_unique<FakeRing>(ring, rank.host, values, size);
+    };
+    return std::make_unique<TwoLevelAllReduce>(rank.board, rank.memory, rank.data(), 64, 0, std::vector<int>{0, 1},
+                                               over, AddOrder::any, part);
+  };
+  std::fill_n(first_.data(), 64, 1.0f);
+  std::fill_n(second_.data(), 64, 2.0f);
+  std::vector<std::unique_ptr<TwoLevelAllReduce>> collectives;
+  collectives.push_back(scatter(first_, first_ring, {0, 48}));
+  collectives.push_back(scatter(second_, second_ring, {48, 64}));
+  EXPECT_EQ(collectives[0]->bytes(), 48 * 4);
+  EXPECT_EQ(collectives[0]->payload_bytes(), 64 * 4);
+  for (const auto& collective : collectives) collective->begin();
+  for (int round = 0; round < 10; ++round) EXPECT_NE(collectives[0]->advance(), Collective::Progress::done);
+  EXPECT_EQ(collectives[0]->waiting_for(), 1) << "which has not summed yet";
+  drive(collectives);
+  EXPECT_THAT(std::vector<float>(first_.data(), first_.data() + 48), Each(3.0f));
+  EXPECT_THAT(std::vector<float>(first_.data() + 48, first_.data() + 64), Each(1.0f));
+  EXPECT_THAT(std::vector<float>(second_.data(), second_.data() + 48), Each(2.0f));
+  EXPECT_THAT(std::vector<float>(second_.data() + 48, second_.data() + 64), Each(3.0f));
+}
+
 TEST_F(OneHostOfTwo, ALaterAllReduceWaitsForAnEarlierOne) {
   FakeHosts later_ring(1), other_later_ring(1), early_ring(1), other_early_ring(1);
   early_ring.close(true);

@@ -31,6 +31,17 @@ TEST(Shards, AssignStripesRoundRobin) {
   EXPECT_THAT(first.within({grain, 2 * grain}), IsEmpty());
 }
 
+TEST(Shards, HaveStripesOfAGivenLength) {
+  constexpr std::int64_t grain = Shards::grain;
+  const Shards second = Shards::in_stripes(2 * grain, 1, 3);
+  EXPECT_TRUE(second.divided());
+  EXPECT_THAT(second.within({3 * grain, 9 * grain}),
+              ElementsAre(ElementRange{3 * grain, 4 * grain}, ElementRange{8 * grain, 9 * grain}));
+  EXPECT_THROW(Shards::in_stripes(0, 0, 1), Failure);
+  EXPECT_THROW(Shards::in_stripes(grain + 64, 0, 1), Failure);
+  EXPECT_THROW(Shards::in_stripes(grain, 3, 3), Failure);
+}
+
 TEST(Shards, DivideEveryRangeEvenlyWithoutOverlap) {
   for (const int ranks : {1, 2, 3, 7}) {
     for (const std::int64_t count : {1, 16384, 100'003, 60'512'256}) {

@@ -109,6 +109,7 @@ TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
       {"training.device", "auto", "cpu", "cuda"},
       {"communication.all_reduce", "auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
       {"communication.gradient_wire", "f32", "bf16", "int8"},
+      {"communication.optimizer", "auto", "replicated", "sharded"},
       {"optimizer.warm_up", "4000", "0u", "1.50kt"},
       {"optimizer.decay", "100000u", "2e"},
       {"training.stop_after", "20e", "500Mt", "7"},
@@ -165,6 +166,27 @@ TEST(TrainConfig, ErrorsOfChecksNameTheirKey) {
     EXPECT_EQ(key_of({std::string("communication.all_reduce=") + path, "communication.gradient_wire=int8"}),
               "accepted");
   }
+}
+
+TEST(TrainConfig, AShardedOptimizerRefusesWhatNeedsItsStateOnOneHost) {
+  const auto message = [](const std::string& override) {
+    return message_of("data:\n  folder: d\n", {"communication.optimizer=sharded", override});
+  };
+  for (const char* path : {"auto", "ring", "two_level", "shared_memory"}) {
+    EXPECT_EQ(message(std::string("communication.all_reduce=") + path), "accepted") << path;
+  }
+  EXPECT_EQ(
+      message("communication.all_reduce=mpi"),
+      "communication.optimizer: all_reduce mpi gives every rank all sums, so sharded saves nothing; use optimizer "
+      "auto or all_reduce auto");
+  for (const char* path : {"nccl", "nccl_ring"}) {
+    EXPECT_NE(message(std::string("communication.all_reduce=") + path).find("communication.optimizer: "),
+              std::string::npos);
+  }
+  EXPECT_EQ(message("lab.parameters.window=10u"),
+            "communication.optimizer: sharded, but lab.parameters.window counts the rows of one host; use replicated, "
+            "which has the same bits");
+  EXPECT_NE(message("lab.probe.at=3u").find("lab.probe.at records whole masters"), std::string::npos);
 }
 
 TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {

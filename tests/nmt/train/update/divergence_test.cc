@@ -85,10 +85,10 @@ struct Outcome {
 /// Trains `ranks` ranks. A weight becomes NaN after each update in `deaths`.
 std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path& folder,
                            const std::set<std::int64_t>& deaths, bool shares_memory = false,
-                           const std::string& device = "cpu") {
+                           const std::string& device = "cpu", int hosts = 1) {
   const Corpus corpus =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
-  ThreadGroup group(ranks, shares_memory);
+  ThreadGroup group(ranks, shares_memory, hosts);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -146,6 +146,29 @@ TEST_F(DivergenceTest, EndsOnAllRanksWithoutAFinalCheckpoint) {
     EXPECT_EQ(outcomes[1].failure, outcomes[0].failure);
     ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";
     EXPECT_EQ(outcomes[0].checkpoints[0].update, 4);
+  }
+}
+
+TEST_F(DivergenceTest, SkipsAndRewindsIfHostsKeepSharesOfTheOptimizer) {
+  config_.training.divergence.rewind = 1;
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    config_.training.precision = precision;
+    std::vector<std::vector<Outcome>> outcomes;
+    for (const OptimizerPlacement optimizer : {OptimizerPlacement::replicated, OptimizerPlacement::sharded}) {
+      config_.communication.optimizer = optimizer;
+      const fs::path folder = folder_ / fmt::format("{}-{}", name_of(precision), outcomes.size());
+      outcomes.push_back(train(config_, 4, folder, {6}, true, "cpu", 2));
+    }
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      const std::vector<StepRecord>&whole = outcomes[0][rank].steps, &shares = outcomes[1][rank].steps;
+      ASSERT_EQ(outcomes[1][rank].lifecycle.size(), 1U);
+      EXPECT_EQ(outcomes[1][rank].lifecycle[0].detail, outcomes[0][rank].lifecycle[0].detail);
+      ASSERT_EQ(shares.size(), whole.size());
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_EQ(shares[i].skipped, whole[i].skipped) << whole[i].update;
+        EXPECT_EQ(shares[i].weights_digest, whole[i].weights_digest) << whole[i].update;
+      }
+    }
   }
 }
 

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "nmt/comm/comm_memory.h"
+#include "nmt/comm/host_exchange.h"
+#include "nmt/comm/message_sums.h"
+#include "nmt/comm/shared_all_reduce.h"
+
+namespace babelring {
+
+/// HostExchange over MPI messages; on hosts with several ranks also through their shared memory.
+class MpiHostExchange final : public HostExchange {
+ public:
+  /// What it shares with the communicator, which outlives it.
+  struct Parts {
+    MpiProgress& progress;
+    MessageSums messages;                // over hosts
+    std::shared_ptr<SharedBoard> board;  // null: one rank on each host
+    std::vector<int> local_ranks;        // the ranks of this rank's host
+    std::int64_t segment_bytes;
+    const MemoryRegistry& summed;  // memory from allocate()
+    std::function<std::shared_ptr<CommMemory>(std::size_t bytes, const std::vector<ElementRange>& reserved)> allocate;
+    std::int64_t& shared_all_reduces;  // started on the board so far
+    std::atomic<std::int64_t>& bytes_sent;
+  };
+  explicit MpiHostExchange(Parts parts) : parts_(std::move(parts)) {}
+
+  int host_count() const override { return parts_.messages.place.ranks; }
+  int place() const override { return parts_.messages.stripe_of(parts_.messages.place.position); }
+  void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
+  Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>& reserved) override;
+  void all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+
+ private:
+  ElementRange local_part(std::int64_t count, std::int64_t stripe) const;
+
+  Parts parts_;
+  MemoryRegistry gathered_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,33 @@
+#include "nmt/parallel/host_shares.h"
+
+#include <algorithm>
+
+namespace babelring {
+
+HostShares::HostShares(Communicator& communicator, std::int64_t bucket_bytes) : communicator_(&communicator) {
+  const std::int64_t of_rank = bucket_bytes / std::int64_t{sizeof(float)} / communicator.size();
+  stripe_ = std::max<std::int64_t>(1, of_rank / Shards::grain) * Shards::grain;
+}
+
+Shards HostShares::at(int place) const {
+  return Shards::in_stripes(stripe_, communicator_->local_rank() * hosts() + place, communicator_->size());
+}
+
+PartsByPlace HostShares::parts_of(const std::vector<ElementRange>& ranges) const {
+  PartsByPlace parts;
+  for (int place = 0; place < hosts(); ++place) {
+    std::vector<ElementRange>& of_place = parts.emplace_back();
+    for (const ElementRange& range : ranges) {
+      const std::vector<ElementRange> found = at(place).within(range);
+      of_place.insert(of_place.end(), found.begin(), found.end());
+    }
+  }
+  return parts;
+}
+
+void HostShares::finish_gathers() const {
+  communicator_->all_reduce_finish();
+  if (communicator_->local_size() > 1) communicator_->barrier();
+}
+
+}  // namespace babelring

@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/train/train_ranks.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+
+/// A model of several rounds of stripes, with clipped gradients.
+TrainConfig config_of_shares(DType precision, OptimizerPlacement optimizer) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "4u";
+  config.training.precision = precision;
+  config.model.width = 96;
+  config.model.inner = 384;
+  config.optimizer.adam.clip_norm = 0.5;
+  config.optimizer.adam.weight_decay = 0.01;
+  config.communication.optimizer = optimizer;
+  return config;
+}
+
+/// Ranks that share memory, on `hosts` hosts.
+std::vector<Collector> train_hosts(const TrainConfig& config, int ranks, int hosts,
+                                   const std::filesystem::path& folder = {}) {
+  return train_all_ranks(config, ranks, folder, true, "cpu", pieces, hosts);
+}
+
+TEST(OptimizerShares, GiveTheSameBitsAsWholeCopies) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    for (const int micro_batch_tokens : {0, 48}) {
+      for (const auto& [hosts, ranks] : {std::pair{2, 2}, {2, 4}, {4, 8}}) {
+        TrainConfig config = config_of_shares(precision, OptimizerPlacement::replicated);
+        config.data.micro_batch_tokens = micro_batch_tokens;
+        const std::vector<Collector> whole = train_hosts(config, ranks, hosts);
+        EXPECT_GT(whole[0].steps.at(0).gradient_norm, 0.5);
+        config.communication.optimizer = OptimizerPlacement::sharded;
+        const std::vector<Collector> shares = train_hosts(config, ranks, hosts);
+        for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+          SCOPED_TRACE(fmt::format("{} hosts, {} ranks, rank {}", hosts, ranks, rank));
+          expect_same_updates(shares[rank].steps, whole[rank].steps);
+        }
+      }
+    }
+  }
+}
+
+/// The collectives of threads add in the order of ranks, so that hosts change no bit.
+TEST(OptimizerShares, ResumeFromWholeCopiesAndOtherHostsAndBack) {
+  struct Part {
+    const char* end;
+    OptimizerPlacement optimizer;
+    int hosts;
+    bool sharded_checkpoint;
+  };
+  using enum OptimizerPlacement;
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    TrainConfig config = config_of_shares(precision, replicated);
+    config.training.stop_after = "9u";
+    const std::vector<StepRecord> expected = train_hosts(config, 4, 2)[0].steps;
+    const TemporaryFolder folder;
+    std::vector<StepRecord> found;
+    for (const Part& part :
+         {Part{"2u", sharded, 2, false}, Part{"4u", replicated, 4, false}, Part{"5u", sharded, 4, true},
+          Part{"7u", sharded, 2, true}, Part{"8u", automatic, 1, false}, Part{"9u", sharded, 2, false}}) {
+      config.training.stop_after = part.end;
+      config.communication.optimizer = part.optimizer;
+      config.checkpoint.sharded = part.sharded_checkpoint;
+      const std::vector<Collector> ranks = train_hosts(config, 4, part.hosts, folder.path());
+      for (const Collector& rank : ranks)
+        EXPECT_EQ(rank.steps.back().weights_digest, ranks[0].steps.back().weights_digest);
+      found.insert(found.end(), ranks[0].steps.begin(), ranks[0].steps.end());
+    }
+    expect_same_updates(found, expected);
+  }
+}
+
+TEST(OptimizerShares, WriteTheSameCheckpoints) {
+  std::vector<std::string> digests;
+  std::vector<std::vector<char>> moments;
+  for (const OptimizerPlacement optimizer : {OptimizerPlacement::replicated, OptimizerPlacement::sharded}) {
+    const TemporaryFolder folder;
+    TrainConfig config = config_of_shares(DType::bf16, optimizer);
+    config.checkpoint.every = "2u";
+    train_hosts(config, 4, 2, folder.path());
+    const Checkpoint checkpoint = load_checkpoint(folder / "update-00000004").value();
+    digests.push_back(checkpoint.weights_digest.root);
+    std::vector<char>& bytes = moments.emplace_back();
+    const TensorFiles files = checkpoint.optimizer();
+    for (const std::string& name : files.names()) {
+      const ConstTensor tensor = files.tensor(name);
+      bytes.insert(bytes.end(), tensor.as<char>(), tensor.as<char>() + tensor.bytes());
+    }
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+  EXPECT_TRUE(moments[0] == moments[1]);
+}
+
+TEST(OptimizerShares, AreCountedInTheRecordsOfMemory) {
+  const auto memory = [](OptimizerPlacement optimizer) {
+    TrainConfig config = config_of_shares(DType::bf16, optimizer);
+    config.optimizer.adam.weight_decay = 0;  // whose treatments are whole
+    return train_hosts(config, 4, 2)[0].steps.back().memory_bytes;
+  };
+  const auto whole = memory(OptimizerPlacement::replicated), shares = memory(OptimizerPlacement::sharded);
+  EXPECT_EQ(shares.at("moments"), whole.at("moments") / 2);
+  EXPECT_EQ(shares.at("weights"), whole.at("weights") * 2 / 3) << "4 and 2 bytes of each become 2 and 2";
+}
+
+TEST(OptimizerShares, HaveNoEffectOnOneHost) {
+  TrainConfig config = config_of_shares(DType::f32, OptimizerPlacement::replicated);
+  config.training.stop_after = "2u";
+  const std::vector<Collector> whole = train_hosts(config, 2, 1);
+  config.communication.optimizer = OptimizerPlacement::sharded;
+  expect_same_updates(train_hosts(config, 2, 1)[0].steps, whole[0].steps);
+}
+
+/// Why two ranks of two hosts refuse to keep shares.
+std::string refusal(const std::string& device, int ranks, bool shares_memory) {
+  const TrainConfig config = config_of_shares(DType::f32, OptimizerPlacement::sharded);
+  ThreadGroup group(ranks, shares_memory, 2);
+  std::vector<std::string> messages(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      const auto backend = make_test_backend(device);
+      try {
+        ParameterSharding(*backend, *communicator, config.communication);
+      } catch (const UsageFailure& failure) {
+        messages[static_cast<std::size_t>(rank)] = failure.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(messages, ::testing::Each(messages[0]));
+  return messages[0];
+}
+
+TEST(OptimizerShares, AreRefusedWhereHostsCannotExchangeThem) {
+  EXPECT_EQ(refusal("cpu", 2, true), "");
+  EXPECT_THAT(refusal("closed", 2, true),
+              HasSubstr("communication.optimizer sharded: each GPU updates the whole model"));
+  EXPECT_THAT(refusal("cpu", 4, false), HasSubstr("communication.optimizer sharded needs hosts with equal numbers"));
+}
+
+}  // namespace
+}  // namespace babelring
