@@ -43,7 +43,8 @@ void DataConfig::bind(OptionBinder& b) {
   b.choice(
       "balance", balance, {{"equal", Balance::equal}, {"measured", Balance::measured}},
       "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
-      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently");
+      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently, "
+      "unless training.reproducible is ranks: then whole units move (see units)");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -189,9 +190,6 @@ void check_units(const TrainConfig& config) {
   if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
     refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
                       "auto, shared_memory, two_level or ring");
-  }
-  if (config.data.balance == Balance::measured) {
-    refuse_with_units("data.balance", "measured divides updates by time", "equal");
   }
   if (config.training.cuda_graphs) {
     refuse_with_units("training.cuda_graphs", "a recorded pass writes to one copy of the gradient", "false");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,8 +64,18 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
     return memory;
   }
   void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
+  void transfer_start(const std::vector<Transfer>& transfers) override {
+    transfers_.insert(transfers_.end(), transfers.begin(), transfers.end());
+  }
   void all_reduce_finish() override {
     end_followed();
+    for (const Transfer& transfer : std::exchange(transfers_, {})) {
+      void* const data = transfer.memory == nullptr ? nullptr : transfer.memory->data();
+      exchange(data, [&] {
+        const void* sent = group_.slots_[static_cast<std::size_t>(transfer.from)];
+        if (transfer.to == rank_) std::memcpy(data, sent, static_cast<std::size_t>(transfer.bytes));
+      });
+    }
     for (const Tensor& tensor : started_) {
       const auto elements = static_cast<std::size_t>(tensor.shape.elements());
       reduce(tensor.as<float>(), elements);
@@ -154,6 +165,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Co
   int rank_, local_size_;
   std::vector<std::string> hosts_;
   std::vector<Tensor> started_;
+  std::vector<Transfer> transfers_;
   std::vector<std::unique_ptr<Collective>> followed_;
   char* base_ = nullptr;      // this rank's memory for all-reduces
   std::vector<char*> bases_;  // the memory of all ranks
