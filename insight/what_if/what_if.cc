@@ -345,6 +345,7 @@ Prediction RunModel::predict(RunSetup setup, double error) const {
                              std::int64_t{2}, std::int64_t{200});
   RankRecord record = record_;
   record.compute_error = std::max(std::abs(error), min_error);
+  record.step_ranks = setup_.topology.ranks();
   for (Link* link : {&setup.topology.inside, &setup.topology.between})
     link->rate_error = std::min(0.5, record.compute_error);
   Prediction prediction = insight::predict(record, setup, seed);
