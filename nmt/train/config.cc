@@ -234,6 +234,10 @@ void TrainConfig::check() const {
   if (emulated() && lab.emulated.record.empty()) {
     refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
   }
+  if (emulated() && lab.profile.start > 0) {
+    refuse("lab.profile.start",
+           fmt::format("{}, but training.device emulated has no times of its own; expected 0", lab.profile.start));
+  }
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
 }

@@ -99,6 +99,14 @@ TEST(TrainConfig, ResolvedYamlRoundTrips) {
   EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
 }
 
+TEST(TrainConfig, AnEmulatedRunHasNoProfile) {
+  const std::string yaml = "data:\n  folder: d\ntraining:\n  device: emulated\nlab:\n  emulated:\n    record: r.json\n";
+  EXPECT_EQ(message_of(yaml), "accepted");
+  EXPECT_NE(message_of(yaml, {"lab.profile.start=3"})
+                .find("lab.profile.start: 3, but training.device emulated has no times of its own; expected 0"),
+            std::string::npos);
+}
+
 /// Every word and interval as an older version stored it, and as it was written.
 TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
   const std::vector<std::vector<std::string>> of_key = {
