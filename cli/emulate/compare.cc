@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -224,6 +225,7 @@ void compare_predictions(const EmulationCompareArguments& arguments) {
   if (arguments.output.empty()) return;
   record.step_error = error.mean;
   record.step_comparisons = static_cast<std::int64_t>(error.count);
+  record.step_ranks = std::ranges::max(compared, {}, &ComparedSetting::ranks).ranks;
   write_file_atomically(arguments.output, to_text(insight::to_json(record)) + "\n");
 }
 

@@ -40,6 +40,7 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
           {"compute_comparisons", record.compute_comparisons},
           {"step_error", record.step_error},
           {"step_comparisons", record.step_comparisons},
+          {"step_ranks", record.step_ranks},
           {"parts", std::move(parts)},
           {"waiting_for_slowest_ms", prediction.parts.waiting_for_slowest},
           {"communication_ms", prediction.communication_ms},

@@ -13,6 +13,7 @@ namespace {
 // Updates of the further simulations for the interval and for one rank.
 constexpr std::int64_t comparison_updates = 200;
 constexpr double network_bound_share = 0.5;
+constexpr std::int64_t many_times = 8;  // the ranks of the runs that an error rests on
 
 void require(bool holds, const char* name, double found, const char* expected) {
   if (!holds) throw UsageFailure(fmt::format("{}: found {}, expected {}", name, found, expected));
@@ -223,6 +224,10 @@ void add_warnings(const RankRecord& record, const RunSetup& setup, Prediction& r
                      word_of(algorithm_choices(), setup.topology.algorithm)));
   }
   if (record.compute_error <= 0) warn("the error of the compute times is unknown: the record compares none");
+  const int ranks = setup.topology.ranks();
+  if (record.step_ranks > 0 && ranks > many_times * record.step_ranks) {
+    warn(fmt::format("{} ranks, but the error rests on runs of up to {}: it may be larger", ranks, record.step_ranks));
+  }
   if (result.parts.exposed_communication > network_bound_share * result.step_ms.mean) {
     warn("the network bounds the step: comparing it with a measured one tests the traffic, not the compute times");
   }

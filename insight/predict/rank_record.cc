@@ -65,6 +65,7 @@ Status check_numbers(const RankRecord& record) {
   if (record.processors < 0) return fault("processors", static_cast<double>(record.processors), "at least 0");
   if (wrong(record.compute_error)) return fault("compute_error", record.compute_error, "at least 0");
   if (wrong(record.step_error)) return fault("step_error", record.step_error, "at least 0");
+  if (record.step_ranks < 0) return fault("step_ranks", static_cast<double>(record.step_ranks), "at least 0");
   return {};
 }
 

@@ -73,6 +73,7 @@ struct RankRecord {
   std::int64_t compute_comparisons = 0;  // that compute_error rests on
   double step_error = 0;                 // mean relative error of predicted steps against measured runs; 0: unknown
   std::int64_t step_comparisons = 0;     // runs that step_error rests on
+  std::int64_t step_ranks = 0;           // ranks of the largest of them; 0: unknown
   std::string quality;                   // "good", or why the record is doubtful
 
   /// The time of a phase in ms as a function of the size.
@@ -149,6 +150,7 @@ void visit_fields(Record& record, Visitor&& field) {
   field("compute_comparisons", record.compute_comparisons);
   field("step_error", record.step_error);
   field("step_comparisons", record.step_comparisons);
+  field("step_ranks", record.step_ranks);
   field("quality", record.quality);
 }
 

@@ -341,10 +341,10 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
 
 Prediction RunModel::predict(RunSetup setup, double error) const {
   const double sums = static_cast<double>(record_.buckets.size()) + 8;
-  setup.updates = std::clamp(static_cast<std::int64_t>(max_rank_sums / (sums * setup.topology.ranks())),
-                             std::int64_t{2}, std::int64_t{200});
+  setup.updates = static_cast<std::int64_t>(std::clamp(max_rank_sums / (sums * setup.topology.ranks()), 2.0, 200.0));
   RankRecord record = record_;
   record.compute_error = std::max(std::abs(error), min_error);
+  record.step_ranks = setup_.topology.ranks();
   for (Link* link : {&setup.topology.inside, &setup.topology.between})
     link->rate_error = std::min(0.5, record.compute_error);
   Prediction prediction = insight::predict(record, setup, seed);

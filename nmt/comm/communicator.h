@@ -27,7 +27,8 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks (MpiTree: see there).
+  /// Bytes this rank sent in transfers and all-reduces: 2 (n-1)/n of an all-reduce's payload in the wire type, for n
+  /// ranks (MpiTree: see there).
   /// On two levels the payload is this rank's shard of it and n the number of hosts. Shared memory sends no messages;
   /// there, the same formula counts the bytes read from and written to the other ranks' memory.
   std::int64_t bytes_sent = 0;
@@ -47,6 +48,14 @@ struct CommSpan {
 struct RoundTrip {
   SteadyClock::time_point sent, received;  // by the clock of the rank that sent the message
   SteadyClock::time_point answered;        // by rank 0's clock
+};
+
+/// Bytes that one rank gives another. `memory` holds them: on rank `from` those to send, on rank `to` those received.
+/// Other ranks need none.
+struct Transfer {
+  int from = 0, to = 0;
+  std::int64_t bytes = 0;
+  std::shared_ptr<Buffer> memory;
 };
 
 /// Collectives among the ranks of one run. Every rank must make the same calls in the same order, from one thread. Only
@@ -71,9 +80,14 @@ class Communicator {
   /// order. The caller must not access the tensor before all_reduce_finish(). Results are bit-equal on all ranks.
   /// Throws Failure for any other tensor.
   virtual void all_reduce_start(Tensor tensor) = 0;
-  /// Waits for all started all-reduces and all operations that tracker() follows. With device memory the host does not
-  /// wait: work submitted to the backend afterwards waits on the device instead, and the next collective throws if an
-  /// all-reduce failed.
+  /// Starts the transfers, in this order, and returns at once. All ranks pass the same ones, apart from their memory,
+  /// which lies on the host and must not be accessed before all_reduce_finish(). Throws Failure if not supported.
+  virtual void transfer_start(const std::vector<Transfer>& transfers) {
+    if (!transfers.empty()) fail("transfer_start: {} cannot", description());
+  }
+  /// Waits for all started all-reduces and transfers and all operations that tracker() follows. With device memory the
+  /// host does not wait: work submitted to the backend afterwards waits on the device instead, and the next collective
+  /// throws if an all-reduce failed.
   virtual void all_reduce_finish() = 0;
   /// Forgets the rounding errors of all sums, with which the wire type int8 would change later sums in the same memory.
   /// No all-reduce may be in flight.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace babelring {
@@ -34,6 +35,32 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
 
 MpiCollective mpi_barrier(MPI_Comm comm) {
   return {"barrier", 0, {[comm](MPI_Request* request) { return MPI_Ibarrier(comm, request); }}};
+}
+
+namespace {
+
+/// Max bytes of a message. The deadline for progress then covers a part of a transfer.
+constexpr std::int64_t transfer_bytes = 4 << 20;
+
+}  // namespace
+
+MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank) {
+  std::vector<MpiCollective::Stage> stages;
+  std::int64_t bytes = 0;
+  for (const Transfer& transfer : transfers) {
+    bytes += transfer.bytes;
+    if (transfer.from != rank && transfer.to != rank) continue;
+    const bool sends = transfer.from == rank;
+    for (std::int64_t begin = 0; begin < transfer.bytes; begin += transfer_bytes) {
+      const int count = static_cast<int>(std::min(transfer_bytes, transfer.bytes - begin));
+      stages.push_back([=, memory = transfer.memory, peer = sends ? transfer.to : transfer.from](MPI_Request* request) {
+        char* const data = static_cast<char*>(memory->data()) + begin;
+        return sends ? MPI_Isend(data, count, MPI_CHAR, peer, 0, comm, request)
+                     : MPI_Irecv(data, count, MPI_CHAR, peer, 0, comm, request);
+      });
+    }
+  }
+  return {fmt::format("transfer of {:.1f} MB", static_cast<double>(bytes) / 1e6), 0, std::move(stages)};
 }
 
 namespace {

@@ -44,6 +44,10 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
 
 MpiCollective mpi_barrier(MPI_Comm comm);
 
+/// This rank's part of the transfers: one message after another, in the order of `transfers`, which is the same on all
+/// ranks, so that no two ranks wait for each other.
+MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank);
+
 /// `count` round trips between rank 0 and each other rank in turn, then a barrier. `trips` receives this rank's: it has
 /// `count` entries, on rank 0 none.
 MpiCollective mpi_round_trips(MPI_Comm comm, std::shared_ptr<std::vector<RoundTrip>> trips, int count, int rank,

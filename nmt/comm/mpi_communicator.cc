@@ -43,6 +43,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   int local_size() const override { return local_size_; }
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
+  void transfer_start(const std::vector<Transfer>& transfers) override;
   void all_reduce_finish() override { progress_->wait(); }
   void forget_errors() override { memory_.forget_errors(); }
   bool same_bits_in_any_bucket() const override;
@@ -345,6 +346,15 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
     two_level->keep(memory);
     return two_level;
   });
+}
+
+void MpiCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
+  for (const Transfer& transfer : transfers) {
+    if (transfer.from == rank_) bytes_sent_ += transfer.bytes;
+  }
+  progress_->submit(make_collective([=, rank = rank_](MpiProgress::World& world) {
+    return mpi_transfers(world.collectives.get(), transfers, rank);
+  }));
 }
 
 void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {

@@ -98,6 +98,17 @@ bool SharedFile::allocate(std::size_t offset, std::size_t bytes) const {
          fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) == 0;
 }
 
+void SharedFile::release(std::size_t offset, std::size_t bytes) const {
+  const std::size_t begin = (offset + 4095) / 4096 * 4096, end = (offset + bytes) / 4096 * 4096;
+  if (begin >= end) return;
+  if (descriptor_ == no_descriptor) {
+    madvise(data() + begin, end - begin, MADV_DONTNEED);
+  } else {
+    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(header_bytes + begin),
+              static_cast<off_t>(end - begin));
+  }
+}
+
 bool SharedFile::reserve(std::size_t offset, std::size_t bytes) const {
   if (!allocate(offset, bytes)) return false;
   // Only advice: small pages work too, but slower. Most systems set huge pages for shared memory to "never".

@@ -31,6 +31,9 @@ class SharedFile {
   bool allocate(std::size_t offset, std::size_t bytes) const;
   /// The same, with huge pages for the whole huge pages in the range, if available. That takes several times as long.
   bool reserve(std::size_t offset, std::size_t bytes) const;
+  /// Gives the whole pages in the range back to the system. They are zero afterwards, for all users, or keep their
+  /// bytes if the system does not support it.
+  void release(std::size_t offset, std::size_t bytes) const;
   /// Aligned to `huge_page`.
   char* data() const { return mapping_ + header_bytes; }
   std::size_t bytes() const { return bytes_; }

@@ -19,10 +19,11 @@ namespace babelring {
 namespace {
 
 constexpr int longest_length = std::numeric_limits<std::uint16_t>::max();
-constexpr std::int64_t pool_updates = 64;     // pool size of DataOrder::pooled; changing it changes existing runs
-constexpr std::int64_t lookahead = 32;        // sentences whose length is fetched while others are added
-constexpr int slots = 2;                      // one epoch ends while the next one begins
-constexpr std::chrono::minutes max_wait(10);  // for another process that makes an epoch
+constexpr std::int64_t pool_updates = 64;           // pool size of DataOrder::pooled; changing it changes existing runs
+constexpr std::int64_t lookahead = 32;              // sentences whose length is fetched while others are added
+constexpr int slots = 2;                            // one epoch ends while the next one begins
+constexpr std::int64_t min_updates_to_drop = 4096;  // ranks that prepare updates ahead are never half of them apart
+constexpr std::chrono::minutes max_wait(10);        // for another process that makes an epoch
 
 void check_options(const PlanOptions& options) {
   if (options.tokens_per_update < 1) {
@@ -85,6 +86,7 @@ struct EpochOrders::Slot {
   std::int64_t epoch = -1;  // -1: none, or its order is not complete
   DataOrder order = DataOrder::shuffled;
   std::atomic<std::int64_t> updates = 0;  // whose first sentence is known
+  std::atomic<std::int64_t> begin = 0;    // sentences before this one have been dropped
 };
 
 /// At the beginning of the memory. A process may die at any instruction: members that say what is valid are written
@@ -139,11 +141,12 @@ EpochOrders::Epoch EpochOrders::view(int slot) const {
           .targets = {reinterpret_cast<std::int64_t*>(first + layout.sentences + layout.cuts), updates + 1}};
 }
 
-/// The slot of an epoch, whose order is complete. Needs the lock.
-EpochOrders::Slot& EpochOrders::find_or_make(std::int64_t number) const {
+/// The slot of an epoch, whose order is complete from sentence `first` on. Needs the lock.
+EpochOrders::Slot& EpochOrders::find_or_make(std::int64_t number, std::int64_t first) const {
   const int at = static_cast<int>(number % slots);
   Slot& slot = head().held[static_cast<std::size_t>(at)];
-  if (slot.epoch == number && slot.order == options_.order) return slot;
+  if (slot.epoch == number && slot.order == options_.order && slot.begin <= first) return slot;
+  drop_first_half(number - 1);
   const Epoch epoch = view(at);
   const auto begin = static_cast<std::size_t>(reinterpret_cast<char*>(epoch.sentences.data()) - memory_->data());
   if (!memory_->allocate(begin, epoch.sentences.size_bytes())) {
@@ -154,10 +157,24 @@ EpochOrders::Slot& EpochOrders::find_or_make(std::int64_t number) const {
   return slot;
 }
 
+/// Of the order of an epoch, if it is held, as far as it has been cut. Ranks that end an epoch do not need it.
+void EpochOrders::drop_first_half(std::int64_t number) const {
+  if (number < 0 || totals_.updates < min_updates_to_drop) return;
+  const int at = static_cast<int>(number % slots);
+  Slot& slot = head().held[static_cast<std::size_t>(at)];
+  if (slot.epoch != number || slot.updates == 0) return;
+  const Epoch epoch = view(at);
+  slot.begin = std::min<std::int64_t>(totals_.sentences / 2, epoch.cuts[static_cast<std::size_t>(slot.updates - 1)]);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const auto from = static_cast<std::size_t>(reinterpret_cast<char*>(epoch.sentences.data()) - memory_->data());
+  memory_->release(from, static_cast<std::size_t>(slot.begin) * sizeof(std::uint32_t));
+}
+
 void EpochOrders::make(Slot& slot, std::int64_t number, const Epoch& epoch) const {
   slot.epoch = -1;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   slot.updates = 0;
+  slot.begin = 0;
   slot.order = options_.order;
   Random random(derive_seed(options_.seed, static_cast<std::uint64_t>(number)));
   fill(epoch.sentences);
@@ -191,7 +208,7 @@ void EpochOrders::shuffle_updates(const Epoch& epoch, Random& random) const {
 }
 
 EpochOrders::Epoch EpochOrders::cut_behind(std::int64_t number, std::int64_t first) const {
-  Slot& slot = find_or_make(number);
+  Slot& slot = find_or_make(number, first);
   Epoch epoch = view(static_cast<int>(number % slots));
   cut(slot, epoch,
       [&](std::int64_t known) { return known > 1 && epoch.cuts[static_cast<std::size_t>(known - 2)] > first; });
@@ -204,7 +221,7 @@ EpochOrders::Epoch EpochOrders::cut_behind(std::int64_t number, std::int64_t fir
 
 std::int64_t EpochOrders::begin_of(std::int64_t number, std::int64_t update) const {
   const ProcessLock lock = lock_epochs();
-  Slot& slot = find_or_make(number);
+  Slot& slot = find_or_make(number, 0);
   const Epoch epoch = view(static_cast<int>(number % slots));
   cut(slot, epoch, [&](std::int64_t known) { return known > update; });
   return epoch.cuts[static_cast<std::size_t>(update)];

@@ -36,8 +36,9 @@ using SharePlan = std::function<std::shared_ptr<SharedFile>(std::size_t bytes, c
 
 /// The order of the sentences in an epoch, cut into updates of equal target tokens, for the two epochs that were used
 /// last. Processes of one host may have this in common: the first that needs an epoch makes it, and the others wait for
-/// it. An epoch takes 4 bytes a sentence and 12 an update. It is cut only as far as it is used, so that the first
-/// update does not wait for the lengths of all sentences, which are read from the mapped id files.
+/// it. An epoch takes 4 bytes a sentence and 12 an update. When the next one is made, the first half of a long
+/// epoch's order is dropped; a rank that goes back to it makes it anew. An epoch is cut only as far as it is used, so
+/// that the first update does not wait for the lengths of all sentences, which are read from the mapped id files.
 ///
 /// Thread-safe, except set_order(). The corpus must outlive this.
 class EpochOrders {
@@ -79,7 +80,8 @@ class EpochOrders {
   Head& head() const;
   ProcessLock lock_epochs() const;
   Epoch view(int slot) const;
-  Slot& find_or_make(std::int64_t number) const;
+  Slot& find_or_make(std::int64_t number, std::int64_t first) const;
+  void drop_first_half(std::int64_t number) const;
   Epoch cut_behind(std::int64_t number, std::int64_t first) const;
   template <class Enough>
   void cut(Slot& slot, const Epoch& epoch, const Enough& enough) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/failure.h"
+#include "nmt/data/unit_assignment.h"
 
 namespace babelring {
 
@@ -33,7 +34,7 @@ namespace {
 /// The parts into which an update's sequences are divided: units, or a part for each rank.
 std::vector<SequenceRange> parts_of(const SequenceUpdate& update, const RankPart& part) {
   std::vector<SequenceRange> ranges;
-  if (part.shares == nullptr) {
+  if (part.shares == nullptr || part.units > 0) {
     const std::int64_t parts = part.units > 0 ? part.units : part.world;
     for (std::int64_t i = 0; i < parts; ++i) ranges.push_back(part_of_range({0, update.sequences}, i, parts));
     return ranges;
@@ -50,29 +51,25 @@ std::vector<SequenceRange> parts_of(const SequenceUpdate& update, const RankPart
 
 UpdateBatches make_sequence_batches(const SequenceUpdate& update, const RankPart& part, const ReadSequence& read) {
   const std::int64_t targets = update.length - 1;
-  const UnitRange units = units_of(part);
   const std::vector<SequenceRange> parts = parts_of(update, part);
-  const auto first_part = static_cast<std::size_t>(part.units > 0 ? units.first : part.rank);
-  const std::size_t last_part = first_part + static_cast<std::size_t>(units.count) - 1;
-  const SequenceRange mine{parts[first_part].first, parts[last_part].last};
   UpdateBatches batches{.update = update.update,
                         .epoch = 0,
                         .global_sentences = update.sequences,
-                        .global_target_tokens = update.sequences * targets,
-                        .sentences = mine.count(),
-                        .target_tokens = mine.count() * targets};
-  batches.units = units;
+                        .global_target_tokens = update.sequences * targets};
+  assign_units(batches, part);
   const std::int64_t largest_share = std::ranges::max(parts, {}, &SequenceRange::count).count();
   const std::int64_t fitting = part.micro_batch_tokens > 0
                                    ? std::max<std::int64_t>(1, part.micro_batch_tokens / targets)
                                    : std::max<std::int64_t>(1, largest_share);
   const std::int64_t micro_batches = std::max<std::int64_t>(1, (largest_share + fitting - 1) / fitting);
-  for (std::size_t unit = first_part; unit <= last_part; ++unit) {
+  for (const int computed : part.units > 0 ? batches.computed : std::vector<int>{part.rank}) {
+    const SequenceRange& own = parts[static_cast<std::size_t>(computed)];
+    batches.sentences += own.count();
     for (std::int64_t i = 0; i < micro_batches; ++i) {
-      batches.micro_batches.push_back(
-          pack_sequences(part_of_range(parts[unit], i, micro_batches), update.length, read));
+      batches.micro_batches.push_back(pack_sequences(part_of_range(own, i, micro_batches), update.length, read));
     }
   }
+  batches.target_tokens = batches.sentences * targets;
   return batches;
 }
 

@@ -1,25 +1,34 @@
 #include "nmt/data/text_source.h"
 
 #include "nmt/data/batch.h"
+#include "nmt/data/unit_assignment.h"
 
 namespace babelring {
 
 namespace {
 
+std::vector<BatchSlice> slices_of_units(const Corpus& corpus, const UpdatePlan& update, const RankPart& part,
+                                        const std::vector<int>& units) {
+  const int micro_batches = micro_batches_for(corpus, update, part.units, part.micro_batch_tokens);
+  std::vector<BatchSlice> slices;
+  for (const int unit : units) {
+    const std::vector<BatchSlice> of_unit =
+        slice_range(corpus, update, unit * micro_batches, (unit + 1) * micro_batches, part.units * micro_batches);
+    slices.insert(slices.end(), of_unit.begin(), of_unit.end());
+  }
+  return slices;
+}
+
 std::vector<BatchSlice> slices_of(const Corpus& corpus, const UpdatePlan& update, const RankPart& part,
-                                  std::int64_t number) {
+                                  const UpdateBatches& batches) {
+  if (part.units > 0) return slices_of_units(corpus, update, part, batches.computed);
   if (part.shares != nullptr) {
-    const auto bounds = part.shares->bounds(number);
+    const auto bounds = part.shares->bounds(batches.update);
     return slice(corpus, update, part.rank, *bounds,
                  micro_batches_for(corpus, update, *bounds, part.micro_batch_tokens));
   }
-  const bool by_units = part.units > 0;
-  const int parts = by_units ? part.units : part.world;
-  const int micro_batches = micro_batches_for(corpus, update, parts, part.micro_batch_tokens);
-  if (!by_units) return slice(corpus, update, part.rank, part.world, micro_batches);
-  const UnitRange units = units_of(part);
-  return slice_range(corpus, update, units.first * micro_batches, (units.first + units.count) * micro_batches,
-                     parts * micro_batches);
+  return slice(corpus, update, part.rank, part.world,
+               micro_batches_for(corpus, update, part.world, part.micro_batch_tokens));
 }
 
 }  // namespace
@@ -34,8 +43,8 @@ UpdateBatches TextSource::make(std::int64_t update, const DataPosition& start, c
   batches.global_sentences = static_cast<std::int64_t>(planned.sentences.size());
   batches.global_source_tokens = planned.source_tokens;
   batches.global_target_tokens = planned.target_tokens;
-  batches.units = units_of(part);
-  for (const BatchSlice& slice_of_rank : slices_of(corpus, planned, part, update)) {
+  assign_units(batches, part);
+  for (const BatchSlice& slice_of_rank : slices_of(corpus, planned, part, batches)) {
     batches.sentences += slice_of_rank.last - slice_of_rank.first;
     batches.source_tokens += slice_of_rank.source_tokens;
     batches.target_tokens += slice_of_rank.target_tokens;

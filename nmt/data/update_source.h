@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -12,11 +13,18 @@
 
 namespace babelring {
 
-/// The units of an update that a rank computes: [first, first + count) of `total`. A unit is a part of the update's
+/// The units of an update that are added on a rank: [first, first + count) of `total`. A unit is a part of the update's
 /// sentences whose gradient is computed apart, so that it does not depend on the number of ranks
 /// (docs/design/units.md).
 struct UnitRange {
   int first = 0, count = 1, total = 1;
+  bool has(int unit) const { return unit >= first && unit < first + count; }
+};
+
+/// A unit that another rank computes than the one in whose range it lies: positions of both ranks.
+struct MovedUnit {
+  int unit = 0, computed_by = 0, home = 0;
+  friend bool operator==(const MovedUnit&, const MovedUnit&) = default;
 };
 
 /// One rank's data for one update.
@@ -32,10 +40,16 @@ struct UpdateBatches {
   // Exact entropy of the source, as the sum of -log p over this rank's target tokens, in nats; NaN if not computed. It
   // is computed on all ranks or on none.
   double entropy = std::numeric_limits<double>::quiet_NaN();
-  std::vector<PackedBatch> micro_batches;  // same number on every rank; some may be empty
-  UnitRange units;                         // each has the same number of micro-batches, which follow one another
+  std::vector<PackedBatch> micro_batches;  // of `computed` in this order; same number for every unit; some may be empty
+  UnitRange units;                         // this rank's place in the tree
+  std::vector<int> computed = {0};  // the units that this rank computes: first those of other ranks, then its own
+  std::vector<MovedUnit> moved;     // of all ranks, ascending by unit
 
-  std::size_t micro_batches_per_unit() const { return micro_batches.size() / static_cast<std::size_t>(units.count); }
+  std::size_t micro_batches_per_unit() const { return micro_batches.size() / computed.size(); }
+  /// True if another rank computes units of this rank's range.
+  bool receives() const {
+    return std::any_of(moved.begin(), moved.end(), [&](const MovedUnit& unit) { return units.has(unit.unit); });
+  }
 };
 
 /// A rank's part of every update, and its division into micro-batches.
@@ -43,10 +57,10 @@ struct RankPart {
   int rank = 0;
   int world = 1;
   std::int64_t micro_batch_tokens = 0;  // max source or target tokens per micro-batch; 0: no limit, one micro-batch
-  /// Cut the update into this number of units, of which each rank gets an equal number, in the order of ranks. 0: each
+  /// Cut the update into this number of units, of which each rank adds an equal number, in the order of ranks. 0: each
   /// rank's part is one unit.
   int units = 0;
-  /// Parts of other sizes; null: equal ones. Not with units.
+  /// Parts of other sizes; null: equal ones. With units, those that a rank computes: see unit_counts().
   const UpdateShares* shares = nullptr;
 };
 

@@ -35,4 +35,11 @@ void UnitGradients::add(const Parameter& parameter, int unit) {
   if (unit + 1 == units_) store_.write_gradient_to(parameter, 0);
 }
 
+void UnitGradients::add_all(const float* gradients, int unit) {
+  for (const Parameter& parameter : store_.all()) {
+    backend_.upload(gradients + parameter.offset, store_.gradient(parameter, waiting_before(unit)));
+    add(parameter, unit);
+  }
+}
+
 }  // namespace babelring

@@ -20,6 +20,9 @@ class UnitGradients {
   /// Call when the parameter's gradient of `unit` is complete. After the last unit, the parameter's gradient is the sum
   /// over all units.
   void add(const Parameter& parameter, int unit);
+  /// In place of begin() and add(): the gradients of `unit` that another rank computed, in host memory with the layout
+  /// of ParameterStore::gradients().
+  void add_all(const float* gradients, int unit);
 
  private:
   Backend& backend_;

@@ -43,7 +43,8 @@ void DataConfig::bind(OptionBinder& b) {
   b.choice(
       "balance", balance, {{"equal", Balance::equal}, {"measured", Balance::measured}},
       "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
-      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently");
+      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently, "
+      "unless training.reproducible is ranks: then whole units move (see units)");
 }
 
 void GssmTaskConfig::bind(OptionBinder& b) {
@@ -190,9 +191,6 @@ void check_units(const TrainConfig& config) {
     refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
                       "auto, shared_memory, two_level or ring");
   }
-  if (config.data.balance == Balance::measured) {
-    refuse_with_units("data.balance", "measured divides updates by time", "equal");
-  }
   if (config.training.cuda_graphs) {
     refuse_with_units("training.cuda_graphs", "a recorded pass writes to one copy of the gradient", "false");
   }
@@ -236,6 +234,10 @@ void TrainConfig::check() const {
   if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares(emulated());
   if (emulated() && lab.emulated.record.empty()) {
     refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
+  }
+  if (emulated() && lab.profile.start > 0) {
+    refuse("lab.profile.start",
+           fmt::format("{}, but training.device emulated has no times of its own; expected 0", lab.profile.start));
   }
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");

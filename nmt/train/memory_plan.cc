@@ -130,7 +130,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
       config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
   const std::unique_ptr<Model> model =
       make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), config.training.precision);
-  add_model(estimate, *model, std::bit_width(static_cast<std::uint64_t>(parts / ranks)));
+  const std::int64_t units = parts / ranks;  // of a rank
+  const bool moves = by_units && ranks > 1 && config.data.balance == Balance::measured;
+  add_model(estimate, *model, std::bit_width(static_cast<std::uint64_t>(units)) + (moves ? units : 0));
   const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target);
   estimate.activations = static_cast<std::int64_t>(arenas.saved);
   estimate.scratch = static_cast<std::int64_t>(arenas.scratch);
@@ -140,7 +142,7 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
 MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
                        Communicator& communicator) {
   const int parts = config.training.by_units() ? config.training.units : communicator.size();
-  const bool measured = config.data.balance == Balance::measured;
+  const bool measured = config.data.balance == Balance::measured && !config.training.by_units();
   const ShareTokens share = share_of(config, shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
   if (config.data.micro_batch_tokens == DataConfig::automatic) {

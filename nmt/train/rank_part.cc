@@ -1,5 +1,7 @@
 #include "nmt/train/rank_part.h"
 
+#include <numeric>
+
 #include "nmt/comm/ring_order.h"
 
 namespace babelring {
@@ -10,6 +12,13 @@ RankPart rank_part(const TrainConfig& config, const Communicator& communicator, 
   part.rank = ring_place(communicator.hosts(), communicator.rank()).position;
   part.units = config.training.units;
   return part;
+}
+
+std::vector<int> ranks_by_part(const TrainConfig& config, const Communicator& communicator) {
+  if (config.training.by_units()) return ring_place(communicator.hosts(), communicator.rank()).order;
+  std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 }  // namespace babelring

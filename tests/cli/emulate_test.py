@@ -271,6 +271,12 @@ class EmulateTest(unittest.TestCase):
         self.assertIn("error of the step: mean 9.1 %, largest 9.1 %, 2 runs", self.result(*shared))
         self.record = calibrated
         self.assertEqual(self.run_json()["step_comparisons"], 2)
+        self.assertEqual(self.run_json()["step_ranks"], 2)
+        text = "64 ranks, but the error rests on runs of up to 2: it may be larger"
+        self.assertIn(text, self.run_json("--hosts", "64", "--between", "inf")["warnings"])
+        scaled = self.result("scale", "--record", calibrated, "--ranks", "2,64", "--between", "inf")
+        self.assertIn(f"warning, 64 ranks: {text}", scaled)
+        self.assertNotIn("warning, 2 ranks: 2 ranks", scaled)
         self.assertIn("± 9.1 % (2 comparisons with runs)", self.result("run", "--record", calibrated))
         (runs[1] / "config.yaml").write_text("name: toy\ntraining:\n  device: emulated\n", encoding="utf-8")
         self.assertIn("the run was emulated, expected a real one", self.refusal(*shared))

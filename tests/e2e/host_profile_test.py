@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from control import ControlServer, ControlTest
-from system import BIN, wait_for
+from system import BIN, is_running, spool_records, wait_for
+from two_host_system import daemon_in
 
 SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
 HOSTS = ["hostA", "hostA", "hostB", "hostB"]  # by rank
@@ -174,6 +175,26 @@ class HostProfileTest(ControlTest):
         self.end(run)
         cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
         self.assertIn("hostB", cause)
+
+    def test_a_killed_daemon_of_the_other_host_is_named_and_the_run_goes_on_from_its_checkpoint(self) -> None:
+        run = self.submit(
+            self.config_text(training_stop_after="100000u", checkpoint_every="10u"), profile="two-hosts", world_size=4
+        )
+        self.wait_update(run, 25)
+        pids = self.rank_pids(run).values()
+        os.kill(daemon_in(f"babelring-{self.control.process.pid}-b"), signal.SIGKILL)
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        self.wait_update(run, 25, attempt=2)
+        spool = self.folder / "server" / "runs" / run / "spool" / "attempt-2" / "rank-0.jsonl"
+        steps = wait_for(
+            "updates of the next attempt",
+            lambda: spool.exists() and [record for record in spool_records(spool) if record["kind"] == "step"],
+        )
+        self.end(run)
+        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
+        self.assertEqual(cause, "mpirun lost hostB")
+        self.assertGreaterEqual(steps[0]["update"], 21)
+        self.assertEqual(steps[0]["update"] % 10, 1, "the update after a checkpoint")
 
 
 if __name__ == "__main__":

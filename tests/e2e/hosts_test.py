@@ -207,9 +207,7 @@ class HostsTest(TwoHostTest):
         wait_for("first updates", lambda: run.process.poll() is not None or '"update":5,' in self.spool(0))
         pids = run.rank_pids()
         self.assertEqual(len(pids), len(RANKS))
-        for pid in run.pids():
-            if Path(f"/proc/{pid}/comm").read_text() == "orted\n":
-                os.kill(pid, signal.SIGSTOP)
+        os.kill(run.daemon(), signal.SIGSTOP)
         wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
         self.assertRegex(
             run.text(),
@@ -218,6 +216,13 @@ class HostsTest(TwoHostTest):
             "with exit code 0",
         )
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
+
+    def test_a_killed_daemon_ends_all_ranks_and_mpirun_names_its_host(self) -> None:
+        """mpirun's own daemon on hostB, the parent of that host's ranks."""
+        text = self.start_and_lose(lambda run: os.kill(run.daemon(), signal.SIGKILL), deadline_s=120)
+        self.assertRegex(
+            text, r"ORTE has lost communication with a remote daemon\.[^~]*Remote daemon: .* on node hostB"
+        )
 
     def test_another_first_host_does_not_begin_anew(self) -> None:
         before = Path.cwd()

@@ -16,6 +16,14 @@ RANKS = range(2 * SLOTS)
 HOST_OF = ["hostA"] * SLOTS + ["hostB"] * SLOTS
 
 
+def daemon_in(namespace: str) -> int:
+    """The process of mpirun's daemon in a namespace."""
+    inside = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True)
+    daemons = [int(pid) for pid in inside.stdout.split() if Path(f"/proc/{pid}/comm").read_text() == "orted\n"]
+    assert len(daemons) == 1, f"{namespace}: expected a daemon, found {daemons}"
+    return daemons[0]
+
+
 class TwoHostRun(Run):
     """`mpirun -H hostA:2,hostB:2 worker`."""
 
@@ -28,6 +36,10 @@ class TwoHostRun(Run):
             inside = subprocess.run(["ip", "netns", "pids", self.namespace(host)], capture_output=True, text=True)
             pids += map(int, inside.stdout.split())
         return pids
+
+    def daemon(self) -> int:
+        """The process of mpirun's daemon on hostB."""
+        return daemon_in(self.namespace("hostB"))
 
     def ask_to_stop(self) -> None:
         """By SIGUSR1 to mpirun, which passes it on to all ranks."""

@@ -104,6 +104,35 @@ TEST_P(CollectivesTest, SumsOverManyUpdatesMissTheLastRoundingErrorsOnly) {
   EXPECT_TRUE(sum() == first);
 }
 
+TEST_P(CollectivesTest, TransfersBetweenRanksAmongAllReduces) {
+  const int rank = communicator_->rank(), size = communicator_->size();
+  const Buffer summed = communicator_->allocate(4000);
+  const Tensor ones = summed.view(Shape{1000}, DType::f32);
+  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{9} << 20}) {
+    std::vector<Transfer> transfers;  // each rank to the next, and rank 0 to all
+    for (int from = 0; from + 1 < size; ++from) transfers.push_back({.from = from, .to = from + 1, .bytes = bytes});
+    for (int to = 1; to < size; ++to) transfers.push_back({.from = 0, .to = to, .bytes = bytes});
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (transfers[i].from != rank && transfers[i].to != rank) continue;
+      transfers[i].memory = std::make_shared<Buffer>(allocate_host(static_cast<std::size_t>(bytes)));
+      if (transfers[i].from == rank)
+        std::memset(transfers[i].memory->data(), static_cast<int>(i) + 1, transfers[i].memory->bytes());
+    }
+    const std::int64_t sent = communicator_->totals().bytes_sent;
+    communicator_->transfer_start(transfers);
+    EXPECT_EQ(communicator_->totals().bytes_sent - sent, bytes * std::ranges::count(transfers, rank, &Transfer::from));
+    std::fill_n(ones.as<float>(), 1000, 1.0f);
+    communicator_->all_reduce_start(ones);
+    communicator_->all_reduce_finish();
+    EXPECT_EQ(ones.as<float>()[999], static_cast<float>(size));
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (transfers[i].to != rank) continue;
+      const auto* received = static_cast<const char*>(transfers[i].memory->data());
+      EXPECT_EQ(std::count(received, received + bytes, static_cast<char>(i + 1)), bytes) << "transfer " << i;
+    }
+  }
+}
+
 TEST_P(CollectivesTest, SumsDoublesInRankOrder) {
   std::vector<double> values{0.1 * (communicator_->rank() + 1), 1e300, 3};
   communicator_->sum(values);

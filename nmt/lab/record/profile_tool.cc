@@ -1,6 +1,7 @@
 #include "nmt/lab/record/profile_tool.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "insight/predict/quantiles.h"
 #include "nmt/core/processors.h"
@@ -15,6 +16,7 @@ constexpr double profile_bucket_mb = 1;  // finer than those of runs, which are 
 }  // namespace
 
 OpObserver* ProfileTool::begin(const UpdateStart& start) {
+  reached_ = start.update;
   const ProfileConfig& profile = config_.lab.profile;
   observes_ = start.update >= profile.start && start.update < profile.start + profile.updates;
   if (!observes_) return nullptr;
@@ -27,6 +29,14 @@ void ProfileTool::end(const StepRecord& record) {
   recorder_.end(record);
   last_update_ = record.update;
   if (record.update == config_.lab.profile.start + config_.lab.profile.updates - 1) write();
+}
+
+void ProfileTool::finish() {
+  write();
+  if (reached_ > 0 && reached_ < config_.lab.profile.start) {
+    spdlog::warn("lab.profile.start: no profile is written: training ended after update {}, before update {}", reached_,
+                 config_.lab.profile.start);
+  }
 }
 
 void ProfileTool::write() {

@@ -10,7 +10,8 @@
 namespace babelring {
 
 /// Records the ops of some updates of a running rank into profile-update-N.json: what `nmt emulate record` writes, but
-/// beside the other ranks and their gradient sums. If training ends before, the file holds the updates until then.
+/// beside the other ranks and their gradient sums. If training ends before, the file holds the updates until then;
+/// without any, a warning says so.
 class ProfileTool : public UpdateObserver {
  public:
   /// `config` must outlive the tool. `threads`: of the backend.
@@ -19,7 +20,7 @@ class ProfileTool : public UpdateObserver {
 
   OpObserver* begin(const UpdateStart& start) override;
   void end(const StepRecord& record) override;
-  void finish() override { write(); }
+  void finish() override;
 
  private:
   void write();
@@ -28,7 +29,8 @@ class ProfileTool : public UpdateObserver {
   const std::shared_ptr<LabFolder> folder_;
   const int threads_;
   ModelReplica* replica_ = nullptr;
-  bool observes_ = false;  // the current update
+  bool observes_ = false;     // the current update
+  std::int64_t reached_ = 0;  // the current update
   bool written_ = false;
   std::int64_t last_update_ = 0;  // that was recorded
   RankRecorder recorder_;

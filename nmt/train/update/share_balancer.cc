@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nmt/data/unit_assignment.h"
+#include "nmt/train/rank_part.h"
+
 namespace babelring {
 namespace {
 
@@ -16,6 +19,8 @@ ShareBalancer::ShareBalancer(const TrainConfig& config, Communicator& communicat
     : communicator_(communicator),
       measures_(config.data.balance == Balance::measured && communicator.size() > 1),
       ahead_(config.data.prefetch + config.data.workers),
+      ranks_(ranks_by_part(config, communicator)),
+      units_(config.training.by_units() ? config.training.units : 0),
       current_(static_cast<std::size_t>(communicator.size()), 1.0 / communicator.size()) {}
 
 void ShareBalancer::begin(std::int64_t first) {
@@ -38,29 +43,43 @@ void ShareBalancer::note(const StepRecord& record) {
 }
 
 void ShareBalancer::decide(std::int64_t update) {
-  const std::vector<double> balanced = balanced_shares(current_, gather_times());
+  const std::vector<double> shares = balanced();
   compute_ms_ = {};
   measured_from_ = update + 1;
-  if (balanced != current_) {
+  if (shares != current_) {
     measured_from_ = update + 1 + ahead_;
-    shares_->set(measured_from_, balanced);
+    shares_->set(measured_from_, shares);
     if (communicator_.rank() == 0) {
-      const auto [least, most] = std::ranges::minmax_element(balanced);
+      const auto [least, most] = std::ranges::minmax_element(shares);
+      const auto rank = [&](auto share) { return ranks_[static_cast<std::size_t>(share - shares.begin())]; };
       spdlog::info(
           "data.balance: from update {} on, rank {} computes {:.1f} % of each update and rank {} {:.1f} %, by "
           "their measured speed",
-          measured_from_, least - balanced.begin(), 100 * *least, most - balanced.begin(), 100 * *most);
+          measured_from_, rank(least), 100 * *least, rank(most), 100 * *most);
     }
-    current_ = balanced;
+    current_ = shares;
   }
   next_decision_ = measured_from_ + interval - 1;
 }
 
-/// By rank, then by part of the updates.
+/// Decided by rank 0: logarithms may be rounded differently on other processors.
+std::vector<double> ShareBalancer::balanced() const {
+  std::vector<double> shares = balanced_shares(current_, gather_times());
+  if (units_ > 0) {
+    const std::vector<int> counts = unit_counts(shares, units_);
+    for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = static_cast<double>(counts[i]) / units_;
+  }
+  communicator_.broadcast(shares.data(), shares.size() * sizeof(double), 0);
+  return shares;
+}
+
+/// By share, then by part of the updates.
 std::vector<std::vector<double>> ShareBalancer::gather_times() const {
-  std::vector<std::vector<double>> times;
   const std::string own(reinterpret_cast<const char*>(compute_ms_.data()), sizeof compute_ms_);
-  for (const std::string& bytes : communicator_.all_gather(own)) {
+  const std::vector<std::string> by_rank = communicator_.all_gather(own);
+  std::vector<std::vector<double>> times;
+  for (const int rank : ranks_) {
+    const std::string& bytes = by_rank[static_cast<std::size_t>(rank)];
     std::memcpy(times.emplace_back(compute_ms_.size()).data(), bytes.data(), bytes.size());
   }
   return times;

@@ -12,8 +12,8 @@
 
 namespace babelring {
 
-/// Divides updates among ranks by their measured speed, with data.balance measured; otherwise does nothing. Collective:
-/// every rank makes the same calls.
+/// Divides updates among ranks by their measured speed, with data.balance measured; otherwise does nothing. With
+/// training.reproducible ranks, by whole units. Collective: every rank makes the same calls.
 class ShareBalancer {
  public:
   /// The first shares follow from some 20 updates, later ones at most every 100 updates.
@@ -24,18 +24,21 @@ class ShareBalancer {
 
   /// Call before batches of update `first` and later ones are prepared, and after those of any before are dropped.
   void begin(std::int64_t first);
-  /// The ranks' shares; null: equal ones. Valid until begin().
+  /// The ranks' shares, as rank_part() counts ranks; null: equal ones. Valid until begin().
   const UpdateShares* shares() const { return shares_ ? &*shares_ : nullptr; }
   /// Call after each update with this rank's record of it. May set the shares of updates that are not prepared yet.
   void note(const StepRecord& record);
 
  private:
   void decide(std::int64_t update);
+  std::vector<double> balanced() const;
   std::vector<std::vector<double>> gather_times() const;
 
   Communicator& communicator_;
   bool measures_;
-  std::int64_t ahead_;  // max updates prepared ahead
+  std::int64_t ahead_;      // max updates prepared ahead
+  std::vector<int> ranks_;  // in the order of shares
+  int units_;               // 0: shares of any size
   std::vector<double> current_;
   std::optional<UpdateShares> shares_;
   std::array<double, 8> compute_ms_ = {};  // in equal parts of the updates from measured_from_ to next_decision_

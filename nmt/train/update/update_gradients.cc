@@ -29,6 +29,7 @@ UpdateGradients::UpdateGradients(const TrainConfig& config, ModelReplica& replic
       replica_(replica),
       clock_(clock),
       units_(replica.backend, replica.model.parameters(), units_of_rank(config, replica)),
+      exchange_(replica.backend, replica.communicator, replica.model.parameters()),
       bucket_bytes_(choose_bucket_bytes(config, replica)),
       reducer_(replica.sharding.make_reducer(replica.model.parameters(), bucket_bytes_, replica.model.shared_table(),
                                              config.comm_options().order)),
@@ -39,10 +40,11 @@ std::int64_t UpdateGradients::bucket_bytes() const {
 }
 
 FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, std::size_t index) {
-  if (index % batches.micro_batches_per_unit() == 0) {
-    units_.begin(static_cast<int>(index / batches.micro_batches_per_unit()));
-  }
-  if (index == 0) embedding_rows_ = reducer_->begin(reduces_embedding_rows() ? &batches.micro_batches.back() : nullptr);
+  const std::size_t per_unit = batches.micro_batches_per_unit();
+  const int unit = batches.computed[index / per_unit];
+  const bool moves = !batches.units.has(unit);
+  if (index == 0) begin(batches);
+  if (index % per_unit == 0) units_.begin(moves ? 0 : unit - batches.units.first);
   const WorkRange range(replica_.backend, "micro_batch");
   Context context = make_context(batches, index);
   const PackedBatch& batch = batches.micro_batches[index];
@@ -50,12 +52,39 @@ FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, st
   if (replays_) return replay(context, batch, scale);
   clock_.enter(StepPart::forward);
   const DeviceBatch on_device(replica_.backend, context.saved, batch);
-  return {replica_.backend, replica_.model.add_gradients(context, on_device, scale)};
+  FetchedLosses losses(replica_.backend, replica_.model.add_gradients(context, on_device, scale));
+  if (moves && (index + 1) % per_unit == 0) exchange_.give(unit);
+  return losses;
+}
+
+void UpdateGradients::begin(const UpdateBatches& batches) {
+  own_units_ = batches.units;
+  receives_ = batches.receives();
+  exchange_.begin(batches);
+  // The last batch of a rank that waits for units is not its last gradient, so tables are reduced as a whole.
+  const bool rows = reduces_embedding_rows() && batches.moved.empty();
+  embedding_rows_ = reducer_->begin(rows ? &batches.micro_batches.back() : nullptr);
+}
+
+/// Adds the units of this rank that others computed.
+void UpdateGradients::add_moved_units() {
+  exchange_.finish([this](const float* gradients, int unit) { units_.add_all(gradients, unit - own_units_.first); });
+  if (!receives_) return;
+  const auto& parameters = replica_.model.parameters().all();
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) report(*parameter);
+}
+
+/// The parameter's gradient is complete on this rank.
+void UpdateGradients::report(const Parameter& parameter) {
+  // The gradient's norm must not contain frozen parameters.
+  if (replica_.adam.freezes(parameter)) replica_.backend.run(Fill{.y = parameter.gradient, .value = 0});
+  reducer_->ready(parameter);
 }
 
 void UpdateGradients::reduce() {
   clock_.enter(StepPart::communication);
   const WorkRange range(replica_.backend, "gradient_sum");
+  add_moved_units();
   reducer_->finish();
 }
 
@@ -73,15 +102,13 @@ Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t 
   context.dropout_seed =
       derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
   context.clock = &clock_;
-  if ((index + 1) % per_unit != 0) return context;
-  const bool last = index + 1 == batches.micro_batches.size();
+  const int unit = batches.computed[index / per_unit];
+  if ((index + 1) % per_unit != 0 || !batches.units.has(unit)) return context;
+  const bool last = index + 1 == batches.micro_batches.size() && !receives_;
   if (last) context.embedding_rows = embedding_rows_;
-  context.gradient_ready = [this, last, unit = static_cast<int>(index / per_unit)](const Parameter& parameter) {
-    units_.add(parameter, unit);
-    if (!last) return;
-    // The gradient's norm must not contain frozen parameters.
-    if (replica_.adam.freezes(parameter)) replica_.backend.run(Fill{.y = parameter.gradient, .value = 0});
-    reducer_->ready(parameter);
+  context.gradient_ready = [this, last, own = unit - batches.units.first](const Parameter& parameter) {
+    units_.add(parameter, own);
+    if (last) report(parameter);
   };
   return context;
 }

@@ -8,6 +8,7 @@
 #include "nmt/metering/step_clock.h"
 #include "nmt/parallel/unit_gradients.h"
 #include "nmt/train/update/model_replica.h"
+#include "nmt/train/update/unit_exchange.h"
 
 namespace babelring {
 
@@ -25,8 +26,9 @@ class UpdateGradients {
   UpdateGradients(const TrainConfig& config, ModelReplica& replica, StepClock& clock);
 
   /// Forward and backward of micro-batch `index`, of the loss divided by the update's target tokens. The first one of a
-  /// unit overwrites the unit's gradients, the others add to them; units are added in a tree. During the last one,
-  /// buckets start to be reduced. The losses are valid after Backend::await_fetched().
+  /// unit overwrites the unit's gradients, the others add to them; units are added in a tree, on this rank or on the
+  /// one that they move to. During the last one, buckets start to be reduced, unless this rank waits for units that
+  /// other ranks compute. The losses are valid after Backend::await_fetched().
   FetchedLosses forward_backward(const UpdateBatches& batches, std::size_t index);
   /// Waits until every gradient is summed over all ranks.
   void reduce();
@@ -36,14 +38,20 @@ class UpdateGradients {
   std::int64_t bucket_bytes() const;
 
  private:
+  void begin(const UpdateBatches& batches);
   Context make_context(const UpdateBatches& batches, std::size_t index);
   FetchedLosses replay(Context& context, const PackedBatch& batch, float gradient_scale);
   bool reduces_embedding_rows() const;
+  void report(const Parameter& parameter);
+  void add_moved_units();
 
   const TrainConfig& config_;
   ModelReplica& replica_;
   StepClock& clock_;
   UnitGradients units_;
+  UnitExchange exchange_;
+  UnitRange own_units_;    // of this update
+  bool receives_ = false;  // units of this update
   std::int64_t bucket_bytes_;
   std::unique_ptr<GradientReducer> reducer_;
   const EmbeddingRows* embedding_rows_ = nullptr;  // of this update; null: embedding gradients go to their tables

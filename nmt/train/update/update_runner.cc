@@ -127,8 +127,8 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   clock_.enter(StepPart::communication);
   replica_.backend.await_fetched();
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    const std::size_t unit = i / batches.micro_batches_per_unit();
-    sums.units[static_cast<std::size_t>(batches.units.first) + unit] += losses[i].sums();
+    const int unit = batches.computed[i / batches.micro_batches_per_unit()];
+    sums.units[static_cast<std::size_t>(unit)] += losses[i].sums();
   }
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     for (LossSums& unit : sums.units) unit.each(visit);

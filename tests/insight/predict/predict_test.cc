@@ -127,6 +127,15 @@ TEST(PredictTest, WarnsOfSizesAlgorithmsAndBoundSteps) {
   EXPECT_THAT(predict(record(), far, 1).warnings, Contains(HasSubstr("2.5 times smaller than the smallest")));
 }
 
+TEST(PredictTest, WarnsOfManyMoreRanksThanThoseTheErrorRestsOn) {
+  RankRecord compared = record();
+  const auto warnings = [&](int hosts) { return predict(compared, setup(hosts, 2, 0.1), 1).warnings; };
+  EXPECT_THAT(warnings(64), Not(Contains(HasSubstr("rests on runs"))));
+  compared.step_ranks = 4;
+  EXPECT_THAT(warnings(16), Not(Contains(HasSubstr("rests on runs"))));
+  EXPECT_THAT(warnings(17), Contains("34 ranks, but the error rests on runs of up to 4: it may be larger"));
+}
+
 TEST(PredictTest, RefusesZeros) {
   const auto refused = [](auto change) {
     RunSetup wrong = setup(2, 2, 10);

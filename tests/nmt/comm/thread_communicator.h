@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -70,6 +71,17 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
       reduce(tensor.as<float>(), static_cast<std::size_t>(tensor.shape.elements()));
       totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
     });
+  }
+  void transfer_start(const std::vector<Transfer>& transfers) override {
+    for (const Transfer& transfer : transfers) {
+      started_.push_back([this, transfer] {
+        void* const data = transfer.memory == nullptr ? nullptr : transfer.memory->data();
+        exchange(data, [&] {
+          const void* sent = group_.slots_[static_cast<std::size_t>(transfer.from)];
+          if (transfer.to == rank_) std::memcpy(data, sent, static_cast<std::size_t>(transfer.bytes));
+        });
+      });
+    }
   }
   void all_reduce_finish() override {
     end_followed();

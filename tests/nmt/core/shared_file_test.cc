@@ -44,6 +44,19 @@ TEST(SharedFile, IsAlignedToHugePages) {
   EXPECT_EQ(other->data()[2 * huge_page], 4);
 }
 
+TEST(SharedFile, GivesWholePagesBack) {
+  constexpr std::size_t page = 4096;
+  for (const auto& file : {SharedFile::create(4 * page), SharedFile::create_private(4 * page)}) {
+    ASSERT_NE(file, nullptr);
+    std::memset(file->data(), 7, 4 * page);
+    file->release(1, 3 * page);
+    file->release(0, 10);
+    EXPECT_EQ(std::count(file->data(), file->data() + page, 7), page) << "is not wholly in the range";
+    EXPECT_EQ(std::count(file->data() + page, file->data() + 3 * page, 0), 2 * page);
+    EXPECT_EQ(std::count(file->data() + 3 * page, file->data() + 4 * page, 7), page);
+  }
+}
+
 TEST(SharedFile, IsPrivateIfAsked) {
   const auto file = SharedFile::create_private(huge_page + 10);
   EXPECT_EQ(file->invitation(), "");

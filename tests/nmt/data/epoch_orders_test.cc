@@ -1,6 +1,7 @@
 #include "nmt/data/epoch_orders.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +99,32 @@ TEST_F(SharedPlanTest, IsUsedByThreadsAtDifferentPositions) {
   }
   for (std::thread& rank : ranks) rank.join();
   for (const auto& sentences : found) EXPECT_EQ(sentences, expected);
+}
+
+TEST_F(SharedPlanTest, DropsTheFirstHalfOfALongEpochWhenTheNextIsMade) {
+  const Corpus corpus = corpus_of(100'000);
+  for (const DataOrder order : {DataOrder::shuffled, DataOrder::pooled}) {
+    file_ = nullptr;
+    const PlanOptions options{.tokens_per_update = 200, .max_length = 30, .order = order};
+    const BatchPlan plan(corpus, options, share()), own(corpus, options);
+    ASSERT_GT(plan.updates_per_epoch(), 4096);
+    const DataPosition late = own.position_at(0.75), early = own.position_at(0.25);
+    const auto held = [&] {
+      struct stat status {};
+      EXPECT_EQ(fstat(std::stoi(file_->invitation().substr(file_->invitation().find(' '))), &status), 0);
+      return status.st_blocks * 512;
+    };
+    const std::vector<std::int64_t> last = plan(late).sentences;
+    const std::int64_t one_epoch = held();
+    const DataPosition next{1, 0};
+    EXPECT_EQ(plan(next).sentences, own(next).sentences);
+    EXPECT_LT(held() - one_epoch, 4 * 50'000 + 12 * plan.updates_per_epoch() + 16 * 4096)
+        << "half of the sentences, the updates, and parts of pages";
+    EXPECT_EQ(plan(late).sentences, last) << "is still there";
+    EXPECT_EQ(plan(early).sentences, own(early).sentences) << "is made anew";
+    EXPECT_GT(held() - one_epoch, 4 * 90'000);
+    EXPECT_EQ(plan(next).sentences, own(next).sentences);
+  }
 }
 
 TEST_F(SharedPlanTest, IsMadeAgainIfItsMakerIsKilled) {

@@ -99,5 +99,22 @@ TEST(SequenceBatches, UnitsAreTheSameForEveryNumberOfRanks) {
   }
 }
 
+TEST(SequenceBatches, UnitsThatMoveStayTheSame) {
+  const SequenceUpdate update{.update = 1, .sequences = 21, .length = 5};
+  const UpdateBatches whole = make_sequence_batches(update, {.units = 8}, count_up);
+  UpdateShares shares(2);
+  shares.set(0, {3, 5});
+  const UpdateBatches fast =
+      make_sequence_batches(update, {.rank = 1, .world = 2, .units = 8, .shares = &shares}, count_up);
+  EXPECT_THAT(fast.computed, ElementsAre(3, 4, 5, 6, 7));
+  ASSERT_EQ(fast.micro_batches.size(), 5U);
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(fast.micro_batches[i].target_out, whole.micro_batches[i + 3].target_out);
+    tokens += fast.micro_batches[i].target_in.tokens();
+  }
+  EXPECT_EQ(fast.target_tokens, tokens);
+}
+
 }  // namespace
 }  // namespace babelring

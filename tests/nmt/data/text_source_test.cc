@@ -53,6 +53,28 @@ TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
 
+TEST(TextSource, UnitsThatMoveStayTheSame) {
+  const Corpus corpus = reversed_sentences();
+  const TextSource source(corpus, updates_of_200);
+  const UpdateBatches whole = source.make(1, {}, {.micro_batch_tokens = 8, .units = 8});
+  UpdateShares shares(2);
+  shares.set(0, {5, 3});
+  std::int64_t sentences = 0;
+  for (int rank = 0; rank < 2; ++rank) {
+    const RankPart part{.rank = rank, .world = 2, .micro_batch_tokens = 8, .units = 8, .shares = &shares};
+    const UpdateBatches share = source.make(1, {}, part);
+    EXPECT_EQ(share.computed, rank == 0 ? (std::vector{7, 0, 1, 2, 3}) : (std::vector{4, 5, 6}));
+    const std::size_t per_unit = share.micro_batches_per_unit();
+    ASSERT_EQ(per_unit, whole.micro_batches_per_unit());
+    for (std::size_t i = 0; i < share.micro_batches.size(); ++i) {
+      const auto unit = static_cast<std::size_t>(share.computed[i / per_unit]);
+      EXPECT_EQ(share.micro_batches[i].target_out, whole.micro_batches[unit * per_unit + i % per_unit].target_out);
+    }
+    sentences += share.sentences;
+  }
+  EXPECT_EQ(sentences, whole.sentences);
+}
+
 TEST_P(WorldTest, UnitsAreTheSameForEveryNumberOfRanks) {
   const int world = GetParam();
   const int units = 4 * world;

@@ -55,6 +55,35 @@ TEST_P(UnitGradientsTest, AddsUnitsInPairsWithFewArrays) {
 }
 INSTANTIATE_TEST_SUITE_P(Units, UnitGradientsTest, testing::Values(1, 2, 4, 8, 32));
 
+TEST(UnitGradients, AddsUnitsOfOtherRanksInTheirPlace) {
+  constexpr int units = 8, own = 5;
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  const Parameter& matrix = store.declare("matrix", Shape{7, 11}, Initializer::zeros());
+  const Parameter& vector = store.declare("vector", Shape{3}, Initializer::zeros());
+  store.allocate({allocate_host, allocate_host}, DType::f32);
+  UnitGradients gradients(*backend, store, units);
+  for (int unit = 0; unit < units; ++unit) {
+    if (unit < own) gradients.begin(unit);
+    std::vector<float> moved(static_cast<std::size_t>(store.flat_size()));
+    for (const Parameter* parameter : {&vector, &matrix}) {
+      float* const values = unit < own ? parameter->gradient.as<float>() : moved.data() + parameter->offset;
+      for (std::int64_t i = 0; i < parameter->shape.elements(); ++i) {
+        values[i] = value_of(unit, static_cast<std::size_t>(parameter->offset + i));
+      }
+      if (unit < own) gradients.add(*parameter, unit);
+    }
+    if (unit >= own) gradients.add_all(moved.data(), unit);
+  }
+  for (const Parameter* parameter : {&vector, &matrix}) {
+    EXPECT_EQ(parameter->gradient.as<float>(), store.gradients().as<float>() + parameter->offset);
+    for (std::int64_t i = 0; i < parameter->shape.elements(); ++i) {
+      const auto place = static_cast<std::size_t>(parameter->offset + i);
+      ASSERT_EQ(parameter->gradient.as<float>()[i], sum_in_pairs(0, units, place)) << parameter->name << " " << i;
+    }
+  }
+}
+
 TEST(UnitGradients, RefusesUnitsThatMakeNoTree) {
   const auto backend = make_cpu_backend(1);
   ParameterStore store;

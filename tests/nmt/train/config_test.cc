@@ -99,6 +99,14 @@ TEST(TrainConfig, ResolvedYamlRoundTrips) {
   EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
 }
 
+TEST(TrainConfig, AnEmulatedRunHasNoProfile) {
+  const std::string yaml = "data:\n  folder: d\ntraining:\n  device: emulated\nlab:\n  emulated:\n    record: r.json\n";
+  EXPECT_EQ(message_of(yaml), "accepted");
+  EXPECT_NE(message_of(yaml, {"lab.profile.start=3"})
+                .find("lab.profile.start: 3, but training.device emulated has no times of its own; expected 0"),
+            std::string::npos);
+}
+
 /// Every word and interval as an older version stored it, and as it was written.
 TEST(TrainConfig, EnumsAndIntervalsRoundTripThroughTheStoredYaml) {
   const std::vector<std::vector<std::string>> of_key = {
@@ -194,15 +202,16 @@ TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
     return message_of("data:\n  folder: d\n", {"training.reproducible=ranks", override});
   };
   EXPECT_NE(message("training.units=6").find("training.units: expected a power of two, found 6"), std::string::npos);
-  for (const std::string key : {"communication.gradient_wire=bf16", "communication.gradient_wire=int8",
-                                "communication.all_reduce=mpi", "communication.all_reduce=nccl",
-                                "data.micro_batch_tokens=auto", "data.balance=measured", "training.cuda_graphs=true"}) {
+  for (const std::string key :
+       {"communication.gradient_wire=bf16", "communication.gradient_wire=int8", "communication.all_reduce=mpi",
+        "communication.all_reduce=nccl", "data.micro_batch_tokens=auto", "training.cuda_graphs=true"}) {
     const std::string refusal = message(key);
     EXPECT_NE(refusal.find(key.substr(0, key.find('='))), std::string::npos) << refusal;
     EXPECT_NE(refusal.find("training.reproducible ranks needs"), std::string::npos) << refusal;
   }
   const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {"training.reproducible=ranks"});
   EXPECT_EQ(config.comm_options().order, AddOrder::tree);
+  EXPECT_EQ(message("data.balance=measured"), message("data.balance=equal")) << "whole units move";
   for (const int ranks : {1, 2, 4, 8}) config.check_ranks(ranks);
   for (const int ranks : {3, 16}) EXPECT_THROW(config.check_ranks(ranks), UsageFailure) << ranks;
   const TrainConfig by_run = read_config("data:\n  folder: d\n", "test.yaml", {"training.units=6"});

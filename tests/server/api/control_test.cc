@@ -258,5 +258,15 @@ TEST_F(ControlTest, EditsListsAndDeletes) {
   EXPECT_EQ(post(path + "/resume").status, 202);
 }
 
+TEST_F(ControlTest, RefusesACheckpointOfAnEmulatedRun) {
+  Record started = testing::step_record(1, 1);
+  started.body = LifecycleRecord{.event = "started", .device = "emulated"};
+  testing::put(server.store(), {started, testing::step_record(2, 1)});
+  const Answer refused = post("/api/v1/runs/" + std::string(testing::run_id) + "/checkpoint");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(code(refused), "run_emulated");
+  EXPECT_NE(refused.body.find("it has no weights, so it writes no checkpoints"), std::string::npos) << refused.body;
+}
+
 }  // namespace
 }  // namespace babelring

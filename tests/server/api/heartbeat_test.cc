@@ -50,16 +50,6 @@ TEST_F(ControlTest, AnswersHeartbeatsWithCommands) {
   EXPECT_EQ(client.get("/api/v1/nodes/hostB").status, 404);
 }
 
-TEST_F(ControlTest, RefusesACheckpointOfAnEmulatedRun) {
-  Record started = testing::step_record(1, 1);
-  started.body = LifecycleRecord{.event = "started", .device = "emulated"};
-  testing::put(server.store(), {started, testing::step_record(2, 1)});
-  const Answer refused = post("/api/v1/runs/" + std::string(testing::run_id) + "/checkpoint");
-  EXPECT_EQ(refused.status, 409);
-  EXPECT_EQ(code(refused), "run_emulated");
-  EXPECT_NE(refused.body.find("it has no weights, so it writes no checkpoints"), std::string::npos) << refused.body;
-}
-
 TEST_F(ControlTest, ShowsGpusFromHeartbeats) {
   for (const std::int64_t rank : {0, 1}) testing::put(server.store(), {testing::step_record(1, 1, rank)});
   const std::string told =

@@ -5,6 +5,7 @@
 #include "base/atomic_file.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/lab/lab_training.h"
+#include "tests/worker/log_capture.h"
 
 namespace babelring {
 namespace {
@@ -47,8 +48,17 @@ TEST(ProfileTool, KeepsWhatItHasWhenTrainingEndsBefore) {
   config.lab.profile = {.start = 4, .updates = 20};
   EXPECT_EQ(train(config, temporary / "lab").artifacts.size(), 1u);
   EXPECT_EQ(read_profile(temporary / "lab/profile-update-00000006.json").jitter.size(), 3u);
-  config.lab.profile.start = 7;
+}
+
+TEST(ProfileTool, WarnsIfTrainingEndsBeforeItsStart) {
+  const TemporaryFolder temporary;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  config.lab.profile.start = 3;
+  const LogCapture log;
   EXPECT_TRUE(train(config, temporary / "lab").artifacts.empty());
+  EXPECT_EQ(log.count("lab.profile.start: no profile is written: training ended after update 2, before update 3"), 1)
+      << log.text();
 }
 
 }  // namespace
