@@ -169,8 +169,10 @@ void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Co
   if (config.training.device == DeviceChoice::automatic && !gpu) spdlog::info("no GPU is used: {}", gpu.error());
 }
 
-void log_sizes(const Backend& backend, const TaskData& data, const Trainer& trainer) {
+void log_start(const TrainConfig& config, const Backend& backend, const TaskData& data, const Trainer& trainer) {
   spdlog::info("{}: {} parameters, {}", backend.description(), trainer.model().parameters().count(), data.size);
+  const std::string warning = config.optimizer.schedule.unfinished_warm_up(config.training.stop_after);
+  if (!warning.empty()) spdlog::warn("{}", warning);
 }
 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
@@ -358,8 +360,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    log_sizes(*backend, data, trainer);
-    if (const std::string warning = config.unfinished_warm_up(); !warning.empty()) spdlog::warn("{}", warning);
+    log_start(config, *backend, data, trainer);
     records.write(started(config, communicator, trainer, progress));
   }
   records.write(rank_up(config, *backend, threads));

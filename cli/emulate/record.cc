@@ -147,8 +147,7 @@ void add_emulate_record(CLI::App& emulate) {
   command->add_option("--model", a.model, "model in the table, or of the published system");
   command->add_option("--batch", a.batch, "images of one rank in each update; default: the table's largest batch")
       ->check(positive_number);
-  command->add_option("--size", a.size, "with --compute-ms: what one rank computes, in --unit")
-      ->check(positive_number);
+  command->add_option("--size", a.size, "with --compute-ms: what one rank computes, in --unit")->check(positive_number);
   command->add_option("--unit", a.unit, "with --compute-ms: unit of --size")->capture_default_str();
   command
       ->add_option("--parameters", a.parameters,

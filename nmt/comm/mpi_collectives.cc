@@ -44,6 +44,12 @@ constexpr std::int64_t transfer_bytes = 4 << 20;
 
 }  // namespace
 
+std::int64_t bytes_sent_by(int rank, const std::vector<Transfer>& transfers) {
+  std::int64_t bytes = 0;
+  for (const Transfer& transfer : transfers) bytes += transfer.from == rank ? transfer.bytes : 0;
+  return bytes;
+}
+
 MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank) {
   std::vector<MpiCollective::Stage> stages;
   std::int64_t bytes = 0;

@@ -44,6 +44,7 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
 
 MpiCollective mpi_barrier(MPI_Comm comm);
 
+std::int64_t bytes_sent_by(int rank, const std::vector<Transfer>& transfers);
 /// This rank's part of the transfers: one message after another, in the order of `transfers`, which is the same on all
 /// ranks, so that no two ranks wait for each other.
 MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank);

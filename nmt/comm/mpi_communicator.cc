@@ -349,9 +349,7 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
 }
 
 void MpiCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
-  for (const Transfer& transfer : transfers) {
-    if (transfer.from == rank_) bytes_sent_ += transfer.bytes;
-  }
+  bytes_sent_ += bytes_sent_by(rank_, transfers);
   progress_->submit(make_collective([=, rank = rank_](MpiProgress::World& world) {
     return mpi_transfers(world.collectives.get(), transfers, rank);
   }));

@@ -30,6 +30,14 @@ void ScheduleOptions::bind(OptionBinder& b) {
            "linear and cosine schedules: final learning rate as a fraction of the peak");
 }
 
+std::string ScheduleOptions::unfinished_warm_up(const Interval& end) const {
+  if (warm_up.unit() != end.unit() || warm_up.value() <= end.value() || end.value() == 0) return "";
+  return fmt::format(
+      "training.stop_after {} comes before the end of optimizer.warm_up, {}: the learning rate reaches {:.2g} of its "
+      "peak, {}",
+      end.text(), warm_up.text(), end.value() / warm_up.value(), learning_rate);
+}
+
 Schedule::Schedule(const ScheduleOptions& options) : options_(options) {
   if (has_end(options.schedule) && options.decay.unit() != options.warm_up.unit()) {
     throw ConfigError("optimizer.decay",

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "base/options.h"
 #include "nmt/optim/interval.h"
 
@@ -16,6 +18,9 @@ struct ScheduleOptions {
   double final_fraction = 0;
 
   void bind(OptionBinder& binder);
+  /// Says that training ends, after `end`, before the warm-up. "" otherwise, for a run without updates, and for
+  /// intervals in different units.
+  std::string unfinished_warm_up(const Interval& end) const;
 };
 
 /// Learning rate as a function of progress: linear warm-up from 0 to `learning_rate`, then

@@ -296,15 +296,6 @@ void TrainConfig::check_ranks(int ranks) const {
                   ranks, training.units));
 }
 
-std::string TrainConfig::unfinished_warm_up() const {
-  const Interval &warm_up = optimizer.schedule.warm_up, &end = training.stop_after;
-  if (warm_up.unit() != end.unit() || warm_up.value() <= end.value() || end.value() == 0) return "";
-  return fmt::format(
-      "training.stop_after {} comes before the end of optimizer.warm_up, {}: the learning rate reaches {:.2g} of its "
-      "peak, {}",
-      end.text(), warm_up.text(), end.value() / warm_up.value(), optimizer.schedule.learning_rate);
-}
-
 CommOptions TrainConfig::comm_options() const {
   CommOptions options = communication.options();
   if (training.by_units()) options.order = AddOrder::tree;

@@ -141,9 +141,6 @@ struct TrainConfig {
   void check_ranks(int ranks) const;
   /// Options for make_mpi_communicator().
   CommOptions comm_options() const;
-  /// Says that training ends before the learning rate's warm-up. "" otherwise, for a run without updates, and for
-  /// intervals in different units.
-  std::string unfinished_warm_up() const;
   /// How the training set of a translation is divided into updates.
   PlanOptions plan_options() const;
   /// Target tokens of an update over all ranks: of a translation on average. Those of one sequence while

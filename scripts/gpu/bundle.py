@@ -37,8 +37,7 @@ MODULE = "libbabelring_cuda.so"
 OF_TESTS = ("libbabelring_cuda_emulated.so", "libfake_nvml.so", "libfake_old_nvml.so")
 # Libraries that the machine provides: the C library, and NVIDIA's on a machine with a GPU.
 LEFT_OUT = re.compile(
-    r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
-    r"|lib(cuda|cublas|nccl|nvrtc|nvJitLink))"
+    r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so" r"|lib(cuda|cublas|nccl|nvrtc|nvJitLink))"
 )
 # Open MPI's plug-ins for networks and job managers, which would need more libraries, and for OpenSHMEM.
 PLUGINS_LEFT_OUT = re.compile(

@@ -93,5 +93,16 @@ TEST(Schedule, RefusesDifferentUnitsOfWarmUpAndDecay) {
   }
 }
 
+TEST(ScheduleOptions, SaysThatTrainingEndsBeforeTheWarmUp) {
+  const ScheduleOptions options{.learning_rate = 0.0007, .warm_up = "4000u"};
+  for (const char* enough : {"0u", "4000u", "100000u", "2e", "1Mt"}) {
+    EXPECT_EQ(options.unfinished_warm_up(enough), "") << enough;
+  }
+  EXPECT_EQ(
+      options.unfinished_warm_up("400u"),
+      "training.stop_after 400u comes before the end of optimizer.warm_up, 4000u: the learning rate reaches 0.1 of "
+      "its peak, 0.0007");
+}
+
 }  // namespace
 }  // namespace babelring

@@ -219,21 +219,6 @@ TEST(TrainConfig, UnitsRefuseWhatWouldChangeTheirSum) {
   by_run.check_ranks(3);
 }
 
-TEST(TrainConfig, SaysThatTrainingEndsBeforeTheWarmUp) {
-  TrainConfig config;
-  config.optimizer.schedule.warm_up = "4000u";
-  config.optimizer.schedule.learning_rate = 0.0007;
-  for (const char* enough : {"0u", "4000u", "100000u", "2e", "1Mt"}) {
-    config.training.stop_after = enough;
-    EXPECT_EQ(config.unfinished_warm_up(), "") << enough;
-  }
-  config.training.stop_after = "400u";
-  EXPECT_EQ(
-      config.unfinished_warm_up(),
-      "training.stop_after 400u comes before the end of optimizer.warm_up, 4000u: the learning rate reaches 0.1 of "
-      "its peak, 0.0007");
-}
-
 TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
   const auto options = [](const std::vector<std::string>& overrides) {
     return read_config("data:\n  folder: d\n", "test.yaml", overrides).communication.options();
