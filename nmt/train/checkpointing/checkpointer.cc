@@ -78,10 +78,7 @@ void Checkpointer::require_one_folder() {
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
   gathers_state_ = replica.sharding.between_hosts();
-  if (!store_ && place_.count == 1) {
-    StateCopy(replica, std::nullopt);
-    return;
-  }
+  if (!store_ && place_.count == 1) return StateCopy::help(replica);
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
@@ -111,7 +108,7 @@ void Checkpointer::start_shard(const ModelReplica& replica, CheckpointContent co
   }
   const Result<json::value> name = gather_results(communicator_, made)[0];
   if (!name || communicator_.local_rank() != 0) {
-    if (name) StateCopy(replica, std::nullopt);
+    if (name) StateCopy::help(replica);
     shard_ = ready_result(name ? Result<json::value>(json::value()) : Error{name.error()});
     return;
   }

@@ -14,6 +14,8 @@ class StateCopy {
  public:
   /// Copies the shard at `place`; absent: nothing. Collective if hosts keep shares of the state: each rank calls it.
   StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place);
+  /// Takes part in other ranks' copies, without one of its own.
+  static void help(const ModelReplica& replica) { const StateCopy nothing(replica, std::nullopt); }
 
   /// By parameter name; that of a moment begins with "m." or "v.". Valid until the copy, or the object it is moved
   /// to, is destroyed.
