@@ -232,6 +232,7 @@ void Trainer::record(StepRecord record, const Progress& before) {
   if (record.skipped) {
     spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", record.update);
     parts_.communicator.forget_errors();  // they may be huge
+    replica_.clear_gradients();           // int8 makes whole blocks NaN, with padding that later sums would read
   }
   const Interval& every = parts_.config.training.digest_every;
   std::string difference;

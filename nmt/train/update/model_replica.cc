@@ -26,6 +26,12 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
   }
 }
 
+void ModelReplica::clear_gradients() {
+  const Tensor gradients = model.parameters().gradients();
+  const std::vector<float> zeros(static_cast<std::size_t>(gradients.shape.elements()));
+  backend.upload(zeros.data(), gradients);
+}
+
 void ModelReplica::initialize(std::uint64_t seed) {
   sharding.write([this, seed] { model.initialize(backend, seed); });
   sharding.drop_others(model.parameters(), model.parameters().masters());

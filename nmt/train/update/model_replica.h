@@ -18,6 +18,8 @@ struct ModelReplica {
   ModelReplica(const TrainConfig& config, std::int64_t vocabulary, Backend& backend, Communicator& communicator);
   /// Sets the weights to initial values that depend on the seed only. Collective.
   void initialize(std::uint64_t seed);
+  /// Sets all gradients to 0, also the padding between parameters, which backward does not write.
+  void clear_gradients();
 
   RankContext rank() { return {.backend = backend, .communicator = communicator, .arenas = arenas}; }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <thread>
@@ -147,6 +148,45 @@ TEST_F(DivergenceTest, EndsOnAllRanksWithoutAFinalCheckpoint) {
     ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";
     EXPECT_EQ(outcomes[0].checkpoints[0].update, 4);
   }
+}
+
+/// Counts the gradients that are not 0 when the record of a skipped update arrives.
+class GradientsAfterSkips : public WeightKiller {
+ public:
+  using WeightKiller::WeightKiller;
+  void write(RecordBody body) override {
+    const auto* step = std::get_if<StepRecord>(&body);
+    if (step != nullptr && step->skipped) {
+      const Tensor gradients = model->parameters().gradients();
+      const auto* first = gradients.as<float>();
+      others += std::count_if(first, first + gradients.shape.elements(), [](float g) { return g != 0; });
+      ++skips;
+    }
+    WeightKiller::write(std::move(body));
+  }
+  std::int64_t others = 0, skips = 0;
+};
+
+TEST_F(DivergenceTest, ASkippedUpdateLeavesNoGradients) {
+  const Corpus corpus =
+      make_synthetic({.task = SyntheticTask::reverse, .sentences = 200, .vocabulary_size = pieces, .max_length = 12});
+  const auto communicator = make_single_communicator();
+  const auto backend = make_cpu_backend(1);
+  GradientsAfterSkips records({2});
+  const StopRequest stop;
+  TextSource source(corpus, config_.plan_options());
+  Trainer trainer({.config = config_,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .source = source,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  records.model = &trainer.model();
+  EXPECT_THROW(trainer.run(), Diverged);
+  EXPECT_EQ(records.skips, 3);
+  EXPECT_EQ(records.others, 0);
 }
 
 TEST_F(DivergenceTest, SkipsAndRewindsIfHostsKeepSharesOfTheOptimizer) {
