@@ -15,7 +15,7 @@ namespace babelring {
 /// HostExchange over MPI messages; on hosts with several ranks also through their shared memory.
 class MpiHostExchange final : public HostExchange {
  public:
-  /// What it shares with the communicator, which outlives it.
+  /// Members of the communicator, which outlives the object.
   struct Parts {
     MpiProgress& progress;
     MessageSums messages;                // over hosts

@@ -150,7 +150,7 @@ void ParameterSharding::broadcast(Tensor tensor) const {
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 
-/// What of `flat` publish() does not gather.
+/// The elements of `flat` that publish() does not gather.
 std::vector<ElementRange> ParameterSharding::gathered_on_demand(const ParameterStore& store, const Tensor& flat) {
   if (flat.data != store.masters().data) return whole(store);
   return store.compute_copies() ? parameters_read_as_f32(store, false) : std::vector<ElementRange>();
@@ -165,7 +165,7 @@ void ParameterSharding::read_whole(const ParameterStore& store, Tensor flat, con
   drop_others(store, flat);
 }
 
-/// Each rank drops what only it receives, so that its next gather comes later.
+/// Each rank drops the elements that only it receives; nobody writes them before this rank's next gather.
 void ParameterSharding::drop_others(const ParameterStore& store, Tensor flat) const {
   if (!shares_) return;
   const PartsByPlace parts = shares_->parts_of(gathered_on_demand(store, flat));

@@ -40,7 +40,7 @@ class ParameterSharding {
 
   /// Allocates memory for weights or moments: the shared copy, which each rank's ledger counts, or this rank's.
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose) const;
-  /// The same for f32 of which hosts may keep shares.
+  /// Allocates a zeroed f32 array. If hosts keep shares, it takes memory for this host's share only.
   Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
   /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
   /// reduce the backend's memory, otherwise from the backend.

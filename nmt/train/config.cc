@@ -237,7 +237,7 @@ void TrainConfig::check() const {
   }
   if (emulated() && lab.profile.start > 0) {
     refuse("lab.profile.start",
-           fmt::format("{}, but training.device emulated has no times of its own; expected 0", lab.profile.start));
+           fmt::format("{}, but training.device emulated measures no times; expected 0", lab.profile.start));
   }
   if (task == Task::gssm) return check_gssm();
   if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");

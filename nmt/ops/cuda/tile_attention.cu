@@ -29,7 +29,7 @@ class QueryGroup {
     row_keys_[0] = key.row_key(at.first_query + row_), row_keys_[1] = key.row_key(at.first_query + row_ + 8);
   }
 
-  /// From the warp's own rows of the tile.
+  /// `rows`: the warp's 16 rows of the tile.
   __device__ void load_queries(const bfloat* rows) {
 #pragma unroll
     for (int c = 0; c < width / 16; ++c) load_matrix_x4(queries_[c], block_down(rows, stride, 0, c * 16));

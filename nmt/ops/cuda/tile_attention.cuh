@@ -13,7 +13,7 @@
 /// several heads has a tile of `room` rows for each, one behind the other.
 namespace babelring::cuda {
 
-constexpr int group_rows = 16;  // a warp's own rows
+constexpr int group_rows = 16;  // of a warp
 constexpr int tile_bits = 6;    // of tile_rows
 constexpr int tile_threads = tile_rows / group_rows * warp_lanes;
 
@@ -43,7 +43,7 @@ struct PackedTensor {
 
 /// The block's part of the batch: rows of a sentence, and `heads` neighbouring heads.
 struct TilePlace {
-  /// `own_keys`: the block's own rows, which decide about its heads, are keys, else queries.
+  /// `own_keys`: the block's rows, whose number decides how many heads it takes, are keys; else queries.
   __device__ TilePlace(const TileArguments& of, bool own_keys) : head_width(of.head_width) {
     const TileItem item = of.items[blockIdx.x];
     empty = item.sentence < 0;
@@ -117,8 +117,9 @@ __device__ void store_rows(const bfloat* tile, const PackedTensor<bfloat>& to, s
   }
 }
 
-/// What a lane names to load_matrix_x4 for the 16 x 16 block at (row, column): of its four matrices the second is the
-/// lower one. Plain, it gives a matmul's left factor; transposed, the right factor from rows that are summed over.
+/// The address that a lane gives load_matrix_x4 for the 16 x 16 block at (row, column): of its four matrices the second
+/// is the lower one. Plain, it gives a matmul's left factor; transposed, the right factor from rows that are summed
+/// over.
 __device__ inline const bfloat* block_down(const bfloat* tile, int stride, int row, int column) {
   const int lane = threadIdx.x % warp_lanes;
   return tile + (row + lane % 16) * stride + column + lane / 16 * 8;

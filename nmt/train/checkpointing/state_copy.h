@@ -14,7 +14,7 @@ class StateCopy {
  public:
   /// Copies the shard at `place`; absent: nothing. Collective if hosts keep shares of the state: each rank calls it.
   StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place);
-  /// Takes part in other ranks' copies, without one of its own.
+  /// Takes part in the copies of other ranks and copies nothing. Collective like them.
   static void help(const ModelReplica& replica) { const StateCopy nothing(replica, std::nullopt); }
 
   /// By parameter name; that of a moment begins with "m." or "v.". Valid until the copy, or the object it is moved

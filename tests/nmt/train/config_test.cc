@@ -103,7 +103,7 @@ TEST(TrainConfig, AnEmulatedRunHasNoProfile) {
   const std::string yaml = "data:\n  folder: d\ntraining:\n  device: emulated\nlab:\n  emulated:\n    record: r.json\n";
   EXPECT_EQ(message_of(yaml), "accepted");
   EXPECT_NE(message_of(yaml, {"lab.profile.start=3"})
-                .find("lab.profile.start: 3, but training.device emulated has no times of its own; expected 0"),
+                .find("lab.profile.start: 3, but training.device emulated measures no times; expected 0"),
             std::string::npos);
 }
 
