@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <span>
@@ -11,7 +12,7 @@
 namespace babelring {
 
 /// Makes training diverge at given updates by changing weights when their step record arrives, once per update. Also
-/// collects the records.
+/// collects the records, and can count the gradients that are not 0 after skipped updates.
 class WeightKiller : public Collector {
  public:
   /// One weight becomes NaN after each update in `killed`. All weights grow 20-fold after each update in `spoiled`.
@@ -19,6 +20,10 @@ class WeightKiller : public Collector {
       : killed_(std::move(killed)), spoiled_(std::move(spoiled)) {}
   void write(RecordBody body) override {
     const auto* step = std::get_if<StepRecord>(&body);
+    if (step != nullptr && step->skipped && counts_gradients) {
+      const auto gradients = floats(model->parameters().gradients());
+      gradients_after_skips += std::count_if(gradients.begin(), gradients.end(), [](float g) { return g != 0; });
+    }
     if (step != nullptr && killed_.erase(step->update) > 0) weights()[0] = std::numeric_limits<float>::quiet_NaN();
     if (step != nullptr && spoiled_.erase(step->update) > 0) {
       for (float& weight : weights()) weight *= 20;
@@ -26,13 +31,15 @@ class WeightKiller : public Collector {
     Collector::write(std::move(body));
   }
 
-  const Model* model = nullptr;  // weights in host memory
+  const Model* model = nullptr;   // weights in host memory
+  bool counts_gradients = false;  // which then are in host memory, too
+  std::int64_t gradients_after_skips = 0;
 
  private:
-  std::span<float> weights() const {
-    const Tensor masters = model->parameters().masters();
-    return {masters.as<float>(), static_cast<std::size_t>(masters.shape.elements())};
+  static std::span<float> floats(const Tensor& flat) {
+    return {flat.as<float>(), static_cast<std::size_t>(flat.shape.elements())};
   }
+  std::span<float> weights() const { return floats(model->parameters().masters()); }
 
   std::set<std::int64_t> killed_, spoiled_;
 };
