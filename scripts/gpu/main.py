@@ -35,20 +35,21 @@ BUILDS = ("bin", "build/gpu/bin", "build/dev/bin", "build/ci/bin")
 @dataclasses.dataclass(frozen=True)
 class Part:
     """`most`: seconds it may take; one that takes longer hangs, and has failed. `least`: seconds kept for it when earlier
-    parts are slow. Those beside each other run at once: they are busy with the processor more than with the GPU, and
-    nothing is timed."""
+    parts are slow. Parts of one group run at once: they are busy with the processor more than with the GPU, and nothing
+    is timed."""
 
     name: str
     run: Callable[[Stage], tuple[str, Figures]]
     most: float
     least: float = 5
-    beside: bool = False
+    group: str = ""
 
 
 # What decides most, first: two minutes.
 FIRST = (
     Part("start", tests.start, 30),
-    Part("test_ops", tests.suites_of_ops, 60, 15),
+    Part("test_ops", tests.suites_of_ops, 60, 15, group="ops"),
+    Part("compile_base", speed.compile_base, 150, 0, group="ops"),
     Part("updates", speed.updates, 60, 20),
     Part("products", op_speed.products, 30, 8),
     Part("hot_ops", op_speed.hot_ops, 30, 10),
@@ -57,7 +58,7 @@ FIRST = (
 PARTS = (
     *FIRST,
     *(
-        Part(name, tests.test_program, 120, beside=True)
+        Part(name, tests.test_program, 120, group="tests")
         for name in (
             "test_layers",
             "test_model",
@@ -68,8 +69,8 @@ PARTS = (
             "test_cuda",
         )
     ),
-    Part("routes", tests.routes, 120, beside=True),
-    Part("compile_torch", speed.compile_torch, 150, beside=True),
+    Part("routes", tests.routes, 120, group="tests"),
+    Part("compile_torch", speed.compile_torch, 150, group="tests"),
     Part("determinism", training.determinism, 60, 20),
     Part("graphs", launches.graphs, 60, 15),
     Part("meter", launches.meter, 60, 15),
@@ -221,10 +222,10 @@ class Check:
         )
 
     def run_all(self, parts: list[Part]) -> None:
-        """Runs the parts in order; the first parallel part starts all of them."""
+        """Runs the parts in order; the first part of a group starts the whole group."""
         waiting = list(parts)
         while waiting:
-            group = [part for part in waiting if part.beside] if waiting[0].beside else waiting[:1]
+            group = [part for part in waiting if part is waiting[0] or (part.group and part.group == waiting[0].group)]
             waiting = [part for part in waiting if part not in group]
             later = sum(self.least(part) for part in waiting)
             in_parallel([lambda part=part: self.run(part, later) for part in group], len(group))

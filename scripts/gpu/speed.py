@@ -10,14 +10,16 @@ from op_speed import threads
 from stage import Failed, Figures, Late, Missing, Stage, in_parallel
 
 # Preset, its text, target tokens of an update. The most telling first.
+Case = tuple[str, str, int]
 CASES = (("base", "wmt", 25000), ("big", "wmt", 25000), ("tiny", "multi30k", 25000))
 SMALL_CASES = (("tiny", "multi30k", 300),)
+Run = tuple[Case, str]  # of PyTorch: a case, and a way of compiling
 # Matmuls are timed in the warm-up, when their shapes first occur.
 UPDATES, WARM_UP = 20, 20
 LOSS_APART = 0.35  # first losses of two implementations, whose random weights differ
 
 
-def cases(stage: Stage) -> tuple[tuple[str, str, int], ...]:
+def cases(stage: Stage) -> tuple[Case, ...]:
     return SMALL_CASES if stage.setting.quick else CASES
 
 
@@ -59,7 +61,7 @@ def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
     return str(file)
 
 
-def torch_words(stage: Stage, case: tuple[str, str, int], modes: tuple[str, ...]) -> list[object]:
+def torch_words(stage: Stage, case: Case, modes: tuple[str, ...]) -> list[object]:
     """`modes`: ways of compiling."""
     setting = stage.setting
     timed, before = sizes(stage)
@@ -93,17 +95,26 @@ def require_torch(stage: Stage) -> str:
 
 
 def cache(stage: Stage) -> dict[str, str]:
-    """What PyTorch compiles is kept for the other part."""
+    """What PyTorch compiles is kept for later parts."""
     folder = stage.setting.work / "torch-cache"
     return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
 
 
+def compile_base(stage: Stage) -> tuple[str, Figures]:
+    """Compiles the model of the part torch_base in parallel with the ops' tests."""
+    return compile_models(stage, base_runs(stage))
+
+
 def compile_torch(stage: Stage) -> tuple[str, Figures]:
-    """Compiles the models of the part `torch` in parallel with the tests and after them."""
+    """Compiles the models of the part torch in parallel with the tests."""
+    return compile_models(stage, torch_runs(stage))
+
+
+def compile_models(stage: Stage, runs: list[Run]) -> tuple[str, Figures]:
     version = require_torch(stage)
     figures: Figures = {}
 
-    def one(case: tuple[str, str, int], mode: str) -> None:
+    def one(case: Case, mode: str) -> None:
         name = f"{case[0]} {mode}"
         try:
             figures[name] = (
@@ -115,15 +126,22 @@ def compile_torch(stage: Stage) -> tuple[str, Figures]:
             figures[name] = str(failed)
         stage.keep(figures)
 
-    for case in {case for case, _ in torch_runs(stage)}:
+    for case in {case for case, _ in runs}:
         batches(stage, *case)
-    in_parallel([lambda case=case, mode=mode: one(case, mode) for case, mode in torch_runs(stage)], 3)
+    in_parallel([lambda case=case, mode=mode: one(case, mode) for case, mode in runs], 3)
     if not any(isinstance(result, float) for result in figures.values()):
         raise Failed(f"PyTorch {version} compiled nothing: {next(iter(figures.values()), 'no time')}", figures)
-    return f"PyTorch {version} compiled in {', '.join(f'{name}: {took}' for name, took in figures.items())} s", figures
+    times = ", ".join(
+        f"{name}: {took:.0f} s" if isinstance(took, float) else f"{name}: {took}" for name, took in figures.items()
+    )
+    return f"PyTorch {version} compiled {times}", figures
 
 
-def torch_runs(stage: Stage) -> list[tuple[tuple[str, str, int], str]]:
+def base_runs(stage: Stage) -> list[Run]:
+    return [(cases(stage)[0], "eager" if stage.setting.quick else "default")]
+
+
+def torch_runs(stage: Stage) -> list[Run]:
     """The models and modes that the part torch runs. The part torch_base runs base in the default mode."""
     if stage.setting.quick:
         return [(SMALL_CASES[0], "eager")]
@@ -131,7 +149,7 @@ def torch_runs(stage: Stage) -> list[tuple[tuple[str, str, int], str]]:
     return [(big, "default"), (base, "reduce-overhead"), (tiny, "reduce-overhead"), (big, "reduce-overhead")]
 
 
-def ours(stage: Stage, case: tuple[str, str, int], observed: int = 0) -> Figures:
+def ours(stage: Stage, case: Case, observed: int = 0) -> Figures:
     """An update of ours; `observed`: how many to take apart by op."""
     return stage.run(
         *step_words(stage, *case), "--device", stage.setting.device, "--peak-seconds", 0.05, "--observed", observed
@@ -172,7 +190,7 @@ def updates(stage: Stage) -> tuple[str, Figures]:
 
 def torch_base(stage: Stage) -> tuple[str, Figures]:
     """PyTorch's update of base, or in small of tiny, compiled in its default mode, between two of ours."""
-    return beside_torch(stage, [(cases(stage)[0], "default")])
+    return beside_torch(stage, base_runs(stage))
 
 
 def torch(stage: Stage) -> tuple[str, Figures]:
@@ -180,7 +198,7 @@ def torch(stage: Stage) -> tuple[str, Figures]:
     return beside_torch(stage, torch_runs(stage))
 
 
-def beside_torch(stage: Stage, runs: list[tuple[tuple[str, str, int], str]]) -> tuple[str, Figures]:
+def beside_torch(stage: Stage, runs: list[Run]) -> tuple[str, Figures]:
     """A run of PyTorch's that fails or takes too long loses nothing of the others."""
     figures: Figures = {"torch": require_torch(stage), "rows": []}
     problems: list[str] = []
