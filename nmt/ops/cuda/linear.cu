@@ -80,18 +80,33 @@ __device__ void put_sums(const float (&sums)[n], float* partial, int width, int 
   for (int e = 0; e < n; ++e) to[e] = sums[e];
 }
 
-/// Sums over a block's rows, one after another.
+constexpr int row_lanes = 4;  // threads that share a block's rows; with one, too few rows are on their way from memory
+
+/// Sums over a block's rows: a lane adds every fourth row, then the lanes' sums are added in order.
 template <int n, class T>
-__global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
-  const int column = column_of_thread<n>();
-  if (column >= width) return;
+__global__ void __launch_bounds__(column_threads* row_lanes)
+    column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
+  __shared__ float of_lanes[row_lanes - 1][column_threads][n];
+  const int column = column_of_thread<n>(), lane = static_cast<int>(threadIdx.y);
   const std::int64_t end = end_of_block(rows);
   float sums[n] = {};
+  if (column < width) {
 #pragma unroll 8
-  for (std::int64_t row = first_row_of_block(); row < end; ++row) {
-    const auto piece = piece_at<n>(dy + row * stride + column);
+    for (std::int64_t row = first_row_of_block() + lane; row < end; row += row_lanes) {
+      const auto piece = piece_at<n>(dy + row * stride + column);
 #pragma unroll
-    for (int e = 0; e < n; ++e) sums[e] += widen(piece.of[e]);
+      for (int e = 0; e < n; ++e) sums[e] += widen(piece.of[e]);
+    }
+  }
+  if (lane > 0) {
+#pragma unroll
+    for (int e = 0; e < n; ++e) of_lanes[lane - 1][threadIdx.x][e] = sums[e];
+  }
+  __syncthreads();
+  if (lane > 0 || column >= width) return;
+  for (int other = 0; other < row_lanes - 1; ++other) {
+#pragma unroll
+    for (int e = 0; e < n; ++e) sums[e] += of_lanes[other][threadIdx.x][e];
   }
   put_sums(sums, partial, width, column);
 }
@@ -182,7 +197,7 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
       with_pieces<T>({width, dy.row_stride}, {dy.data}, [&](auto n) {
-        launch("column sums", {column_blocks<n>(rows, width), column_threads, context.stream()},
+        launch("column sums", {column_blocks<n>(rows, width), {column_threads, row_lanes}, context.stream()},
                column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride, rows, static_cast<int>(width), partial);
       });
     });
