@@ -8,6 +8,7 @@ import machine
 from stage import Failed, Figures, Late, Missing, Stage
 
 MAX_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest expected value
+SUMS_OF_BF16 = ("linear_backward_data.dbias f32",)  # results in f32 that sum what the op has stored in bf16
 
 
 def peaks_of(result: Figures) -> Figures:
@@ -104,6 +105,11 @@ def name_of(row: Figures) -> str:
     return f"{row['op']}.{row['member']} {row['dtype']}"
 
 
+def max_error(row: Figures) -> float:
+    """0 for integers."""
+    return MAX_ERROR["bf16"] if name_of(row) in SUMS_OF_BF16 else MAX_ERROR.get(row["dtype"], 0)
+
+
 def backends(stage: Stage) -> tuple[str, Figures]:
     """Every op of an update, of decoding and of sums by GPU and CPU from the same inputs; and by the GPU twice."""
     figures: Figures = {}
@@ -113,7 +119,7 @@ def backends(stage: Stage) -> tuple[str, Figures]:
     wrong = [
         f"{name_of(row)} ({row['relative']})"
         for row in figures["rows"]
-        if row["relative"] is None or row["relative"] > MAX_ERROR.get(row["dtype"], 0)
+        if row["relative"] is None or row["relative"] > max_error(row)
     ]
     if wrong:
         raise Failed(f"{len(wrong)} results are off by more than {MAX_ERROR}: {', '.join(wrong[:3])}", figures)
