@@ -21,13 +21,15 @@ ShareBalancer::ShareBalancer(const TrainConfig& config, Communicator& communicat
       ahead_(config.data.prefetch + config.data.workers),
       ranks_(ranks_by_part(config, communicator)),
       units_(config.training.by_units() ? config.training.units : 0),
-      current_(static_cast<std::size_t>(communicator.size()), 1.0 / communicator.size()) {}
+      equal_(static_cast<std::size_t>(communicator.size()), 1.0 / communicator.size()),
+      current_(equal_) {}
 
 void ShareBalancer::begin(std::int64_t first) {
   if (!measures_) return;
   shares_.emplace(communicator_.size());
   shares_->set(0, current_);
   compute_ms_ = {};
+  step_ms_ = tokens_ = 0;
   measured_from_ = first + slow_updates;
   next_decision_ = first + first_interval;
 }
@@ -38,6 +40,8 @@ void ShareBalancer::note(const StepRecord& record) {
     const std::int64_t updates = next_decision_ - measured_from_ + 1;
     const auto part = (record.update - measured_from_) * std::ssize(compute_ms_) / updates;
     compute_ms_[static_cast<std::size_t>(part)] += record.forward_ms + record.backward_ms;
+    step_ms_ += record.step_ms;
+    tokens_ += static_cast<double>(record.update_target_tokens);
   }
   if (record.update >= next_decision_) decide(record.update);
 }
@@ -45,32 +49,56 @@ void ShareBalancer::note(const StepRecord& record) {
 void ShareBalancer::decide(std::int64_t update) {
   const std::vector<double> shares = balanced();
   compute_ms_ = {};
+  step_ms_ = tokens_ = 0;
   measured_from_ = update + 1;
   if (shares != current_) {
     measured_from_ = update + 1 + ahead_;
     shares_->set(measured_from_, shares);
-    if (communicator_.rank() == 0) {
-      const auto [least, most] = std::ranges::minmax_element(shares);
-      const auto rank = [&](auto share) { return ranks_[static_cast<std::size_t>(share - shares.begin())]; };
-      spdlog::info(
-          "data.balance: from update {} on, rank {} computes {:.1f} % of each update and rank {} {:.1f} %, by "
-          "their measured speed",
-          measured_from_, rank(least), 100 * *least, rank(most), 100 * *most);
-    }
+    if (communicator_.rank() == 0) log_shares(shares);
     current_ = shares;
   }
-  next_decision_ = measured_from_ + interval - 1;
+  next_decision_ = measured_from_ + (waits_ ? retry_interval : interval) - 1;
+}
+
+void ShareBalancer::log_shares(const std::vector<double>& shares) const {
+  if (waits_) {
+    spdlog::info(
+        "data.balance: updates take longer where units move between ranks, so each rank computes an equal part from "
+        "update {} on; tried again after {} updates",
+        measured_from_, retry_interval);
+    return;
+  }
+  const auto [least, most] = std::ranges::minmax_element(shares);
+  const auto rank = [&](auto share) { return ranks_[static_cast<std::size_t>(share - shares.begin())]; };
+  spdlog::info(
+      "data.balance: from update {} on, rank {} computes {:.1f} % of each update and rank {} {:.1f} %, by their "
+      "measured speed",
+      measured_from_, rank(least), 100 * *least, rank(most), 100 * *most);
 }
 
 /// Decided by rank 0: logarithms may be rounded differently on other processors.
-std::vector<double> ShareBalancer::balanced() const {
+std::vector<double> ShareBalancer::balanced() {
   std::vector<double> shares = balanced_shares(current_, gather_times());
   if (units_ > 0) {
     const std::vector<int> counts = unit_counts(shares, units_);
     for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = static_cast<double>(counts[i]) / units_;
   }
+  waits_ = units_ > 0 && slower_than_equal();
+  if (waits_) shares = equal_;
+  shares.push_back(waits_ ? 1 : 0);
   communicator_.broadcast(shares.data(), shares.size() * sizeof(double), 0);
+  waits_ = shares.back() != 0;
+  shares.pop_back();
   return shares;
+}
+
+/// Whether the measured updates, of unequal shares, took longer than those of equal ones before. Notes the pace of equal
+/// ones.
+bool ShareBalancer::slower_than_equal() {
+  const double pace = tokens_ > 0 ? step_ms_ / tokens_ : 0;
+  if (current_ != equal_) return equal_pace_ > 0 && pace > equal_pace_;
+  equal_pace_ = pace;
+  return false;
 }
 
 /// By share, then by part of the updates.

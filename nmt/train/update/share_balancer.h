@@ -13,11 +13,13 @@
 namespace babelring {
 
 /// Divides updates among ranks by their measured speed, with data.balance measured; otherwise does nothing. With
-/// training.reproducible ranks, by whole units. Collective: every rank makes the same calls.
+/// training.reproducible ranks, by whole units: a unit that moves costs a message, so the shares become equal again if
+/// updates take longer than with equal ones. Collective: every rank makes the same calls.
 class ShareBalancer {
  public:
-  /// The first shares follow from some 20 updates, later ones at most every 100 updates.
-  static constexpr std::int64_t first_interval = 20, interval = 100;
+  /// Updates that the first shares follow from, that later ones follow from, and for which shares stay equal because
+  /// others were slower.
+  static constexpr std::int64_t first_interval = 20, interval = 100, retry_interval = 1000;
 
   /// `communicator` must outlive the balancer.
   ShareBalancer(const TrainConfig& config, Communicator& communicator);
@@ -31,7 +33,9 @@ class ShareBalancer {
 
  private:
   void decide(std::int64_t update);
-  std::vector<double> balanced() const;
+  std::vector<double> balanced();
+  bool slower_than_equal();
+  void log_shares(const std::vector<double>& shares) const;
   std::vector<std::vector<double>> gather_times() const;
 
   Communicator& communicator_;
@@ -39,9 +43,14 @@ class ShareBalancer {
   std::int64_t ahead_;      // max updates prepared ahead
   std::vector<int> ranks_;  // in the order of shares
   int units_;               // 0: shares of any size
+  const std::vector<double> equal_;
   std::vector<double> current_;
   std::optional<UpdateShares> shares_;
-  std::array<double, 8> compute_ms_ = {};  // in equal parts of the updates from measured_from_ to next_decision_
+  // Of updates from measured_from_ to next_decision_: this rank's times in equal parts, and those of whole updates.
+  std::array<double, 8> compute_ms_ = {};
+  double step_ms_ = 0, tokens_ = 0;
+  bool waits_ = false;     // shares stay equal for retry_interval, since others were slower
+  double equal_pace_ = 0;  // ms per target token of the last equal shares, rank 0's; 0: none measured
   std::int64_t measured_from_ = 0, next_decision_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/nmt/train/brake.h"
@@ -83,6 +84,63 @@ TEST(ShareBalancer, MovesUnitsWithoutChangingABit) {
     }
     EXPECT_TRUE(moved) << "the slow one of " << ranks << " ranks on " << device << " still computes its whole part";
   }
+}
+
+/// Two ranks, of which the second takes three times as long for a token. Updates with moved units take `moved_ms`, others
+/// 100 ms.
+class UnequalRanks {
+ public:
+  explicit UnequalRanks(double moved_ms) : moved_ms_(moved_ms), group_(2) {
+    config_.data.balance = Balance::measured;
+    config_.training.reproducible = Reproducible::ranks;
+  }
+
+  /// By update: the share of rank 0.
+  std::vector<double> shares_of(std::int64_t updates) {
+    std::vector<double> found;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto communicator = group_.rank(rank);
+        ShareBalancer balancer(config_, *communicator);
+        balancer.begin(1);
+        for (std::int64_t update = 1; update <= updates; ++update) {
+          const double share = balancer.shares()->bounds(update)->at(1);
+          if (rank == 0) found.push_back(share);
+          balancer.note({.update = update,
+                         .update_target_tokens = 100,
+                         .step_ms = share == 0.5 ? 100 : moved_ms_,
+                         .forward_ms = rank == 0 ? share * 60 : (1 - share) * 180});
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return found;
+  }
+
+ private:
+  double moved_ms_;
+  TrainConfig config_;
+  ThreadGroup group_;
+};
+
+TEST(ShareBalancer, KeepsMovedUnitsThatMakeUpdatesFaster) {
+  const std::vector<double> shares = UnequalRanks(99).shares_of(1500);
+  EXPECT_EQ(shares.front(), 0.5);
+  EXPECT_EQ(shares[100], 0.75);
+  EXPECT_EQ(std::ranges::count(shares, 0.5), std::ranges::find(shares, 0.75) - shares.begin()) << "kept to the end";
+}
+
+TEST(ShareBalancer, TakesEqualPartsAgainWhereMovedUnitsMakeUpdatesSlower) {
+  const std::vector<double> shares = UnequalRanks(101).shares_of(1500);
+  std::vector<std::ptrdiff_t> changes;
+  for (std::size_t i = 1; i < shares.size(); ++i) {
+    if (shares[i] != shares[i - 1]) changes.push_back(static_cast<std::ptrdiff_t>(i));
+  }
+  ASSERT_EQ(changes.size(), 4U) << "moved, equal, tried again, equal";
+  EXPECT_NEAR(static_cast<double>(changes[1] - changes[0]), ShareBalancer::interval, 10);
+  EXPECT_NEAR(static_cast<double>(changes[2] - changes[1]), ShareBalancer::retry_interval, 10);
+  EXPECT_EQ(shares.back(), 0.5);
 }
 
 TEST(ShareBalancer, DoesNothingUnlessAsked) {
