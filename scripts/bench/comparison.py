@@ -1,4 +1,4 @@
-"""Two ways of doing the same, in turns: their table and their JSON."""
+"""Compares two sides that run in turns; prints a table and JSON."""
 
 from __future__ import annotations
 

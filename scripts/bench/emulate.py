@@ -1,5 +1,5 @@
-"""How well the emulator predicts this machine: settings are measured in turns with the times of one rank and the links, and
-each setting is predicted with a calibration to the others. What was measured is kept, so that a run can be continued."""
+"""Measures how well the emulator predicts this machine. Settings are measured in turns with records of one rank and tests of
+the links; each setting is predicted with a calibration to the others. Measurements are kept, so a run can be continued."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def is_doubtful(record: pathlib.Path) -> bool:
-    """Whether a rank's record says that its times vary too much."""
+    """Returns whether a record warns that its times vary too much."""
     return json.loads(record.read_text(encoding="utf-8"))["quality"] != "good"
 
 
@@ -117,7 +117,7 @@ class Bench:
         adopt_orphans()
 
     def call(self, words: list[object], output: pathlib.Path | None = None) -> None:
-        """Runs a program and waits for processes that it left. Ends this program when it fails."""
+        """Runs a program and waits for processes that it left. Ends this program if it fails."""
         command = [str(word) for word in words]
         log = self.options.folder / "last.log"
         with open(output or log, "w", encoding="utf-8") as out, open(log, "a", encoding="utf-8") as errors:
@@ -201,7 +201,7 @@ class Bench:
 
 
 def measure(bench: Bench, settings: list[Setting], options: argparse.Namespace) -> None:
-    """Pair after pair of all settings, so that each has seen the machine at several times."""
+    """Measures one pair of every setting, then the next, so that each setting is measured at several times."""
     end = time.monotonic() + 60 * options.minutes if options.minutes > 0 else float("inf")
     for number in range(1, options.pairs + 1):
         for setting in settings:

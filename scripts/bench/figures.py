@@ -1,4 +1,4 @@
-"""The arithmetic of comparisons: medians with their spread, ratios of neighbours, and who else used the machine."""
+"""Arithmetic of comparisons: medians with spread, ratios of neighbours, and the share of other processes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """The median with the smallest and the largest."""
+    """Returns median, min and max."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The quantile of the values at this fraction; 0 without values."""
+    """Returns the quantile of the values at `fraction`; 0 without values."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Of runs taken in turns, each by its neighbour."""
+    """Returns the ratio of each run to its neighbour, for runs in turns."""
     return [a / b for a, b in zip(ours, theirs, strict=True)]
 
 
@@ -33,7 +33,7 @@ class ProcessorTimes:
 
     @staticmethod
     def of(proc_stat: str) -> ProcessorTimes:
-        """From the text of /proc/stat. A guest's time is counted in its user time already."""
+        """Parses /proc/stat. User time includes the time of guests."""
         user, nice, system, idle, iowait, irq, softirq, stolen = (
             int(x) for x in proc_stat.split("\n", 1)[0].split()[1:9]
         )
@@ -51,7 +51,7 @@ def disturbance(
 
 
 def last_json(output: str) -> dict[str, object]:
-    """The object on the last line. Raises ValueError naming the line."""
+    """Returns the JSON object on the last line. Raises ValueError with the line."""
     lines = output.rstrip("\n").split("\n")
     try:
         result = json.loads(lines[-1])
@@ -63,5 +63,5 @@ def last_json(output: str) -> dict[str, object]:
 
 
 def same_length(tokens_per_update: float, sentences: int) -> int:
-    """The length of `sentences` equal sentences that together hold about `tokens_per_update` tokens."""
+    """Returns the length of `sentences` equal sentences that have about `tokens_per_update` tokens together."""
     return max(1, round(tokens_per_update / sentences))

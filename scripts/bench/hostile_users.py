@@ -25,7 +25,7 @@ class Answer:
 
 
 class Answers:
-    """What was asked and how long each answer took. Thread-safe."""
+    """Requests with the time of each answer. Thread-safe."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -36,7 +36,7 @@ class Answers:
             self.all.append(Answer(kind, began, (time.monotonic() - began) * 1000, status))
 
     def between(self, kinds: set[str], first: float, last: float) -> list[Answer]:
-        """Those that were asked for in that time."""
+        """Returns the requests that were sent in a period."""
         with self.lock:
             return [answer for answer in self.all if answer.kind in kinds and first <= answer.began < last]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/bench.sh runs once the programs are there: one mode, its table, and a JSON object on the last line."""
+"""Run by scripts/bench.sh after the build: runs one mode, prints a table and, on the last line, a JSON object."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
-    """Of the modes that are one program."""
+    """Arguments of modes that run a single program."""
     own = str(program(options.programs, PROGRAMS[options.mode]))
     words = [word for word in rest if word != "--"]
     if options.mode in WITHOUT_OWN_OPTIONS:
@@ -78,7 +78,7 @@ def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
 
 
 def help_asked_of(mode: str, words: list[str]) -> str:
-    """The program whose --help was requested, after -- or by a mode without its own options."""
+    """Returns the program whose --help was requested, after -- or by a mode without own options."""
     behind = words[words.index("--") + 1 :] if "--" in words else words if mode in WITHOUT_OWN_OPTIONS else []
     return PROGRAMS.get(mode, "") if {"--help", "-h"} & set(behind) else ""
 

@@ -1,4 +1,4 @@
-"""A server to report to, for as long as a measurement takes."""
+"""A server that receives reports during a measurement."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def metrics_server(programs: pathlib.Path, folder: pathlib.Path) -> Iterator[Ser
 
 
 def address(process: subprocess.Popen, log: pathlib.Path) -> str:
-    """What the server's log names."""
+    """Returns the address in the server's log."""
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
         found = re.search(r"http://[\w.:\[\]-]+:\d+", log.read_text(encoding="utf-8"))

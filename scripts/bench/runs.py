@@ -1,4 +1,4 @@
-"""Running programs one at a time, and two of them in turns, with a note of who else used the machine."""
+"""Runs programs one at a time, or two in turns, and measures the processor time of other processes meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Run:
 
 
 def program(folder: pathlib.Path, name: str) -> pathlib.Path:
-    """One of ours. Ends this program where it is missing."""
+    """Returns the path of one of our programs. Ends this program if it is missing."""
     path = folder / name
     if not path.is_file():
         sys.exit(
@@ -75,7 +75,7 @@ def adopt_orphans() -> None:
 
 
 def wait_for_orphans(seconds: float) -> None:
-    """Waits until this process has no children, not longer than this."""
+    """Waits until this process has no children, at most the given time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -125,7 +125,7 @@ def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> 
 
 
 def process_seconds(pid: int | None) -> float:
-    """Processor time of a running process so far."""
+    """Returns the processor time of a running process."""
     if pid is None:
         return 0.0
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -170,7 +170,7 @@ def page_tokens(ours: Target, pages: int) -> list[str]:
 def listen(
     ours: Target, programs: pathlib.Path, folder: pathlib.Path, options: argparse.Namespace
 ) -> tuple[dict[str, float], float]:
-    """What pages that listen find, and the memory of each at its peak, while they listen."""
+    """Measures the delay of events for listening pages, and the peak memory of the server for each page."""
     (folder / "tokens").write_text("\n".join(page_tokens(ours, options.subscribers)), encoding="utf-8")
     with ResidentMemory(ours.process.pid) as memory:
         found = load(
@@ -204,7 +204,7 @@ def query(table: Table, ours: Target) -> None:
 
 
 def what_if(table: Table, ours: Target, programs: pathlib.Path, ranks: int = 256, requests: int = 300) -> None:
-    """Predictions of a run of many ranks, one after another, while four ranks of another run report without a pause."""
+    """Measures predictions of a run of many ranks while four ranks of another run report without a pause."""
     load(programs, ours, MANY_RANKS, "ingest", "--ranks", ranks, "--updates", 150, "--batch", 150)
     started = {"sequence": 151, "kind": "lifecycle", "time_ms": 1, "event": "started", "name": "many ranks"}
     started |= {"world_size": ranks, "parameters": 60_000_000, "config": "communication: {bucket_mb: 4}"}

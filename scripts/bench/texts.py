@@ -1,4 +1,4 @@
-"""Parallel text as the folder that training reads."""
+"""Prepares parallel text for training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORK = pathlib.Path(__file__).resolve().parents[2] / "build" / "bench-data"
 
 
 def pair_of(text: str) -> tuple[pathlib.Path, pathlib.Path]:
-    """The two files of SRC,TGT. Ends this program for any other text."""
+    """Returns the two files of SRC,TGT. Ends this program for any other argument."""
     parts = text.split(",")
     if len(parts) != 2 or not all(pathlib.Path(part).is_file() for part in parts):
         sys.exit(f"bench: --text: found '{text}', expected two files SRC,TGT or a folder of nmt prepare")

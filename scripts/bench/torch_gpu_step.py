@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Updates of the same model in PyTorch on a GPU, as fast as PyTorch does them, to be compared with: bf16 by autocast,
+"""Measures updates of the same model in PyTorch on a GPU, with PyTorch's fastest means: bf16 by autocast,
 attention over packed sentences by Flash Attention (torch.nn.attention.varlen, PyTorch 2.10 and newer; else fused
 attention over padded sentences), torch.compile, fused Adam. The model is that of torch_step.py, the sentences are those
 that bench_train_step --write-batches wrote. Ways of compiling: "reduce-overhead" and "default" give all updates one shape,
@@ -9,7 +9,7 @@ which has every way tried and the fastest on top.
 
     torch_gpu_step.py --batches FILE [--preset base] [--updates 20] [--modes reduce-overhead default dynamic]
 
---device cpu is for trying the script out where there is no GPU."""
+--device cpu tries the script out on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def rooms(updates: list[dict], padded: bool) -> list[tuple[Room, Room]]:
 
 
 class Side:
-    """The sentences of one side of one update, one behind the other, then those of padding, then empty ones."""
+    """The sentences of one side of an update in sequence: real sentences, sentences of padding, empty sentences."""
 
     def __init__(self, offsets: list[int], room: Room, device: str) -> None:
         lengths = [b - a for a, b in zip(offsets, offsets[1:])]
@@ -114,7 +114,7 @@ Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Side, Side, bool], 
 
 
 def attend_packed() -> Attend:
-    """By Flash Attention over packed sentences, [tokens, heads, head width]."""
+    """Returns Flash Attention over packed sentences, [tokens, heads, head width]."""
     from torch.nn.attention.varlen import varlen_attn
 
     by_flag = "is_causal" in inspect.signature(varlen_attn).parameters
@@ -227,7 +227,7 @@ def compiled(model: Transformer, mode: str) -> Callable[[Update], torch.Tensor]:
 
 
 def train(options: argparse.Namespace, mode: str, read: list[dict], attend: Attend) -> dict:
-    """Rates, losses and memory of one way."""
+    """Trains in one compile mode; returns rates, losses and memory."""
     torch.manual_seed(1)
     both = rooms(read, mode in ("reduce-overhead", "default"))
     updates = [Update(one, *room, options.device) for one, room in zip(read, both)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Updates of the same model in PyTorch, to be compared with: a post-norm encoder-decoder Transformer (Vaswani et al. 2017)
+"""Measures updates of the same model in PyTorch: a post-norm encoder-decoder Transformer (Vaswani et al. 2017)
 whose one embedding matrix serves source, target and output; dropout on embeddings and sub-layer outputs; label smoothing
 0.1; Adam under the Noam schedule; one batch of random tokens, again and again. Prints one line of JSON.
 
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
 
 
 def train(options: argparse.Namespace) -> tuple[list[float], list[float], Transformer]:
-    """Seconds and loss of every update, and the model."""
+    """Returns seconds and loss of every update, and the model."""
     torch.manual_seed(1)
     model = Transformer(options)
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)

@@ -73,7 +73,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def measure(
     options: argparse.Namespace, programs: pathlib.Path, *extra: str | int, companion: int | None = None, **changes: int
 ) -> Run:
-    """One process, or one mpirun, of bench_train_step; `changes` are options to have another value."""
+    """Runs bench_train_step, in one process or under mpirun; `changes` are options with other values."""
     options = argparse.Namespace(**vars(options) | changes)
     launcher = ["mpirun", "-np", options.ranks, "--bind-to", options.bind_to] if options.ranks > 1 else []
     words = [*launcher, program(programs, "bench_train_step")]

@@ -20,12 +20,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028\u2029\ufeff\
 
 
 class CorpusError(Exception):
-    """Something the user can act on; its text is the whole message."""
+    """An error that the user can act on; its text is the whole message."""
 
 
 @dataclasses.dataclass
 class Limits:
-    """Which pairs are kept: words a side (inclusive) and source words / target words."""
+    """Limits for pairs: words per side (inclusive) and source words / target words."""
 
     min_words: int = 3
     max_words: int = 80
@@ -39,7 +39,7 @@ def normalise(text: str) -> str:
 
 
 def rejection(pair: Pair, limits: Limits) -> str | None:
-    """Why a normalised pair is dropped, or None when it is kept."""
+    """Returns the reason why a normalised pair is dropped, or None if it is kept."""
     source, target = pair
     if not source or not target:
         return "empty"
@@ -70,7 +70,7 @@ def clean(pairs: Iterable[Pair], limits: Limits) -> tuple[list[Pair], Counter[st
 
 
 def sentence_key(text: str) -> str:
-    """What two sentences share when they are the same but for case and punctuation."""
+    """Returns a key that is equal for sentences that differ only in case and punctuation."""
     return "".join(c for c in text.casefold() if c.isalnum()) or text
 
 

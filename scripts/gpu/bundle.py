@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What scripts/gpu_bundle.sh runs once the programs are there: lays out a folder that runs on a machine with a driver and
-Python alone, and packs it."""
+"""Run by scripts/gpu_bundle.sh after the build: lays out a folder that runs on a machine with only a driver and Python,
+and packs it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run(*words: object) -> str:
 
 
 def parse_ldd(output: str, of: str) -> dict[str, pathlib.Path]:
-    """Libraries by name, without those left out. Ends this program if one is missing."""
+    """Returns paths of libraries by name, without those of LEFT_OUT. Ends this program if a library is missing."""
     found = {}
     for line in output.splitlines():
         name, arrow, path = line.strip().partition(" => ")
@@ -98,7 +98,7 @@ def parse_ldd(output: str, of: str) -> dict[str, pathlib.Path]:
 
 
 def libraries(files: Iterable[pathlib.Path]) -> dict[str, pathlib.Path]:
-    """All that these need."""
+    """Returns all libraries that the files need, by name."""
     found: dict[str, pathlib.Path] = {}
     for file in files:
         found |= parse_ldd(run("ldd", file), file.name)
@@ -116,7 +116,7 @@ def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool
 
 
 def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, folder: str, plugins_left_out: re.Pattern[str]) -> None:
-    """Programs and modules in this folder of `out`, Open MPI's launcher with its plug-ins, and the libraries of them all."""
+    """Copies programs and modules into `folder` of `out`, adds Open MPI's launcher and plug-ins, and all their libraries."""
     launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
     plugins = [
         file
@@ -142,7 +142,7 @@ def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, folder: str, plugi
 
 
 def programs_of(programs: pathlib.Path) -> list[pathlib.Path]:
-    """What the bundle has of a build's programs."""
+    """Returns the programs and modules of a build that the bundle contains."""
     ours = [programs / name for name in (*PROGRAMS, MODULE, *OF_TESTS) if (programs / name).is_file()]
     missing = sorted({"worker", "nmt", MODULE} - {file.name for file in ours})
     if missing:
@@ -186,7 +186,7 @@ def describe(programs: pathlib.Path, texts: list[str]) -> dict[str, object]:
 
 
 def pack(folder: pathlib.Path, file: pathlib.Path) -> int:
-    """Compresses by xz, which Python can unpack; returns the number of bytes."""
+    """Packs with xz, which Python can unpack; returns the size in bytes."""
     with tarfile.open(file, "w:xz", preset=6) as tar:
         tar.add(folder, arcname=folder.name)
     return file.stat().st_size

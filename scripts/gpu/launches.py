@@ -1,4 +1,4 @@
-"""Host work around an update: CUDA graphs, and the cost of reading the GPU's figures."""
+"""Parts that measure host work in an update: launches with and without CUDA graphs, and polling NVML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stage import Failed, Figures, Missing, Stage
 
 
 def small_models(stage: Stage) -> list[tuple[str, str, int]]:
-    """The cases that launches may dominate, with available text; tiny also in small updates."""
+    """Returns the cases with available text in which launches may dominate; tiny also in small updates."""
     found: list[tuple[str, str, int]] = []
     for preset, text, tokens in cases(stage):
         if preset == "big" or not (stage.setting.data / text / "manifest.json").is_file():
@@ -22,7 +22,7 @@ def small_models(stage: Stage) -> list[tuple[str, str, int]]:
 
 
 def with_and_without(stage: Stage, words: list[object]) -> tuple[Figures, Figures]:
-    """An update's figures with CUDA graphs and without."""
+    """Returns the figures of an update with CUDA graphs and without."""
     words = [*words, "--observed", 0, "--peak-seconds", 0.01, "--device", stage.setting.device]
     return stage.run(*words, "--cuda-graphs").json(), stage.run(*words).json()
 
@@ -71,7 +71,7 @@ def one_shape(stage: Stage, figures: Figures) -> list[str]:
 
 
 def graphs(stage: Stage) -> tuple[str, Figures]:
-    """Updates with CUDA graphs and without: of one shape, whose losses must be bit-equal, and of text, which graphs pad."""
+    """Measures updates with and without CUDA graphs: of one shape, with bit-equal losses, and of text, which graphs pad."""
     figures: Figures = {"rows": []}
     different = one_shape(stage, figures)
     if different:
@@ -98,7 +98,7 @@ def graphs(stage: Stage) -> tuple[str, Figures]:
 
 
 def meter(stage: Stage) -> tuple[str, Figures]:
-    """Updates while a thread reads the GPU's figures by NVML, as in training, and without: without, with, with, without."""
+    """Measures updates while a thread polls NVML, as in training, and without it, in the order without, with, with, without."""
     figures: Figures = {"rows": []}
     for preset, text, tokens in small_models(stage):
         words = [

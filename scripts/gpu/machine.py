@@ -1,4 +1,4 @@
-"""Describes the machine: its GPU, and the environment that programs need on it."""
+"""Describes the machine: its GPU and the environment variables that programs need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOLKIT = pathlib.Path("/usr/local/cuda")
 
 
 def count_gpus() -> tuple[int, str]:
-    """How many there are, and if none, why."""
+    """Returns the number of GPUs and, if it is 0, the reason."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -28,7 +28,7 @@ def count_gpus() -> tuple[int, str]:
 
 
 def said(*words: str) -> str:
-    """What a program prints; nothing if it cannot be run."""
+    """Returns the output of a program; empty if it cannot run."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -56,13 +56,13 @@ def describe() -> dict[str, object]:
 
 
 def wheel_folders(python: str) -> list[pathlib.Path]:
-    """Where NVIDIA's Python packages have their libraries."""
+    """Returns the library folders of NVIDIA's Python packages."""
     paths = said(python, "-c", "import nvidia; print('\\n'.join(nvidia.__path__))").splitlines()
     return sorted(folder for path in paths for folder in pathlib.Path(path).glob("*/lib"))
 
 
 def library_folders(python: str) -> list[str]:
-    """LD_LIBRARY_PATH with a folder appended for each library that is not found otherwise."""
+    """Returns LD_LIBRARY_PATH with a folder appended for each library that the loader does not find."""
     known = said("/sbin/ldconfig", "-p")
     given = [pathlib.Path(path) for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
     candidates = [*wheel_folders(python), TOOLKIT / "lib64"]
@@ -75,7 +75,7 @@ def library_folders(python: str) -> list[str]:
 
 
 def loopback_is_up() -> bool:
-    """Open MPI starts nothing without it, not even one rank."""
+    """Returns whether the loopback interface is up. Without it Open MPI starts no rank."""
     try:
         flags = int(pathlib.Path("/sys/class/net/lo/flags").read_text(encoding="utf-8"), 16)
     except (OSError, ValueError):
@@ -84,13 +84,13 @@ def loopback_is_up() -> bool:
 
 
 def packages(python: str) -> list[str]:
-    """NVIDIA's and PyTorch's Python packages with their versions."""
+    """Returns NVIDIA's and PyTorch's Python packages with versions."""
     lines = said(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check").splitlines()
     return [line for line in lines if line.lower().startswith(("nvidia", "torch", "triton"))]
 
 
 def environment(root: pathlib.Path, programs: pathlib.Path, python: str) -> dict[str, str]:
-    """The environment of our programs. In a bundle Open MPI is not in the folder it was built for, and there is no ssh."""
+    """Returns the environment of our programs. A bundle's Open MPI is not in the folder that it was built for, and has no ssh."""
     # Containers often forbid process_vm_readv, which Open MPI's shared memory would use for large messages.
     changed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -114,10 +114,10 @@ def environment(root: pathlib.Path, programs: pathlib.Path, python: str) -> dict
 
 
 def find_tool(name: str) -> str | None:
-    """On PATH, or in the toolkit's folder."""
+    """Returns the path of a program on PATH or in the folder of the CUDA toolkit."""
     return shutil.which(name) or shutil.which(name, path=str(TOOLKIT / "bin"))
 
 
 def torch_version(python: str) -> str:
-    """Empty where that Python has no PyTorch."""
+    """Returns the version of PyTorch; empty if `python` has none."""
     return said(python, "-c", "import torch; print(torch.__version__)")

@@ -34,9 +34,8 @@ BUILDS = ("bin", "build/gpu/bin", "build/dev/bin", "build/ci/bin")
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """`most`: seconds it may take; one that takes longer hangs, and has failed. `least`: seconds kept for it when earlier
-    parts are slow. Parts of one group run at once: they are busy with the processor more than with the GPU, and nothing
-    is timed."""
+    """`most`: time limit in seconds; a part that exceeds it hangs and has failed. `least`: seconds reserved for it while
+    earlier parts run. Parts of one group run at once: they use the processor more than the GPU, and time nothing."""
 
     name: str
     run: Callable[[Stage], tuple[str, Figures]]
@@ -45,7 +44,7 @@ class Part:
     group: str = ""
 
 
-# What decides most, first: two minutes.
+# The most important parts, in two minutes.
 FIRST = (
     Part("start", tests.start, 30),
     Part("test_ops", tests.suites_of_ops, 60, 15, group="ops"),
@@ -136,8 +135,7 @@ def find_programs(options: argparse.Namespace) -> pathlib.Path:
 
 
 class Check:
-    """Runs parts and stores their results after each step, so a killed check leaves everything that it has
-    measured."""
+    """Runs parts and writes all results after each step, so a killed check leaves its measurements."""
 
     def __init__(self, setting: Setting, minutes: float, out: pathlib.Path) -> None:
         self.setting, self.began = setting, time.monotonic()
@@ -175,7 +173,7 @@ class Check:
         }
 
     def store(self, part: str, result: Figures) -> str:
-        """Adds to a part's result and writes everything; returns the text in brief."""
+        """Adds to the result of a part and writes all results; returns the short report."""
         with self._lock:
             if part:
                 self._results[part] = self._results.get(part, {"part": part, "figures": {}}) | result
@@ -190,7 +188,7 @@ class Check:
         return 1 if self.setting.quick else part.least
 
     def run(self, part: Part, later: float) -> None:
-        """One part; `later`: seconds kept for those behind it."""
+        """Runs one part; `later`: seconds reserved for the parts after it."""
         most = part.most * (4 if self.setting.quick else 1)  # on machines that others use too
         allowed = min(most, self.ends - time.monotonic() - later)
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Parts that measure ops: each against the card's peak, matmuls, and the all-reduce."""
+"""Parts that measure ops against the card's peaks, matmuls, and all-reduces."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def peaks_of(result: Figures) -> Figures:
 
 
 def threads(stage: Stage) -> int:
-    """CPU threads: one in quick mode, because other programs may run."""
+    """Returns the number of CPU threads: 1 in quick mode, because other programs may run."""
     return 1 if stage.setting.quick else 8
 
 
 class Ops:
-    """Rows of bench_ops. Each is in a file of the results as soon as it is measured, and in the part's figures once the
-    program has ended, however that was."""
+    """Rows of bench_ops. Each is written to a file as soon as it is measured, and is in the figures of the part when the
+    program has ended, also after a failure."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.figures, self.problems = stage, {"rows": []}, []
         self.late: Late | None = None
 
     def measure(self, suffix: str, *words: object, environment: dict[str, str] | None = None) -> None:
-        """`suffix` tells the names of these rows from others."""
+        """Runs bench_ops; `suffix` is appended to the names of the rows."""
         if self.late is not None:
             return
         setting = self.stage.setting
@@ -95,7 +95,7 @@ class Ops:
 
 
 def compare_backends(stage: Stage, a: str, b: str, preset: str) -> list[Figures]:
-    """Rows of `nmt probe backends`: each op's results by both backends from the same inputs."""
+    """Returns the rows of `nmt probe backends`, which compares the results of each op by two backends from the same inputs."""
     words = ["--a", a, "--b", b, "--preset", preset, "--batch", "random:16x24/24", "--json"]
     words += ["--precision", "f32"] if stage.setting.quick else []
     return stage.run(stage.setting.program("nmt"), "probe", "backends", *words).json()[preset]["ops"]
@@ -106,12 +106,12 @@ def name_of(row: Figures) -> str:
 
 
 def max_error(row: Figures) -> float:
-    """0 for integers."""
+    """Returns the max relative error of a row: 0 for integers."""
     return MAX_ERROR["bf16"] if name_of(row) in SUMS_OF_BF16 else MAX_ERROR.get(row["dtype"], 0)
 
 
 def backends(stage: Stage) -> tuple[str, Figures]:
-    """Every op of an update, of decoding and of sums by GPU and CPU from the same inputs; and by the GPU twice."""
+    """Compares GPU with CPU in every op of an update, of decoding and of sums, from the same inputs; then GPU with GPU."""
     figures: Figures = {}
     device, preset = ("cpu", "transformer-tiny") if stage.setting.quick else ("cuda", "transformer-base")
     figures["rows"] = compare_backends(stage, device, "cpu", preset)
@@ -133,7 +133,7 @@ def backends(stage: Stage) -> tuple[str, Figures]:
 
 
 def hot_ops(stage: Stage) -> tuple[str, Figures]:
-    """The ops of base whose time is the least certain: attention by length, the embedding's gradient, cross-entropy."""
+    """Measures the ops of base whose predicted time is least certain: attention by length, embedding gradient, cross-entropy."""
     found = Ops(stage)
     preset = "tiny" if stage.setting.quick else "base"
     found.measure(
@@ -150,7 +150,7 @@ def hot_ops(stage: Stage) -> tuple[str, Figures]:
 
 
 def ops(stage: Stage) -> tuple[str, Figures]:
-    """Every op at the shapes of base and big; attention by each route."""
+    """Measures every op at the shapes of base and big, and attention by each route."""
     found = Ops(stage)
     if stage.setting.quick:
         found.measure("", "--preset", "tiny", "--only", "layer_norm")
@@ -172,7 +172,7 @@ def ops(stage: Stage) -> tuple[str, Figures]:
 
 
 def products(stage: Stage) -> tuple[str, Figures]:
-    """Each product of base and big: whether cuBLASLt has its epilogue, its first proposal compared with the best of 8."""
+    """Measures each matmul of base and big: the first proposal of cuBLASLt and the best of 8, and whether it has the epilogue."""
     setting = stage.setting
     file = setting.out / "rows" / "products.jsonl"
     file.parent.mkdir(exist_ok=True)
@@ -219,7 +219,7 @@ def products(stage: Stage) -> tuple[str, Figures]:
 
 
 def all_reduce(stage: Stage) -> tuple[str, Figures]:
-    """A gradient summed over ranks, each with its own GPU: by NCCL and through the host's memory."""
+    """Measures all-reduces of a gradient over ranks with one GPU each: by NCCL and through host memory."""
     many = 2 if stage.setting.quick else min(machine.count_gpus()[0], 8)
     if many < 2:
         raise Missing("skipped: there is one GPU, and each rank needs its own")

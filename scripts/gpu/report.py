@@ -1,4 +1,4 @@
-"""The results as one JSON file and as tables."""
+"""Writes the results as a JSON file and as tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stage import Figures
 
 
 def all_passed(whole: Figures) -> bool:
-    """What is missing on the machine, or was cut short, is no failure, unless nothing else is there."""
+    """Returns whether no part failed and at least one passed. A part that is missing or was cut short has not failed."""
     states = [part["status"] for part in whole["parts"]]
     return "passed" in states and "failed" not in states
 
@@ -52,7 +52,7 @@ def ops_table(figures: Figures) -> list[str]:
 
 
 def products_table(figures: Figures) -> list[str]:
-    """Epilogue and algorithm of each matmul, and the gain of choosing by time."""
+    """Returns a table of epilogue, algorithm and times of each matmul."""
     rows = [
         (
             row["preset"],
@@ -73,7 +73,7 @@ def products_table(figures: Figures) -> list[str]:
 
 
 def updates_table(figures: Figures) -> list[str]:
-    """Of the parts updates, torch_base and torch."""
+    """Returns a table for the parts updates, torch_base and torch."""
     rows = []
     for row in figures.get("rows", []):
         for name in ("ours", "torch"):
@@ -140,7 +140,7 @@ def meter_table(figures: Figures) -> list[str]:
 
 
 def update_ops_table(figures: Figures) -> list[str]:
-    """Where an update's time goes, by op."""
+    """Returns a table of the time of each op in an update."""
     rows = [
         (row["preset"], op["op"], op["calls"], number(op["ms"], ",.3f"), number(op.get("floor_ms"), ",.3f"))
         for row in figures.get("rows", [])
@@ -190,7 +190,7 @@ def all_reduce_table(figures: Figures) -> list[str]:
 
 
 def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
-    """The goals for one H200 (docs/design/cuda.md): result, goal, whether it is reached."""
+    """Compares results with the goals for one H200 (docs/design/cuda.md)."""
     found: list[tuple[str, str, str, str]] = []
 
     def bar(what: str, value: float | None, wanted: float, form: str, reached: Callable[[float, float], bool]) -> None:
@@ -224,7 +224,7 @@ def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
 
 
 def text_of(whole: Figures, brief: bool) -> str:
-    """`brief`: without the long tables."""
+    """Returns the report as Markdown; `brief`: without the long tables."""
     gpus = "; ".join(whole["machine"]["gpus"]) or "none"
     backend = figures_of(whole, "hot_ops").get("backend", "")
     lines = [
@@ -264,14 +264,14 @@ def text_of(whole: Figures, brief: bool) -> str:
 
 
 def replace_file(path: pathlib.Path, text: str) -> None:
-    """Whoever reads it sees the old text or the new one, even after a kill."""
+    """Replaces a file atomically: a reader sees the old text or the new text, even after a kill."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
 
 
 def write(whole: Figures, folder: pathlib.Path) -> str:
-    """Writes gpu_check.json and gpu_check.md; returns the latter's text in brief. Throws OSError."""
+    """Writes gpu_check.json and gpu_check.md; returns the short report. Raises OSError."""
     whole["bars"] = [dict(zip(("what", "found", "bar", "reached"), row)) for row in bars(whole)]
     replace_file(folder / "gpu_check.json", json.dumps(whole, indent=1) + "\n")
     replace_file(folder / "gpu_check.md", text_of(whole, False))

@@ -1,4 +1,4 @@
-"""Parts that compare updates with PyTorch's, and measure beam search."""
+"""Parts that measure updates, compare them with PyTorch's, and measure beam search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cases(stage: Stage) -> tuple[Case, ...]:
 
 
 def sizes(stage: Stage) -> tuple[int, int]:
-    """Timed updates, and those before them."""
+    """Returns the numbers of timed updates and of warm-up updates."""
     return (2, 1) if stage.setting.quick else (UPDATES, WARM_UP)
 
 
@@ -52,7 +52,7 @@ def step_words(stage: Stage, preset: str, text: str, tokens: int, warm_up: int |
 
 
 def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
-    """The file with the training data of both sides."""
+    """Returns the file with the batches that both Babelring and PyTorch train on; writes it if it does not exist."""
     file = stage.setting.work / f"batches-{preset}.jsonl"
     if not file.exists():
         fresh = file.with_suffix(f".{stage.name}")
@@ -62,7 +62,7 @@ def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
 
 
 def torch_words(stage: Stage, case: Case, modes: tuple[str, ...]) -> list[object]:
-    """`modes`: ways of compiling."""
+    """Returns the command line of PyTorch's side; `modes`: modes of torch.compile."""
     setting = stage.setting
     timed, before = sizes(stage)
     return [
@@ -95,7 +95,7 @@ def require_torch(stage: Stage) -> str:
 
 
 def cache(stage: Stage) -> dict[str, str]:
-    """What PyTorch compiles is kept for later parts."""
+    """Returns environment variables that keep PyTorch's compiled code for later parts."""
     folder = stage.setting.work / "torch-cache"
     return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TRITON_CACHE_DIR": str(folder / "triton")}
 
@@ -142,7 +142,7 @@ def base_runs(stage: Stage) -> list[Run]:
 
 
 def torch_runs(stage: Stage) -> list[Run]:
-    """The models and modes that the part torch runs. The part torch_base runs base in the default mode."""
+    """Returns the models and modes of the part torch. The part torch_base runs base in the default mode."""
     if stage.setting.quick:
         return [(SMALL_CASES[0], "eager")]
     base, big, tiny = CASES
@@ -150,14 +150,14 @@ def torch_runs(stage: Stage) -> list[Run]:
 
 
 def ours(stage: Stage, case: Case, observed: int = 0) -> Figures:
-    """An update of ours; `observed`: how many to take apart by op."""
+    """Measures Babelring's updates; `observed`: updates whose ops are timed one by one."""
     return stage.run(
         *step_words(stage, *case), "--device", stage.setting.device, "--peak-seconds", 0.05, "--observed", observed
     ).json()
 
 
 def updates(stage: Stage) -> tuple[str, Figures]:
-    """Our updates of real text, with a table of their ops."""
+    """Measures Babelring's updates of real text, with a table of ops."""
     figures: Figures = {"rows": []}
     problems: list[str] = []
     absent: list[str] = []
@@ -189,17 +189,17 @@ def updates(stage: Stage) -> tuple[str, Figures]:
 
 
 def torch_base(stage: Stage) -> tuple[str, Figures]:
-    """PyTorch's update of base, or in small of tiny, compiled in its default mode, between two of ours."""
+    """Measures PyTorch's updates of base (in quick mode: tiny), compiled in the default mode, between two runs of Babelring."""
     return beside_torch(stage, base_runs(stage))
 
 
 def torch(stage: Stage) -> tuple[str, Figures]:
-    """PyTorch's updates of the other models, and of base in other modes, each between two of ours."""
+    """Measures PyTorch's updates of other models, and of base in other modes, each between two runs of Babelring."""
     return beside_torch(stage, torch_runs(stage))
 
 
 def beside_torch(stage: Stage, runs: list[Run]) -> tuple[str, Figures]:
-    """A run of PyTorch's that fails or takes too long loses nothing of the others."""
+    """Runs each model and mode; a PyTorch run that fails or exceeds its time loses no result of the others."""
     figures: Figures = {"torch": require_torch(stage), "rows": []}
     problems: list[str] = []
     late: Late | None = None
@@ -241,7 +241,7 @@ def compare(preset: str, before: Figures, theirs: Figures, after: Figures, probl
 
 
 def summary(runs: list[Figures]) -> Figures:
-    """Medians of runs; the memory is the largest."""
+    """Returns medians over runs, and the max of memory."""
     keys = (
         "target_tokens_per_s",
         "step_ms",
@@ -268,7 +268,7 @@ def say(row: Figures) -> str:
 
 
 def search(stage: Stage, data: str, test_set: str, checkpoint: pathlib.Path, figures: Figures) -> None:
-    """Adds a row per batch size: the speed, and the difference of scores in f32 from the CPU's."""
+    """Adds a row per batch size: speed, and the difference between the f32 scores of GPU and CPU."""
     setting = stage.setting
     words = [
         setting.program("bench_decode"),
@@ -317,7 +317,7 @@ def search(stage: Stage, data: str, test_set: str, checkpoint: pathlib.Path, fig
 
 
 def decode(stage: Stage) -> tuple[str, Figures]:
-    """Beam search with the checkpoints of earlier parts: its speed, and its scores compared with the CPU's in f32."""
+    """Measures beam search with the checkpoints of earlier parts, and compares its f32 scores with the CPU's."""
     figures: Figures = {"rows": []}
     for data, test_set in (("multi30k", "test"), ("tatoeba", "valid")):
         checkpoint = stage.setting.work / data / "average"

@@ -1,4 +1,4 @@
-"""A part of the check while it runs: its time, its folder, its programs."""
+"""A running part of the check: its time limit, folder and programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Figures = dict[str, Any]
 
 
 class Missing(Exception):
-    """What a part needs and this machine has not; no failure."""
+    """Raised if the machine lacks something that the part needs. Not a failure."""
 
 
 class Failed(Exception):
-    """A failure, with result and expectation. `figures` are kept."""
+    """Raised with the found and the expected result. `figures` are kept."""
 
     def __init__(self, text: str, figures: Figures | None = None) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Late(Failed):
-    """The part's time is over."""
+    """Raised if the time of the part is over."""
 
 
 STOPPED = threading.Event()  # no program is started any more
@@ -38,7 +38,7 @@ _running_lock = threading.Lock()
 
 
 def stop_all() -> None:
-    """Ends every program that runs, and lets none start: parts end as they do when their time is over."""
+    """Ends all running programs and starts no more; parts then end as if their time were over."""
     STOPPED.set()
     with _running_lock:
         processes = list(_running)
@@ -48,7 +48,7 @@ def stop_all() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The checked programs, data and device."""
+    """The programs, data and device to check."""
 
     root: pathlib.Path  # with scripts, configs and the tests' stored models
     programs: pathlib.Path
@@ -78,7 +78,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A program that has ended."""
+    """Result of a program that has ended."""
 
     name: str
     code: int
@@ -87,7 +87,7 @@ class Done:
     seconds: float
 
     def require(self) -> Done:
-        """Itself, if it succeeded; else raises Failed with its last words."""
+        """Returns this result. Raises Failed with the last line of output if the program failed."""
         if self.code == 0:
             return self
         how = f"signal {signal.Signals(-self.code).name}" if self.code < 0 else f"exit code {self.code}"
@@ -95,7 +95,7 @@ class Done:
         raise Failed(f"{self.name}: {how}: {words[-1][:300] if words else 'it said nothing'}")
 
     def json(self) -> Figures:
-        """The object on the last line."""
+        """Returns the JSON object on the last line of the output."""
         lines = self.require().output.rstrip("\n").split("\n")
         try:
             found = json.loads(lines[-1])
@@ -107,7 +107,7 @@ class Done:
 
 
 class Stage:
-    """One part. Its functions may be called by several threads."""
+    """One part. Thread-safe."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Stage:
         log: Callable[[str], None],
         keep: Callable[[Figures], None] = lambda figures: None,
     ) -> None:
-        """`keep` stores the part's results so far, which survive a kill of this program."""
+        """`keep` writes intermediate results to disk, so they survive a kill of this program."""
         self.setting, self.name, self.keep, self._log = setting, name, keep, log
         self.folder = setting.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ class Stage:
         self._lock, self._count = threading.Lock(), 0
 
     def left(self) -> float:
-        """Seconds."""
+        """Returns the remaining seconds."""
         return self.ends - time.monotonic()
 
     def run(self, *words: object, most: float = 1e9, environment: dict[str, str] | None = None) -> Done:
@@ -178,8 +178,8 @@ class Stage:
 
 
 def end_session(process: subprocess.Popen[str], patience: float = 5) -> None:
-    """Ends a program that still runs, and its children: mpirun's ranks are in sessions of their own, and end when it
-    asks them to, within `patience` seconds."""
+    """Ends a running program and its children. The ranks of mpirun are in other sessions; mpirun ends them on SIGTERM,
+    within `patience` seconds."""
     for sent, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, None)):
         if process.poll() is not None:
             return
@@ -191,7 +191,7 @@ def end_session(process: subprocess.Popen[str], patience: float = 5) -> None:
 
 
 def in_parallel(calls: Sequence[Callable[[], Any]], workers: int) -> list[Any]:
-    """What each returned or raised, in their order."""
+    """Runs the calls with `workers` threads. Returns their results, or the exceptions that they raised, in order."""
     results: list[Any] = [None] * len(calls)
     waiting = iter(list(enumerate(calls)))
     lock = threading.Lock()

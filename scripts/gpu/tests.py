@@ -29,7 +29,7 @@ class Counts:
 
 
 def count(file: pathlib.Path, output: str) -> Counts:
-    """A test program's --gtest_output=json, and its output, which alone has the reasons of skips."""
+    """Counts results in the file of --gtest_output=json. Reasons for skips are only in the program's output."""
     passed, failed = 0, []
     for suite in json.loads(file.read_text(encoding="utf-8")).get("testsuites", []):
         for test in suite["testsuite"]:
@@ -60,7 +60,7 @@ def run_tests(
 
 
 def judge(stage: Stage, counts: Counts, done: Done, figures: Figures) -> tuple[str, Figures]:
-    """Where a GPU is checked, a test that finds none has found something."""
+    """Raises Failed for failed tests, and, unless in quick mode, for tests that were skipped because they found no GPU."""
     figures |= {"passed": counts.passed, "failed": list(counts.failed), "skipped": len(counts.skipped)}
     found = f"{counts.passed} tests passed, {len(counts.failed)} failed"
     if counts.skipped:
@@ -77,7 +77,7 @@ def judge(stage: Stage, counts: Counts, done: Done, figures: Figures) -> tuple[s
 
 
 def test_program(stage: Stage) -> tuple[str, Figures]:
-    """The part test_NAME runs the program of that name."""
+    """Runs the test program with the name of the part."""
     tests = IN_ITS_PLACE if stage.setting.quick else ON_DEVICE
     if stage.name in ("test_cuda", "test_decode", "test_metering", "test_parallel", "test_train"):
         tests = "*" + NOT_EMULATED  # these are small
@@ -86,7 +86,7 @@ def test_program(stage: Stage) -> tuple[str, Figures]:
 
 
 def tests_by_suite(listing: str) -> dict[str, list[str]]:
-    """Of the output of --gtest_list_tests. The names of suites end with a dot."""
+    """Parses the output of --gtest_list_tests. Names of suites end with a dot."""
     found: dict[str, list[str]] = {}
     suite = ""
     for line in listing.splitlines():
@@ -102,8 +102,8 @@ def tests_by_suite(listing: str) -> dict[str, list[str]]:
 
 
 def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
-    """The ops' tests, a suite a process, in memory that is NaN until it is written: one that breaks the device fails
-    alone."""
+    """Runs the tests of ops in memory that is NaN until it is written, one suite per process, so that a suite that breaks
+    the device fails alone."""
     tests = IN_ITS_PLACE if stage.setting.quick else ON_DEVICE
     program = stage.setting.program("test_ops")
     listed = tests_by_suite(stage.run(program, f"--gtest_filter={tests}", "--gtest_list_tests").require().output)
@@ -161,7 +161,7 @@ def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
 
 
 def routes(stage: Stage) -> tuple[str, Figures]:
-    """Attention's tests by each route."""
+    """Runs attention's tests by each route."""
     tests = "*Attention*closed*" if stage.setting.quick else "Gpu/*Attention*cuda*"
     figures: Figures = {}
     found = []
@@ -174,8 +174,8 @@ def routes(stage: Stage) -> tuple[str, Figures]:
 
 
 def sanitizer(stage: Stage) -> tuple[str, Figures]:
-    """Ops' tests, a suite a process: first all for memory, then all for races in shared memory,
-    then all for barriers."""
+    """Runs the tests of ops under compute-sanitizer, one suite per process: memcheck for all, then racecheck, then
+    synccheck."""
     tool = machine.find_tool("compute-sanitizer")
     if tool is None:
         raise Missing("no compute-sanitizer")
@@ -204,7 +204,7 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
 
 
 def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]) -> tuple[str, Figures]:
-    """Names suites without enough time; they are no failure if others were checked."""
+    """Raises Failed for errors. Suites that did not finish are named, and are no failure if others finished."""
     clean, late, bad = [], [], []
     if any(isinstance(result, Done) and "Device not supported" in result.output + result.errors for result in results):
         raise Missing("compute-sanitizer does not support the device of this machine")
@@ -229,7 +229,7 @@ def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]
 
 
 def start(stage: Stage) -> tuple[str, Figures]:
-    """The machine, and every program starts: no library is missing, and the processor knows the instructions."""
+    """Checks that every program starts (no missing library or unknown instruction), and that mpirun starts two."""
     figures: Figures = {
         "packages": machine.packages(stage.setting.torch_python),
         "loopback": machine.loopback_is_up(),

@@ -1,4 +1,4 @@
-"""Parts that train: the same twice, from processor to GPU and back, and real text to a score."""
+"""Parts that train: a training twice, a training that moves between CPU and GPU, and trainings to a BLEU score."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MIN_TATOEBA_BLEU = 20.0
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run's folder."""
+    """The folder of a run."""
 
     folder: pathlib.Path
 
     def records(self, kind: str) -> list[Figures]:
-        """Rank 0's, of all attempts; of an update done twice the later."""
+        """Returns rank 0's step records of all attempts; the later record of an update that was done twice."""
         found = []
         for spool in sorted(
             self.folder.glob("spool/attempt-*/rank-0.jsonl"), key=lambda path: int(path.parent.name[8:])
@@ -52,7 +52,7 @@ class Run:
         return [step["weights_digest"] for step in self.records("step")]
 
     def take_products(self, other: Run) -> None:
-        """Gives a run that has not begun the matmul algorithms that the other one chose."""
+        """Copies the chosen matmul algorithms of another run into this run, which has not begun."""
         self.folder.mkdir(parents=True)
         for file in other.folder.glob("products-rank-*.jsonl"):
             shutil.copy(file, self.folder)
@@ -63,7 +63,7 @@ class Run:
 
 
 def train(stage: Stage, run: Run, config: str, data: str, *settings: str, device: str = "", preset: str = "") -> Run:
-    """Of one rank, on the device that is checked unless another is named."""
+    """Trains one rank, by default on the device under test."""
     setting = stage.setting
     words = [
         setting.program("worker"),
@@ -92,7 +92,7 @@ def small(stage: Stage) -> tuple[str, ...]:
 
 
 def determinism(stage: Stage) -> tuple[str, Figures]:
-    """The same training twice: the weights have the same bits after every update."""
+    """Trains twice and compares the bits of the weights after every update."""
     figures: Figures = {}
     for preset, many in (("transformer-tiny", 60), ("transformer-base", 15)):
         if stage.setting.quick and preset != "transformer-tiny":
@@ -129,8 +129,8 @@ def apart(a: float, b: float) -> float:
 
 
 def exchange(stage: Stage) -> tuple[str, Figures]:
-    """A checkpoint of the CPU continues on the GPU, and one of the GPU on the CPU, in f32: the first update
-    after a change has the loss that it has without, and the course stays close."""
+    """Continues a checkpoint of the CPU on the GPU and back, in f32, and compares the losses with those of a training on
+    the CPU alone."""
     many = updates(stage, 20)
     common = (*SHORT, *small(stage), "training.precision=f32")
 
@@ -166,7 +166,7 @@ def exchange(stage: Stage) -> tuple[str, Figures]:
 
 
 def ranks(stage: Stage) -> tuple[str, Figures]:
-    """NCCL's tests; two ranks: on one GPU they are refused in one line, on two they train, each way of summing alike."""
+    """Runs NCCL's tests. Two ranks are refused on one GPU; on two GPUs they train alike with each way of summing."""
     setting = stage.setting
     figures: Figures = {}
     tests = stage.run("mpirun", "--oversubscribe", "-np", 2, setting.program("test_mpi_nccl"), most=stage.left() / 2)
@@ -215,7 +215,7 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
 
 
 def expected_bleu(epochs: float) -> float:
-    """On the curve."""
+    """Interpolates the expected BLEU on the curve."""
     for (a, low), (b, high) in zip(MULTI30K_CURVE, MULTI30K_CURVE[1:]):
         if epochs <= b:
             return low + (high - low) * (epochs - a) / (b - a)
@@ -223,7 +223,7 @@ def expected_bleu(epochs: float) -> float:
 
 
 def course(run: Run) -> Figures:
-    """What the steps of a training say: rates, and whether an update's parts make up its time."""
+    """Returns rates, and the share of each part in the time of an update."""
     steps = run.records("step")
     late = steps[len(steps) // 2 :]  # without the start
     whole = sum(step["step_ms"] for step in late)
@@ -243,7 +243,7 @@ def course(run: Run) -> Figures:
 
 
 def real_run(stage: Stage, config: str, data: str, test_set: str, *settings: str) -> Figures:
-    """Trains until it is done or most of the stage's time is over, averages, translates."""
+    """Trains to the end or until most of the time is used, averages checkpoints, translates, scores."""
     setting = stage.setting
     minutes = (stage.left() * 0.8 - 10) / 60
     if minutes <= 0:
@@ -290,7 +290,7 @@ def words_of(figures: Figures) -> str:
 
 
 def multi30k(stage: Stage) -> tuple[str, Figures]:
-    """Multi30k with transformer-tiny, compared with the curve of docs/measurements/2026-11-22-multi30k.md."""
+    """Trains transformer-tiny on Multi30k and compares BLEU with the curve of docs/measurements/2026-11-22-multi30k.md."""
     figures = real_run(stage, "multi30k-tiny.yaml", "multi30k", "test")
     least = expected_bleu(figures["epochs"]) - BELOW_THE_CURVE
     figures["expected_sacrebleu"] = least
@@ -300,7 +300,7 @@ def multi30k(stage: Stage) -> tuple[str, Figures]:
 
 
 def tatoeba(stage: Stage) -> tuple[str, Figures]:
-    """Tatoeba with transformer-base, 25,000 target tokens an update."""
+    """Trains transformer-base on Tatoeba, 25,000 target tokens an update."""
     preset = "preset=transformer-tiny" if stage.setting.quick else "preset=transformer-base"
     figures = real_run(
         stage,

@@ -11,7 +11,7 @@ FOREIGN = {"node_modules", "dist"}
 
 
 def files(root: pathlib.Path, folders: Iterable[str], suffixes: Iterable[str]) -> list[pathlib.PurePosixPath]:
-    """Our own files below some folders, named from the root, in order."""
+    """Returns our own files below the folders, relative to the root, sorted."""
     wanted = set(suffixes)
     found = (
         path.relative_to(root) for folder in folders for path in (root / folder).rglob("*") if path.suffix in wanted
@@ -20,7 +20,7 @@ def files(root: pathlib.Path, folders: Iterable[str], suffixes: Iterable[str]) -
 
 
 def main(name: str, violations: Callable[[pathlib.Path], list[str]]) -> int:
-    """Checks the tree named on the command line, or the one this file is in; prints one line a fault. The exit code."""
+    """Checks the tree named on the command line, by default this tree; prints a line for each fault. Returns the exit code."""
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2]
     found = violations(root)
     print("\n".join(found + [f"{name}: {len(found)} violations"]))

@@ -92,8 +92,8 @@ std::vector<double> ShareBalancer::balanced() {
   return shares;
 }
 
-/// Whether the measured updates, of unequal shares, took longer than those of equal ones before. Notes the pace of equal
-/// ones.
+/// Whether the measured updates, of unequal shares, took longer than those of equal ones before. Notes the pace of
+/// equal ones.
 bool ShareBalancer::slower_than_equal() {
   const double pace = tokens_ > 0 ? step_ms_ / tokens_ : 0;
   if (current_ != equal_) return equal_pace_ > 0 && pace > equal_pace_;

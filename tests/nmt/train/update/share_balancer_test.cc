@@ -86,8 +86,8 @@ TEST(ShareBalancer, MovesUnitsWithoutChangingABit) {
   }
 }
 
-/// Two ranks, of which the second takes three times as long for a token. Updates with moved units take `moved_ms`, others
-/// 100 ms.
+/// Two ranks, of which the second takes three times as long for a token. Updates with moved units take `moved_ms`,
+/// others 100 ms.
 class UnequalRanks {
  public:
   explicit UnequalRanks(double moved_ms) : moved_ms_(moved_ms), group_(2) {
