@@ -2,13 +2,14 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "nmt/comm/mpi_session.h"
 #include "tests/mpi/train_small.h"
 
 /// Trains a tiny model with communication.gradient_wire int8 and f32. Fails unless all ranks end with the same weights,
-/// int8 learns as f32 does, rounding errors are kept between checkpoints, and a run that goes on from its checkpoint is
-/// bit-equal to one without a stop. Each rank prints a line.
+/// int8 learns as f32 does, also after a gradient that is not finite, rounding errors are kept between checkpoints, and
+/// a run that goes on from its checkpoint is bit-equal to one without a stop. Each rank prints a line.
 ///
 ///   mpirun -np N int8_training ALL_REDUCE FOLDER      (replaces FOLDER)
 namespace babelring {
@@ -27,14 +28,37 @@ TrainConfig config_of(GradientWire wire, const std::string& all_reduce) {
   return config;
 }
 
-/// The records of all updates. All ranks must have the same weights after each.
-std::vector<StepRecord> train(const TrainConfig& config, const std::filesystem::path& folder) {
+/// Makes one element of this rank's gradient NaN in one update.
+class NanGradient : public UpdateObserver, private OpObserver {
+ public:
+  explicit NanGradient(std::int64_t update) : update_(update) {}
+  OpObserver* begin(const UpdateStart& start) override { return start.update == update_ ? this : nullptr; }
+  void end(const StepRecord&) override {}
+
+ private:
+  Watch watch() const override { return Watch::order; }
+  void ran(const OpRun& run) override {
+    for (const OpField& field : run.fields) {
+      if (done_ || field.name != "dweight") continue;
+      const_cast<float*>(field.tensor.as<float>())[0] = std::numeric_limits<float>::quiet_NaN();
+      done_ = true;
+    }
+  }
+
+  std::int64_t update_;
+  bool done_ = false;
+};
+
+/// The records of all updates. All ranks must have the same weights after each. `lab`: of the last rank.
+std::vector<StepRecord> train(const TrainConfig& config, const std::filesystem::path& folder,
+                              UpdateObserver* lab = nullptr) {
   const auto communicator = make_mpi_communicator(config.comm_options());
   if (communicator->size() > 1 && (communicator->description().find("int8 on the wire") != std::string::npos) !=
                                       (config.communication.gradient_wire == GradientWire::int8)) {
     fail("the gradients travel as: {}", communicator->description());
   }
-  std::vector<StepRecord> steps = train_small(config, *communicator, folder);
+  const bool last = communicator->rank() == communicator->size() - 1;
+  std::vector<StepRecord> steps = train_small(config, *communicator, folder, 1, 500, last ? lab : nullptr);
   std::string digests;
   for (const StepRecord& step : steps) digests += step.weights_digest;
   for (const std::string& other : communicator->all_gather(digests)) {
@@ -60,6 +84,15 @@ void run(const std::string& all_reduce, const std::filesystem::path& folder) {
   const std::vector<StepRecord> whole = train(config, folder / "whole");
   const double int8 = mean_loss_at_end(whole);
   if (std::abs(int8 - f32) > 0.01 * f32) fail("the loss at the end is {}, with f32 {}", int8, f32);
+
+  constexpr std::int64_t bad_update = 30;
+  NanGradient bad(bad_update);
+  const std::vector<StepRecord> skipping = train(config, folder / "skipping", &bad);
+  for (const StepRecord& step : skipping) {
+    if (step.skipped != (step.update == bad_update)) fail("update {}: skipped: {}", step.update, step.skipped);
+  }
+  const double skipped = mean_loss_at_end(skipping);
+  if (!(std::abs(skipped - f32) < 0.02 * f32)) fail("the loss ends at {} after a skipped update", skipped);
 
   TrainConfig first_part = config;
   first_part.training.stop_after = "40u";
