@@ -41,7 +41,7 @@ class Download {
   fs::path path_;
 };
 
-/// What a watch goes through for each checkpoint.
+/// Objects that a watch uses for each checkpoint.
 struct Watch {
   ApiClient& api;
   const std::string& run;

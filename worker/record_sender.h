@@ -10,7 +10,7 @@
 
 namespace babelring {
 
-/// Who sends the records of the ranks of a host.
+/// Which ranks' records a rank sends, and which rank sends its own.
 struct RecordSender {
   std::vector<std::int64_t> served = {};       // ranks whose records this rank sends, beside its own records
   std::optional<std::int64_t> by = {};         // the rank that sends this rank's spool; absent: this rank itself

@@ -28,7 +28,7 @@ struct SweepShowArguments {
   ServerChoice server;
 };
 
-/// What is shown of a sweep.
+/// A sweep as `nmt sweep show` prints it.
 struct SweepView {
   std::string sweep, metric;
   SweepAt at = SweepAt::best;

@@ -29,7 +29,7 @@ struct SweepSubmitArguments {
   ServerChoice server;
 };
 
-/// What became of the cells.
+/// Outcomes of the cells.
 struct SweepSubmission {
   std::size_t submitted = 0, refused_by_queue = 0, left_out = 0;
   std::map<std::string, json::object> runs;  // afterwards, by cell

@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// Adds `graph` to `nmt trace`: the ops of a model, and who reads the tensors that they write.
+/// Adds `graph` to `nmt trace`: the ops of a model, and the readers of the tensors that they write.
 void add_trace_graph(CLI::App& trace);
 
 }  // namespace babelring

@@ -34,7 +34,7 @@ double position(const Calibration& calibration, const Dial& dial) {
   return std::log(dial.member == &Calibration::sum_overhead_ms ? 1 + value / overhead_unit_ms : value);
 }
 
-/// What calibrate() makes small.
+/// The error that calibrate() minimises.
 double misfit(std::vector<CalibrationRun>& runs, const Calibration& calibration, std::uint64_t seed) {
   double sum = 0;
   for (const Dial& dial : dials) sum += prior * std::pow(position(calibration, dial), 2);

@@ -49,7 +49,7 @@ struct StepParts {
   double total() const { return data + transfer + forward + backward + exposed_communication + optimizer + other; }
 };
 
-/// What a run is expected to do. Rates are of all ranks together.
+/// Predicted times and rates of a run. Rates are of all ranks together.
 struct Prediction {
   Quantiles step_ms;  // over updates, of the mean over ranks
   /// The interval of the median step, from the errors of the compute times and of the links. Equal to the median if

@@ -33,7 +33,7 @@ struct LoaderPlan {
   int prefetch = 2;  // batches that are made or being made before training takes them
 };
 
-/// What one rank did in one update, in ms of virtual time. end − begin is the sum of the parts below.
+/// Times of one rank in one update, in ms of virtual time. end − begin is the sum of the parts below.
 struct RankOutcome {
   double begin = 0, end = 0;
   double data_wait = 0, transfer = 0, forward = 0, backward = 0, exposed = 0, optimizer = 0, other = 0;

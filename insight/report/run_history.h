@@ -115,7 +115,7 @@ class StepThinning {
 /// done again, evaluations that were not part of the training, ranks of an earlier, larger world.
 void complete_history(RunHistory& history);
 
-/// What the verdict is judged from: the newest updates of the newest attempt.
+/// Input of the verdict: the newest updates of the newest attempt.
 verdict::Input verdict_input(const RunHistory& history);
 
 }  // namespace babelring::insight

@@ -47,7 +47,7 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
   const Traffic& traffic = findings.traffic;
   const Facts& facts = input.facts;
   const insight::WhatIfChange double_update{.accumulate = 2};
-  // What the worker chose fits its link, so only a configured size is worth changing.
+  // The worker's own choice fits its link, so only a configured size is worth changing.
   const bool configured = facts.bucket.source == BucketSize::Source::configured;
   if (configured && traffic.latency_share >= 0.5 && facts.bucket.mb < host_bucket_mb) {
     return {"larger buckets",

@@ -11,7 +11,7 @@
 
 namespace babelring::verdict {
 
-/// What limits the speed of a run.
+/// The limit of a run's speed.
 enum class Kind {
   unknown,
   healthy,

@@ -387,7 +387,7 @@ Result<WhatIf> what_if(const WhatIfRun& run, const WhatIfChange& change) {
   result.baseline_error = result.baseline.prediction.step_ms.median / result.measured_ms - 1;
   result.baseline.seconds_left = seconds_left(result.baseline.prediction.size_per_s);
   result.predicted = {*setup, model.predict(*setup, result.baseline_error)};
-  // What the model leaves out of the run as it is, it may leave out of the changed one.
+  // The model may leave the same out of the changed run as out of the measured run.
   Prediction& changed = result.predicted.prediction;
   const double error = std::abs(result.baseline_error);
   changed.low_ms = std::min(changed.low_ms, (1 - error) * changed.step_ms.median);

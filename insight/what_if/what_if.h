@@ -9,14 +9,14 @@
 #include "insight/predict/predict.h"
 #include "insight/verdict/input.h"
 
-/// What a run would do on other hosts, links or settings: predictions from its own step records.
+/// Predictions for a run on other hosts, links or settings, from its own step records.
 namespace babelring::insight {
 
 /// The run to change.
 struct WhatIfRun {
   verdict::Input input;     // its newest steps
   double updates_left = 0;  // 0: unknown
-  /// What rank 0 recorded of its ops in the newest attempt (lab.profile.start). One of a model with another number of
+  /// Rank 0's record of its ops in the newest attempt (lab.profile.start). A record of a model with another number of
   /// parameters is not used.
   std::optional<RankRecord> profile = {};
 };

@@ -53,7 +53,7 @@ std::string checkpoint_name(std::int64_t update);
 /// name.
 std::filesystem::path named_folder(const std::filesystem::path& folder);
 
-/// What load_checkpoint() checks in addition to the presence and size of each file.
+/// Checks by load_checkpoint() in addition to the presence and size of each file.
 enum class Verify {
   sizes,    // nothing more
   model,    // digests of all files except the optimizer's; sufficient for translating

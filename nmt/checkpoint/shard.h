@@ -27,7 +27,7 @@ struct ParameterRange {
 /// has its share of the bytes, give or take the size of one parameter. A shard may be empty.
 ParameterRange parameters_of_shard(const std::deque<Parameter>& parameters, ShardPlace place);
 
-/// What a host has written of a checkpoint.
+/// A host's part of a checkpoint.
 struct CheckpointShard {
   CheckpointFile weights, optimizer;
   WeightsDigest digest;      // of its weights; the root is over these only

@@ -68,7 +68,7 @@ std::vector<PeerKnowledge::News> PeerKnowledge::all_silent(Time now, int except)
     if (!peer.report || rank == except) continue;
     News news = aged(peer.report->silent, peer.reported, now);
     news.value += ms_between(peer.reported, now);
-    // What this rank sees itself is newer.
+    // This rank's own observation is newer.
     const bool own = news.rank == rank_ || std::binary_search(asked_.begin(), asked_.end(), news.rank);
     if (news.rank >= 0 && !own) found.push_back(news);
   }

@@ -13,7 +13,7 @@ namespace babelring {
 /// "1 (host b)", "1" if its host is unknown, "any" for -1.
 std::string rank_name(int rank, const std::vector<std::string>& hosts);
 
-/// What one rank knows of the others while it waits: which are silent, and which have not entered a collective. It asks
+/// A waiting rank's knowledge of the others: which are silent, and which have not entered a collective. It asks
 /// only its peers, and each answer also passes on what its sender has learnt, so that with a thousand ranks everybody
 /// can name a lost rank although a rank asks few. Makes no calls to MPI; times are passed in.
 class PeerKnowledge {

@@ -38,7 +38,7 @@ std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
     range = kept;
   }
   for (std::size_t step = steps.size(); step-- > 0;) {
-    // By now all of `kept` is summed. Who gave everything before the pairs gets the sums last.
+    // By now all of `kept` is summed. Ranks that gave everything before the pairs get the sums last.
     const auto [peer, adding, given, kept] = steps[step];
     steps.push_back({.peer = peer, .adding = false, .sent = kept, .received = given});
   }

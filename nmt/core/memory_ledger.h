@@ -12,7 +12,7 @@
 
 namespace babelring {
 
-/// What memory is allocated for.
+/// Purpose of an allocation.
 enum class MemoryPurpose : std::uint8_t {
   weights,        // masters and compute copies
   gradients,      // flat gradients, compact rows of tables, squared norms
@@ -51,7 +51,7 @@ class MemoryLedger {
   MemoryUse live() const;
   /// The max of each purpose since construction, each at its own moment.
   MemoryUse peak() const;
-  /// What was allocated when the total was largest.
+  /// Allocations at the time of the largest total.
   MemoryUse at_peak() const;
 
  private:

@@ -81,7 +81,7 @@ EpochOrders::Totals count(const Corpus& corpus, const PlanOptions& options) {
 
 }  // namespace
 
-/// What is known of one epoch.
+/// The known part of one epoch's order.
 struct EpochOrders::Slot {
   std::int64_t epoch = -1;  // -1: none, or its order is not complete
   DataOrder order = DataOrder::shuffled;

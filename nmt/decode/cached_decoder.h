@@ -52,7 +52,7 @@ class CachedDecoder {
   std::vector<Tensor> caches_;    // per layer: cached keys and values, [max rows, capacity * 2 width]
   // Cache rows of the prefix of each row of the last step, [rows, position_].
   std::vector<std::int32_t> self_rows_;
-  // What attention reads for each row: number of own tokens, first source token, number of source tokens.
+  // For each row of attention: number of own tokens, first source token, number of source tokens.
   std::vector<std::int32_t> self_count_, memory_begin_, memory_count_;
   std::int64_t capacity_ = 0, position_ = 0;
   std::vector<float> next_scores_;  // [rows, next_count_]

@@ -14,7 +14,7 @@
 
 namespace babelring {
 
-/// What the tools borrow from the program around them. All must outlive the Lab.
+/// Objects of the program that the tools use. All must outlive the Lab.
 struct LabParts {
   const TrainConfig& config;
   std::filesystem::path folder;  // RUN/lab; created by the first file

@@ -13,7 +13,7 @@ struct AttentionOptions {
   bool bias = false;  // biases in the four projections; Vaswani et al. 2017 use none
 };
 
-/// What backward needs of the attention itself, between the projections.
+/// Values of attention, between the projections, that backward reads.
 struct AttentionHeads {
   ConstTensor q, k, v;               // [query tokens, width], [key tokens, width] twice
   ConstTensor q_offsets, k_offsets;  // of the sentences

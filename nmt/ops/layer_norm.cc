@@ -8,7 +8,7 @@ namespace babelring {
 
 namespace {
 
-/// What both forward ops ask of their fields, but for the aliasing of y; `input` gives the shape.
+/// Checks of fields that both forward ops share, except the aliasing of y; `input` gives the shape.
 template <class Op>
 void check_normalization(const OpCheck& check, const Op& op, const Field& input) {
   const Shape& shape = input.tensor.shape;

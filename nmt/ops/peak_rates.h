@@ -8,7 +8,7 @@ namespace babelring {
 
 class Backend;
 
-/// What a device does at most: floating-point operations and bytes of its memory in a second.
+/// Peak rates of a device: floating-point operations and memory bytes per second.
 struct PeakRates {
   double flops = 0, bytes_per_second = 0;
 };

@@ -27,7 +27,7 @@ class Staging {
   void download() const;
   /// Copies all tensors back to memory of this object, for fetched().
   void fetch();
-  /// What a tensor that was staged has after fetch(): a view like `staged` of that memory.
+  /// A view, like `staged`, of the memory that fetch() filled for a staged tensor.
   ConstTensor fetched(const ConstTensor& host) const;
 
  private:

@@ -23,7 +23,7 @@ namespace babelring {
 ///
 /// With communication.optimizer sharded a host keeps moments and masters of its share only, that of its ranks' shards.
 /// The flat arrays have their full size, but no memory for what other hosts keep. After a step the hosts gather what
-/// passes read: compute copies, and masters that are read as f32. Who reads anything else gathers it by read_whole().
+/// passes read: compute copies, and masters that are read as f32. All other elements are gathered by read_whole().
 class ParameterSharding {
  public:
   /// Both must outlive the object. Throws UsageFailure if `config` demands what these ranks cannot do.

@@ -6,7 +6,7 @@
 
 namespace babelring {
 
-/// What one rank computes and communicates with. All must outlive the users of this struct.
+/// Backend, communicator and arenas of one rank. All must outlive the users of this struct.
 struct RankContext {
   Backend& backend;
   Communicator& communicator;

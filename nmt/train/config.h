@@ -17,7 +17,7 @@ namespace babelring {
 
 struct PlanOptions;
 
-/// What a run learns: to translate sentence pairs, or to predict the next token of generated sequences.
+/// Task of a run: to translate sentence pairs, or to predict the next token of generated sequences.
 enum class Task { translation, gssm };
 const Choices<Task>& tasks();
 
@@ -64,7 +64,7 @@ struct DivergenceConfig {
   void bind(OptionBinder& binder);
 };
 
-/// What a run does when ranks find that their weights differ.
+/// Reaction to weights that differ between ranks.
 enum class OnDifference { stop, warn };
 
 /// How far a repeated run has the same bits: with equal ranks and threads, or at every number of ranks and threads.

@@ -56,7 +56,7 @@ struct ProfileConfig {
   void bind(OptionBinder& binder);
 };
 
-/// What a run with training.device emulated waits for (nmt/lab/emulation).
+/// Record and memory of a run with training.device emulated (nmt/lab/emulation).
 struct EmulationConfig {
   std::string record;    // file of `nmt emulate record`
   bool balloon = false;  // lock the memory that a real run would use

@@ -13,7 +13,7 @@
 
 namespace babelring {
 
-/// What a run trains on, opened as its configuration says. Movable.
+/// The training data of a run, opened as its configuration says. Movable.
 struct TaskData {
   std::optional<Vocabulary> vocabulary;       // translation only
   std::unique_ptr<Corpus> corpus;             // translation only; `source` refers to it

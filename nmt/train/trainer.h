@@ -23,7 +23,7 @@
 
 namespace babelring {
 
-/// What training borrows from the program around it. All must outlive the Trainer.
+/// Objects of the program that training uses. All must outlive the Trainer.
 struct TrainerParts {
   const TrainConfig& config;
   Backend& backend;

@@ -19,7 +19,7 @@ using AsyncHandler = void (*)(Service&, const std::shared_ptr<const http::Reques
 /// Returns the response if it is in memory. Called on the I/O thread, before the handler.
 using CachedAnswer = std::optional<http::Response> (*)(const Service&, const http::Request&);
 
-/// What only some routes need. See http::Route for the members of the same name.
+/// Members that only some routes need. See http::Route for the members of the same name.
 struct RouteOptions {
   http::Lane lane = http::Lane::ordinary;
   std::size_t max_body_kib = 0;

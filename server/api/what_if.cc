@@ -63,7 +63,7 @@ double updates_left(const store::RunRow& run) {
   return done > 0 && done < 1 && !by_clock ? update * (1 - done) / done : 0;
 }
 
-/// What rank 0 recorded of its ops in the newest attempt; nothing if there is none that this server can read.
+/// Rank 0's record of its ops in the newest attempt; nothing if this server can read none.
 std::optional<insight::RankRecord> profile_of(store::Reader& reader, const store::RunRow& run) {
   const auto newest = store::list_artifacts(reader, run.number, {.kind = "profile", .before = {}, .limit = 1});
   if (newest.empty() || newest[0].attempt != run.attempt) return std::nullopt;

@@ -13,7 +13,7 @@
 /// Changes of a checkpoint's row and folder, ordered so that a restarted server can finish an interrupted change.
 namespace babelring::artifacts {
 
-/// What changes of checkpoints need. The references must outlive every change.
+/// Objects that changes of checkpoints use. The references must outlive every change.
 struct Context {
   store::Store& store;
   const Roots& roots;

@@ -83,7 +83,7 @@ class AttemptWatch {
   bool is_growing() const { return growing_since_.has_value(); }
   /// The ending of a growing attempt that has not ended within `grace`; nothing while it has time left.
   std::optional<Ending> growing_overdue(Time now, std::chrono::seconds grace) const;
-  /// What the end of the attempt's processes means, if somebody has decided it; else null.
+  /// Meaning of the end of the attempt's processes, if it is decided; else null.
   const Ending* decided() const { return is_ending_ || is_growing() ? &ending_ : nullptr; }
 
   static constexpr auto patience = std::chrono::seconds(3);     // between asking processes to end and killing them

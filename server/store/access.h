@@ -55,7 +55,7 @@ void store_response(Database& writer, std::string_view owner, std::string_view k
 /// Deletes the key, so that a repeated request is executed again.
 void release_key(Database& writer, std::string_view owner, std::string_view key);
 
-/// Who changed what: an entry of the audit log.
+/// An entry of the audit log: user, action and object.
 struct AuditRow {
   std::int64_t number = 0;                // entry number
   std::int64_t time_ms = 0, last_ms = 0;  // first and last request of this entry

@@ -13,7 +13,7 @@
 
 namespace babelring::telemetry {
 
-/// What the metrics describe. The metrics of a null pointer are left out.
+/// Sources of the metrics. The metrics of a null pointer are left out.
 struct Sources {
   store::Store& store;
   const events::EventHub& events;

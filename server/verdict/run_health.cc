@@ -34,7 +34,7 @@ Course course_of(store::Reader& reader, const store::RunRow& run) {
   return course;
 }
 
-/// What there is to say about learning.
+/// Findings about learning.
 HealthPart learning_part(store::Reader& reader, const store::RunRow& run) {
   if (!run.emulated) return judge_learning(course_of(reader, run));
   return {.topic = Topic::learning, .level = Level::good, .text = "Emulated: it waits instead of computing"};

@@ -5,7 +5,7 @@
 namespace babelring {
 namespace {
 
-/// What a random stream draws; part of its seed.
+/// Purpose of a random stream; part of its seed.
 enum class Stream : std::uint64_t { kernels, context_kernels, tokens };
 
 std::uint64_t stream_seed(const GssmGraph& graph, Stream stream) {

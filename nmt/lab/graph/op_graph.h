@@ -29,7 +29,7 @@ struct GraphNode {
   std::vector<GraphTensor> reads, writes;
 };
 
-/// What computes what: an edge goes from the op that wrote a tensor last to each op that reads it.
+/// The data flow between ops: an edge goes from the op that wrote a tensor last to each op that reads it.
 struct OpGraph {
   std::string device, precision;
   std::int64_t source_tokens = 0, target_tokens = 0;

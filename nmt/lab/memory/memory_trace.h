@@ -17,7 +17,7 @@ class TensorOwners {
  public:
   /// Notes the tensors that an op has written.
   void note(const OpRun& run, std::string_view layer);
-  /// What lies in the used part of the arenas, largest first; tensors of one layer, op and field together.
+  /// Contents of the used part of the arenas, largest first; tensors of one layer, op and field together.
   std::vector<MemoryOwner> in_use(const ActivationArenas& arenas) const;
 
  private:

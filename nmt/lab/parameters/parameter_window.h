@@ -10,7 +10,7 @@
 
 namespace babelring {
 
-/// What the optimizer changed, row by row, during the updates of one window.
+/// Changes by the optimizer, row by row, during the updates of one window.
 struct ParameterWindow {
   std::string run;
   std::int64_t time_ms = 0;  // of its end, since 1970 UTC

@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-/// What the rows of a parameter are.
+/// Meaning of a parameter's rows.
 enum class RowKind {
   subwords,  // of an embedding or the output table
   neurons,   // of a feed-forward layer's first weight and bias

@@ -7,7 +7,7 @@
 
 namespace babelring {
 
-/// What rows are grouped to.
+/// The unit whose changes are counted.
 enum class ParameterUnit { row, neuron, head, parameter };
 
 /// The counters of a group of rows.

@@ -12,7 +12,7 @@
 
 namespace babelring {
 
-/// What a tensor is to its layer.
+/// Role of a tensor in its layer.
 enum class ProbeRole { output, grad_input, weight_grad, weight, other };
 
 std::string_view name_of(ProbeRole role);
@@ -30,7 +30,7 @@ struct ProbeRecord {
   TensorSummary summary;
   std::vector<std::int64_t> inputs;  // numbers of the records that wrote the op's inputs
 
-  /// What equal records of two probes have in common: "1/0/forward/encoder.0/attention_forward/out/0".
+  /// Key that is equal for the same record of two probes: "1/0/forward/encoder.0/attention_forward/out/0".
   std::string key() const;
 };
 

@@ -189,7 +189,7 @@ void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs 
   writers_.wrote(tensor, record.number);
 }
 
-/// The records that wrote what the op reads. What nobody wrote belongs to the batch.
+/// The records that wrote the op's inputs. Inputs without a writer belong to the batch.
 ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
   std::set<std::int64_t> numbers;
   for (const OpField& field : run.fields) {

@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-/// What a probe stores of a tensor's elements, read row by row in row-major order.
+/// A probe's summary of a tensor's elements, read in row-major order.
 struct TensorSummary {
   /// Max number of elements whose bits are stored.
   static constexpr std::int64_t max_elements = 64;

@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-/// What a link between two ranks does, in both directions at once, as gradient sums use it.
+/// Rate and latency of a link between two ranks in both directions at once, as gradient sums use it.
 struct MeasuredLink {
   insight::Link link;   // medians; rate_error: half of the range over the median
   double small_ms = 0;  // an all-reduce of 4 KB

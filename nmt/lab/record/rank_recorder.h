@@ -51,7 +51,7 @@ class RankRecorder final : public UpdateObserver, public OpObserver {
   Time backward_begin_, backward_end_;
 };
 
-/// What was recorded at one size.
+/// The record of one size.
 struct RecordedSize {
   double size = 0;  // median target tokens of an update
   std::vector<RecordedUpdate> updates;

@@ -60,7 +60,7 @@ TrainConfig config_of_size(const RecordPlan& plan, double factor) {
   return config;
 }
 
-/// What the updates of all sizes gave.
+/// Results of the updates of all sizes.
 struct Recorded {
   std::vector<RecordedSize> sizes;
   std::vector<std::int64_t> parameter_counts;

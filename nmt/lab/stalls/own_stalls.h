@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// What to measure on a prepared folder, of text or of sequences.
+/// Options of a measurement on a prepared folder of text or sequences.
 struct OwnStallsPlan {
   std::filesystem::path folder;
   std::vector<double> cached;  // shares of the training set that are in memory at the start of an epoch

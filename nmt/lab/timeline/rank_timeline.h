@@ -40,7 +40,7 @@ struct TracedUpdate {
   std::int64_t bytes_sent = 0;  // by this rank from the start of the trace to the update's end
 };
 
-/// What one rank did during the updates of a trace, by its own clock.
+/// Activities of one rank during the updates of a trace, by its own clock.
 struct RankTimeline {
   int rank = 0;
   std::string host;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double max_clock_error_us = 100;  // larger errors are warned of
 
-/// What rank 0 decides for all ranks when a trace begins.
+/// Rank 0's decisions for all ranks when a trace begins.
 struct TraceStart {
   std::int64_t origin_ns = 0;  // by rank 0's clock
   TraceFacts facts;

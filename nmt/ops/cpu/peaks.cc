@@ -49,7 +49,7 @@ constexpr std::size_t sums_in_flight = 16;
 
 }  // namespace
 
-// What uses an instruction set has its namespace, as kernels do (tests/nmt/ops/baseline_test.py).
+// Code for an instruction set is in the namespace of that set, as kernels are (tests/nmt/ops/baseline_test.py).
 namespace cpu::avx512_bf16 {
 namespace {
 

@@ -7,7 +7,7 @@
 
 namespace babelring {
 
-/// What this machine can do at this moment, measured by small kernels: floating-point operations and bytes a second.
+/// Rates of this machine at this moment, measured by small kernels: floating-point operations and bytes per second.
 struct MachinePeaks {
   int threads = 1;
   double bf16_flops = 0, bf16_flops_one_thread = 0;    // multiply-adds of bf16 with f32 sums, operands in registers

@@ -8,9 +8,9 @@
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/tile_attention.h"
 
-/// Decides who computes attention, and computes it by batched matmuls. For these the sentences of a group are copied
-/// to arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at
-/// once; one kernel between the matmuls scales, masks, takes the softmax and drops. It needs room for the scores,
+/// Chooses the route of attention, and implements the route of batched matmuls. For these the sentences of a group are
+/// copied to arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them
+/// at once; one kernel between the matmuls scales, masks, takes the softmax and drops. It needs room for the scores,
 /// which AttentionPlan bounds.
 namespace babelring::cuda {
 
@@ -133,7 +133,7 @@ __global__ void softmax_backward_kernel(GroupView group, const float* scores, co
   }
 }
 
-/// What a pass over one group needs again and again.
+/// Values that all steps of a pass over one group share.
 class GroupPass {
  public:
   template <class Op>

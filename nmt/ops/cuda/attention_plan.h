@@ -38,8 +38,8 @@ std::vector<TileItem> backward_items(std::span<const std::int32_t> q_offsets, st
 std::size_t max_forward_items(std::int64_t queries, std::int64_t sentences, int heads);
 std::size_t max_backward_items(std::int64_t queries, std::int64_t keys, std::int64_t sentences, int heads);
 
-/// What a launch reads: offsets of queries, offsets of keys, and items (sentence, part), in one list. Lists of other
-/// batches are never equal by chance, as items alone may be.
+/// The lists that a launch reads: offsets of queries, offsets of keys, and items (sentence, part), in one list. Lists
+/// of other batches are never equal by chance, as items alone may be.
 struct TilePlan {
   std::vector<std::int32_t> list;
   std::size_t sentences = 0, items = 0;

@@ -8,7 +8,7 @@
 #include "nmt/core/random.h"
 #include "nmt/ops/cuda/cuda_context.h"
 
-/// What kernels are written with.
+/// Arithmetic shared by all kernels.
 namespace babelring::cuda {
 
 inline constexpr int warp_lanes = 32;

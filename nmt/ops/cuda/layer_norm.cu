@@ -15,7 +15,7 @@ namespace {
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 
-/// What normalising a row reads and writes besides it.
+/// Operands of a norm besides the row.
 struct NormOperands {
   const float *gain, *bias;
   float *mean, *rstd;

@@ -94,7 +94,7 @@ class WarpSums<n, 0> {
   float *dgain_, *dbias_;
 };
 
-/// What a lane needs of a row.
+/// A lane's part of a row.
 template <class T, int n, int pieces>
 struct BackwardRow {
   BackwardRow() = default;

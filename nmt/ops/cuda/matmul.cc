@@ -162,7 +162,7 @@ bool Matmul::run_by_library(const MatmulShape& given, const MatmulOperands& oper
   if (!entry.decided) decide(entry, shape, operands, bias);
   const cublasStatus_t status = entry.plan.multiply(entry.algorithm(), shape, operands, bias, operands.c);
   if (status == CUBLAS_STATUS_SUCCESS) return true;
-  // What was chosen for a few more rows may not take these.
+  // An algorithm chosen for a few more rows may refuse this number.
   MatmulShape exact = given;
   exact.varying = Varying::none;
   if (shape.varying == Varying::none || !run_by_library(exact, operands)) require(status, "a matmul");

@@ -12,9 +12,9 @@
 
 namespace babelring::cuda {
 
-/// Recordings of work by key, which is compared word by word; of keys without a recording only a hash is kept. What was
-/// asked for once only is not worth one; of the recordings, the one not used for longest goes first. A change of
-/// generation, of the memory that recordings point into, ends all.
+/// Recordings of work by key. Keys are compared word by word; of a key without a recording only a hash is kept. Work is
+/// recorded when it occurs for the second time. The least recently used recording is evicted first. A change of
+/// generation, that is of the memory that recordings point into, discards all.
 template <class Recording>
 class RepeatCache {
  public:
@@ -59,7 +59,7 @@ class RepeatCache {
   }
 
   std::int64_t generation_ = 0;
-  std::list<std::pair<Key, Recording>> recordings_;  // the one used last first
+  std::list<std::pair<Key, Recording>> recordings_;  // most recently used first
   std::deque<std::uint64_t> seen_;                   // hashes of keys, the newest last
 };
 

@@ -11,8 +11,8 @@
 
 namespace babelring::cuda {
 
-/// What differs between repeats of the same work: lists of sentences, keys of dropout, the gradient's scale. While it
-/// is active, ops put such values here, and their kernels read them from one block of device memory. The same calls
+/// Values that differ between repeats of the same work: lists of sentences, dropout keys, the gradient's scale. While
+/// it is active, ops put such values here, and their kernels read them from one block of device memory. The same calls
 /// with values of the same sizes get the same places, so a recording is repeated with other values by writing the
 /// block.
 class RepeatValues {

@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// What an evaluation computes: nothing, the teacher-forced scores, or also translations with BLEU.
+/// Scores that an evaluation computes: nothing, the teacher-forced scores, or also translations with BLEU.
 enum class Evaluation { none, scores, translations };
 
 /// Decides when the model is evaluated, which evaluation is the best, and when training has gone on too long without a

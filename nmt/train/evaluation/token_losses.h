@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-/// What a language model predicts for each target of a batch.
+/// Losses of a language model for each target of a batch.
 struct TokenLosses {
   std::vector<double> nll;     // [targets] -log p in nats
   std::vector<double> spread;  // [targets] mean of -log p over the vocabulary, for label smoothing

@@ -22,7 +22,7 @@ class UpdateObserver {
   virtual ~UpdateObserver() = default;
   /// This rank's vote to trace the updates after this one.
   virtual bool votes_for_trace() { return false; }
-  /// Returns who sees the ops of this update; null, and the update runs as if nobody observed it. The OpObserver must
+  /// Returns the observer of this update's ops; null: the update runs unobserved. The OpObserver must
   /// live until end(), or until the Trainer's run ends by an exception.
   virtual OpObserver* begin(const UpdateStart& start) = 0;
   /// The update is complete on the host; a device may still run its optimizer. `record` has no host and GPU figures.

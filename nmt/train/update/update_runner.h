@@ -12,7 +12,7 @@
 
 namespace babelring {
 
-/// What one rank asks for at the end of an update, and whether it is still writing.
+/// Requests of one rank at the end of an update, and whether it is still writing.
 struct Votes {
   bool stop = false;
   bool without_checkpoint = false;  // when it stops
@@ -21,7 +21,7 @@ struct Votes {
   bool writing = false;  // its part of a checkpoint, or rank 0 the rest of it
 };
 
-/// What all ranks know after an update, bit-equal on all, and this rank's record of it.
+/// Result of an update, bit-equal on all ranks, and this rank's record of it.
 struct UpdateResult {
   Progress progress;               // after the update
   DataPosition next;               // data position after the update

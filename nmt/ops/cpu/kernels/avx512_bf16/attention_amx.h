@@ -13,7 +13,7 @@
 #include "nmt/ops/cpu/kernels/attention_tile.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/attention_pack.h"
 
-/// What attention forward and backward in matrix tiles share.
+/// Shared by the forward and backward of attention in matrix tiles.
 namespace babelring::cpu::BABELRING_KERNEL_SET {
 
 static_assert(largest_row == 2 * widest_tiled_head);
