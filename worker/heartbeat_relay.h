@@ -17,7 +17,7 @@ namespace babelring {
 /// Not thread-safe.
 class HeartbeatRelay {
  public:
-  /// `sender`: of this rank. Without a socket, nothing is received or passed on.
+  /// `sender`: RecordSender of this rank. Without a socket, nothing is received or passed on.
   HeartbeatRelay(const RankIdentity& identity, const RecordSender& sender);
 
   /// Passes this rank's heartbeat to the rank that sends its records. False if there is none, if it cannot be reached,

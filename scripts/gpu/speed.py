@@ -13,7 +13,7 @@ from stage import Failed, Figures, Late, Missing, Stage, in_parallel
 Case = tuple[str, str, int]
 CASES = (("base", "wmt", 25000), ("big", "wmt", 25000), ("tiny", "multi30k", 25000))
 SMALL_CASES = (("tiny", "multi30k", 300),)
-Run = tuple[Case, str]  # of PyTorch: a case, and a way of compiling
+Run = tuple[Case, str]  # of PyTorch: a case and a mode of torch.compile
 # Matmuls are timed in the warm-up, when their shapes first occur.
 UPDATES, WARM_UP = 20, 20
 LOSS_APART = 0.35  # first losses of two implementations, whose random weights differ

@@ -49,7 +49,7 @@ class NanGradient : public UpdateObserver, private OpObserver {
   bool done_ = false;
 };
 
-/// The records of all updates. All ranks must have the same weights after each. `lab`: of the last rank.
+/// The records of all updates. All ranks must have the same weights after each. `lab` observes the last rank.
 std::vector<StepRecord> train(const TrainConfig& config, const std::filesystem::path& folder,
                               UpdateObserver* lab = nullptr) {
   const auto communicator = make_mpi_communicator(config.comm_options());

@@ -15,7 +15,7 @@ namespace {
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 
-/// Operands of a norm besides the row.
+/// Parameters and saved statistics of a norm.
 struct NormOperands {
   const float *gain, *bias;
   float *mean, *rstd;

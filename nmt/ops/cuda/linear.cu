@@ -80,7 +80,7 @@ __device__ void put_sums(const float (&sums)[n], float* partial, int width, int 
   for (int e = 0; e < n; ++e) to[e] = sums[e];
 }
 
-constexpr int row_lanes = 4;  // threads that share a block's rows; with one, too few rows are on their way from memory
+constexpr int row_lanes = 4;  // threads that share the rows of a block; with 1, too few loads are in flight
 
 /// Sums over a block's rows: a lane adds every fourth row, then the lanes' sums are added in order.
 template <int n, class T>

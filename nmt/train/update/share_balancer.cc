@@ -63,8 +63,8 @@ void ShareBalancer::decide(std::int64_t update) {
 void ShareBalancer::log_shares(const std::vector<double>& shares) const {
   if (waits_) {
     spdlog::info(
-        "data.balance: updates take longer where units move between ranks, so each rank computes an equal part from "
-        "update {} on; tried again after {} updates",
+        "data.balance: updates with moved units take longer than updates with equal parts, so each rank computes an "
+        "equal part from update {} on; next attempt after {} updates",
         measured_from_, retry_interval);
     return;
   }
@@ -92,8 +92,8 @@ std::vector<double> ShareBalancer::balanced() {
   return shares;
 }
 
-/// Whether the measured updates, of unequal shares, took longer than those of equal ones before. Notes the pace of
-/// equal ones.
+/// Returns whether updates with moved units took longer than earlier updates with equal shares. With equal shares,
+/// stores the pace and returns false.
 bool ShareBalancer::slower_than_equal() {
   const double pace = tokens_ > 0 ? step_ms_ / tokens_ : 0;
   if (current_ != equal_) return equal_pace_ > 0 && pace > equal_pace_;

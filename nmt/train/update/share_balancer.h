@@ -17,8 +17,8 @@ namespace babelring {
 /// updates take longer than with equal ones. Collective: every rank makes the same calls.
 class ShareBalancer {
  public:
-  /// Updates that the first shares follow from, that later ones follow from, and for which shares stay equal because
-  /// others were slower.
+  /// Numbers of updates: before the first decision, between later decisions, and between attempts to move units after
+  /// moved units made updates slower.
   static constexpr std::int64_t first_interval = 20, interval = 100, retry_interval = 1000;
 
   /// `communicator` must outlive the balancer.
@@ -46,11 +46,11 @@ class ShareBalancer {
   const std::vector<double> equal_;
   std::vector<double> current_;
   std::optional<UpdateShares> shares_;
-  // Of updates from measured_from_ to next_decision_: this rank's times in equal parts, and those of whole updates.
+  // Sums over the updates from measured_from_ to next_decision_. compute_ms_ has one sum for each eighth of them.
   std::array<double, 8> compute_ms_ = {};
   double step_ms_ = 0, tokens_ = 0;
-  bool waits_ = false;     // shares stay equal for retry_interval, since others were slower
-  double equal_pace_ = 0;  // ms per target token of the last equal shares, rank 0's; 0: none measured
+  bool waits_ = false;     // moved units made updates slower; equal shares for retry_interval
+  double equal_pace_ = 0;  // rank 0: ms per target token with equal shares; 0: not measured
   std::int64_t measured_from_ = 0, next_decision_ = 0;
 };
 

@@ -58,7 +58,7 @@ inline __m256i narrowed(Vec16f x) {
 #endif
 }
 
-/// x rounded as a store to T rounds it.
+/// Returns x rounded to T.
 template <class T>
 inline Vec16f as_stored(Vec16f x) {
   if constexpr (std::is_same_v<T, BFloat16>) return widened(narrowed(x));

@@ -44,7 +44,7 @@ inline Vec16f load_lanes(const T* from, Which mask) {
   for (std::size_t i = 0; i < mask.count; ++i) result.values[i] = static_cast<float>(from[i]);
   return result;
 }
-/// x rounded as a store to T rounds it.
+/// Returns x rounded to T.
 template <class T>
 inline Vec16f as_stored(const Vec16f& x) {
   return each_lane([&](std::size_t i) { return static_cast<float>(T(x.values[i])); });

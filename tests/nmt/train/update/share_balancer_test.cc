@@ -95,7 +95,7 @@ class UnequalRanks {
     config_.training.reproducible = Reproducible::ranks;
   }
 
-  /// By update: the share of rank 0.
+  /// Returns the share of rank 0 in each update.
   std::vector<double> shares_of(std::int64_t updates) {
     std::vector<double> found;
     std::vector<std::thread> threads;
