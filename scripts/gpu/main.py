@@ -76,7 +76,7 @@ PARTS = (
     Part("exchange", training.exchange, 90, 25),
     Part("tatoeba", training.tatoeba, 110, 50),
     Part("multi30k", training.multi30k, 130, 60),
-    Part("torch", speed.torch, 120, 30),
+    Part("torch", speed.torch, 170, 60),
     Part("ops", op_speed.ops, 150, 25),
     Part("backends", op_speed.backends, 90, 15),
     Part("decode", speed.decode, 120, 20),

@@ -28,10 +28,8 @@ def sizes(stage: Stage) -> tuple[int, int]:
     return (2, 1) if stage.setting.quick else (UPDATES, WARM_UP)
 
 
-def step_words(stage: Stage, preset: str, text: str, tokens: int, warm_up: int | None = None) -> list[object]:
+def step_words(stage: Stage, preset: str, text: str, tokens: int) -> list[object]:
     timed, before = sizes(stage)
-    if warm_up is not None:
-        before = warm_up
     return [
         stage.setting.program("bench_train_step"),
         "--preset",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
 import threading
 
 import machine
@@ -19,6 +20,7 @@ IN_ITS_PLACE = "*closed*:*Closed*"
 ROUTES = ("auto", "matmuls")
 SANITIZED = "Gpu/*cuda*"
 SANITIZER_FOUND = 86
+LIBRARY_KERNELS = ("nvjet_",)  # beginnings of the names of cuBLASLt's kernels, in which racecheck reports hazards
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,9 +205,21 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
     return judge_sanitizer(work, results)
 
 
+def only_hazards_of_libraries(output: str) -> bool:
+    """Returns whether racecheck's report has hazards, and all are inside kernels of libraries."""
+    kernels = re.findall(r"(?:Read|Write|Atomic) access at (.+?)\+0x", output)
+    reported = re.search(r"RACECHECK SUMMARY: (\d+) hazards", output)
+    return (
+        reported is not None
+        and len(kernels) == 2 * int(reported[1]) > 0
+        and all(name.startswith(LIBRARY_KERNELS) for name in kernels)
+    )
+
+
 def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]) -> tuple[str, Figures]:
-    """Raises Failed for errors. Suites that did not finish are named, and are no failure if others finished."""
-    clean, late, bad = [], [], []
+    """Raises Failed for errors. Suites that did not finish are named, and are no failure if others finished. Hazards inside
+    libraries' kernels are named, and are no failure."""
+    clean, late, bad, libraries = [], [], [], []
     if any(isinstance(result, Done) and "Device not supported" in result.output + result.errors for result in results):
         raise Missing("compute-sanitizer does not support the device of this machine")
     for (kind, suite), result in zip(work, results):
@@ -216,11 +230,15 @@ def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]
             bad.append(f"{name}: {result}")
         elif result.code == 0:
             clean.append(name)
+        elif kind == "racecheck" and only_hazards_of_libraries(result.output):
+            libraries.append(name)
         else:
             errors = [line for line in result.output.splitlines() if "=========" in line]
             bad.append(f"{name}: exit code {result.code}, {errors[0] if errors else result.output[-200:]}")
-    figures: Figures = {"clean": clean, "out_of_time": late, "errors": bad}
+    figures: Figures = {"clean": clean, "hazards_in_libraries": libraries, "out_of_time": late, "errors": bad}
     found = f"{len(clean)} suites clean, {len(bad)} with errors, {len(late)} not finished in time"
+    if libraries:
+        found += f", {len(libraries)} with hazards in kernels of libraries only"
     if bad:
         raise Failed(f"{found}: {bad[0][:300]}", figures)
     if not clean:

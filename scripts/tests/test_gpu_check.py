@@ -70,6 +70,7 @@ class Check(unittest.TestCase):
             "FAKE_FAULT": fault,
             "FAKE_GPUS": str(gpus),
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "TMPDIR": str(self.folder),  # a killed check leaves its files
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         return subprocess.Popen(
@@ -341,6 +342,28 @@ class Judging(unittest.TestCase):
         self.assertIn("1 not finished in time", found)
         with self.assertRaises(stage.Failed):
             test_parts.judge_sanitizer(work, [stage.Late("killed")] * 2)
+
+    def test_hazards_inside_kernels_of_libraries_are_no_failure(self) -> None:
+        def report(reader: str, writer: str, summary: int = 1) -> stage.Done:
+            text = (
+                f"========= Error: Race reported between Read access at {reader}+0xac0\n"
+                f"=========     and Write access at {writer}+0x27b0 [4 hazards]\n========= \n"
+                f"========= RACECHECK SUMMARY: {summary} hazards displayed ({summary} errors, 0 warnings)\n"
+            )
+            return stage.Done("compute-sanitizer", 86, text, "", 1)
+
+        library, own = (
+            "nvjet_sm90_tss_64x8_64x16_1x1_h_bz_TNT",
+            "void babelring::cuda::<unnamed>::sum_kernel<(int)8>(float *)",
+        )
+        clean = stage.Done("compute-sanitizer", 0, "", "", 1)
+        work = [("racecheck", "Gpu/A."), ("racecheck", "Gpu/B.")]
+        found, figures = test_parts.judge_sanitizer(work, [clean, report(library, library)])
+        self.assertEqual(figures["hazards_in_libraries"], ["racecheck Gpu/B"])
+        self.assertIn("1 with hazards in kernels of libraries only", found)
+        for bad in (report(library, own), report(own, own), report(library, library, summary=2)):
+            with self.assertRaisesRegex(stage.Failed, "racecheck Gpu/B"):
+                test_parts.judge_sanitizer(work, [clean, bad])
 
     def test_no_test_at_all_is_a_failure_and_so_is_no_gpu_where_one_is_checked(self) -> None:
         done, without = stage.Done("test_ops", 0, "", "", 1), test_parts.Counts(3, (), ("no GPU: it is gone",))
