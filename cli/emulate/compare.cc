@@ -161,7 +161,7 @@ void print_settings(const std::vector<ComparedSetting>& settings, const Screen& 
 
 json::object calibration_json(const insight::Calibration& calibration) {
   return {{"crowding", calibration.crowding},
-          {"slowdown_beside_communication", calibration.slowdown},
+          {"busy_share", calibration.busy_share},
           {"inside_share", calibration.inside_share},
           {"between_share", calibration.between_share},
           {"sum_overhead_ms", calibration.sum_overhead_ms}};

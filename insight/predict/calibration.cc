@@ -20,7 +20,7 @@ struct Dial {
 const Dial dials[] = {{&Calibration::crowding, -0.5, 0.7},
                       {&Calibration::between_share, -1.5, 0.3},
                       {&Calibration::inside_share, -2.5, 1.5},
-                      {&Calibration::slowdown, 0, 0.8},
+                      {&Calibration::busy_share, -1.5, 1.5},
                       {&Calibration::sum_overhead_ms, 0, 4.5}};
 
 void turn(Calibration& calibration, const Dial& dial, double logarithm) {

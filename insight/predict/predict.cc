@@ -117,7 +117,7 @@ SumPlan plan_of(const RankRecord& record, Topology topology, std::span<const Buc
   for (const Bucket& bucket : buckets) {
     plan.sums.push_back({.ready = bucket.ready,
                          .ms = sum_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
-                         .busy_ms = busy_ms(topology, bucket.megabytes)});
+                         .busy_ms = calibration.busy_share * busy_ms(topology, bucket.megabytes)});
   }
   return plan;
 }

@@ -59,6 +59,7 @@ Status check_numbers(const RankRecord& record) {
   for (const double factor : {calibration.crowding, calibration.inside_share, calibration.between_share}) {
     if (wrong(factor) || factor == 0) return fault("crowding, inside_share, between_share", factor, "above 0");
   }
+  if (wrong(calibration.busy_share)) return fault("busy_share", calibration.busy_share, "at least 0");
   if (wrong(calibration.sum_overhead_ms)) return fault("sum_overhead_ms", calibration.sum_overhead_ms, "at least 0");
   if (record.threads < 1) return fault("threads", static_cast<double>(record.threads), "at least 1");
   if (record.neighbours < 0) return fault("neighbours", static_cast<double>(record.neighbours), "at least 0");

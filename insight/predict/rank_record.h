@@ -43,7 +43,8 @@ struct Bucket {
 /// Fitted to measured runs by calibrate(); the defaults change nothing.
 struct Calibration {
   double crowding = 1;         // factor on the compute times of a run of several ranks
-  double slowdown = 1;         // factor on backward while a sum is in progress
+  double slowdown = 1;         // factor on backward while a sum is in progress; not fitted
+  double busy_share = 1;       // factor on the processor time that a test of the links found for messages
   double inside_share = 1;     // part of the rate of the links inside hosts that sums reach
   double between_share = 1;    // the same, between hosts
   double sum_overhead_ms = 0;  // of each sum, beside its messages
@@ -139,6 +140,7 @@ void visit_fields(Record& record, Visitor&& field) {
   field("other_ms", record.other_ms);
   field("jitter", record.jitter);
   field("slowdown_beside_communication", record.calibration.slowdown);
+  field("busy_share", record.calibration.busy_share);
   field("crowding", record.calibration.crowding);
   field("inside_share", record.calibration.inside_share);
   field("between_share", record.calibration.between_share);

@@ -23,8 +23,8 @@ RunSetup setup_of(int hosts, int ranks_per_host, double gbit, Wire wire, double 
   RunSetup setup{.bucket_mb = bucket_mb, .updates = 50};
   setup.topology = {.hosts = hosts,
                     .ranks_per_host = ranks_per_host,
-                    .inside = {.gbit_per_s = 40},
-                    .between = {.gbit_per_s = gbit, .latency_us = 50},
+                    .inside = {.gbit_per_s = 40, .busy_ms_per_gb = 100},
+                    .between = {.gbit_per_s = gbit, .latency_us = 50, .busy_ms_per_gb = 300},
                     .wire = wire};
   return setup;
 }
@@ -56,7 +56,7 @@ double largest_error(std::vector<CalibrationRun>& runs, const Calibration& calib
 
 TEST(CalibrationTest, FindsHowRanksSlowEachOtherDown) {
   const Calibration truth{
-      .crowding = 1.15, .slowdown = 1.2, .inside_share = 0.5, .between_share = 0.8, .sum_overhead_ms = 0.5};
+      .crowding = 1.15, .busy_share = 1.5, .inside_share = 0.5, .between_share = 0.8, .sum_overhead_ms = 0.5};
   std::vector<CalibrationRun> runs = runs_with(truth);
   EXPECT_GT(largest_error(runs, {}), 0.15);
   const Calibration found = calibrate(runs, 1);
@@ -79,6 +79,7 @@ TEST(CalibrationTest, LeavesAloneWhatTheRunsDoNotTell) {
     EXPECT_EQ(found.between_share, 1);
     EXPECT_EQ(found.inside_share, 1);
     EXPECT_EQ(found.slowdown, 1);
+    EXPECT_EQ(found.busy_share, 1);
     EXPECT_EQ(found.sum_overhead_ms, 0);
   }
 }
