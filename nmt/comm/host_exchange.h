@@ -13,8 +13,9 @@ namespace babelring {
 using PartsByPlace = std::vector<std::vector<ElementRange>>;
 
 /// Collectives between hosts that have equal numbers of ranks. The ranks with the same index on their hosts exchange
-/// data; each has a place among them. Like all-reduces they start at once, may be in flight together, and are complete
-/// after Communicator::all_reduce_finish(). Every rank must make the same calls. All functions may throw CommError.
+/// data; each has a place among them. Like all-reduces they start at once, may be in flight together, complete in
+/// order, and are complete after Communicator::all_reduce_finish(). Every rank must make the same calls. All functions
+/// may throw CommError.
 class HostExchange {
  public:
   virtual ~HostExchange() = default;
@@ -33,9 +34,12 @@ class HostExchange {
   /// the same size. Throws Failure if memory is short.
   virtual Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>& reserved) = 0;
   /// Starts an all-gather of a tensor of any type in memory from allocate_for_gathers(): this rank sends
-  /// parts[place()], and gets the other parts from the ranks at their places. Other ranks of the host see them after a
-  /// barrier. `parts` must be equal on all ranks with this local index, and not overlap those of others.
-  virtual void all_gather_start(Tensor tensor, const PartsByPlace& parts) = 0;
+  /// parts[place()], and gets the other parts from the ranks at their places. It is complete when this rank sees its
+  /// parts and those of the other ranks of its host. `parts` must be equal on all ranks with this local index, and not
+  /// overlap those of others. Returns a number for finish().
+  virtual std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) = 0;
+  /// Waits for this all-gather and all collectives that were started before it.
+  virtual void finish(std::int64_t all_gather) = 0;
 };
 
 }  // namespace babelring

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nmt/comm/host_gather.h"
 #include "nmt/comm/mpi_all_gather.h"
 #include "nmt/comm/shared_memory.h"
 #include "nmt/comm/two_level_all_reduce.h"
@@ -57,7 +58,7 @@ Buffer MpiHostExchange::allocate_for_gathers(std::size_t bytes, const std::vecto
   return gathered_.add(parts_.allocate(bytes, reserved));
 }
 
-void MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace& parts) {
+std::int64_t MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace& parts) {
   const auto memory = gathered_.find(tensor);
   if (memory == nullptr || !tensor.contiguous() || std::ssize(parts) != host_count()) {
     fail(
@@ -75,10 +76,13 @@ void MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace& parts)
   }
   const RingPlace& place = parts_.messages.place;
   parts_.bytes_sent += MpiAllGather::bytes_to_send(place, bytes);
-  parts_.progress.submit([=, segment_bytes = parts_.segment_bytes, data = tensor.as<char>()](
-                             MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+  return parts_.progress.submit([=, segment_bytes = parts_.segment_bytes, data = tensor.as<char>(),
+                                 board = parts_.board, number = all_gathers_++, local_ranks = parts_.local_ranks](
+                                    MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-    auto gather = std::make_unique<MpiAllGather>(world.ring.get(), place, data, bytes, tag, segment_bytes);
+    std::unique_ptr<Collective> gather =
+        std::make_unique<MpiAllGather>(world.ring.get(), place, data, bytes, tag, segment_bytes);
+    if (board != nullptr) gather = std::make_unique<HostGather>(std::move(gather), board, number, local_ranks);
     gather->keep(memory);
     return gather;
   });

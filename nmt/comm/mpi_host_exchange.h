@@ -33,13 +33,15 @@ class MpiHostExchange final : public HostExchange {
   int place() const override { return parts_.messages.stripe_of(parts_.messages.place.position); }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>& reserved) override;
-  void all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+  void finish(std::int64_t all_gather) override { parts_.progress.wait(all_gather); }
 
  private:
   ElementRange local_part(std::int64_t count, std::int64_t stripe) const;
 
   Parts parts_;
   MemoryRegistry gathered_;
+  std::int64_t all_gathers_ = 0;  // started on the board so far
 };
 
 }  // namespace babelring

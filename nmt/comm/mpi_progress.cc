@@ -217,21 +217,21 @@ void MpiProgress::pause(EventCount& event_count, std::uint32_t seen, bool moved)
   event_count.wait(seen, polls ? awaited ? awaited_sleep : overlapped_sleep : microseconds(peer_check_interval));
 }
 
-void MpiProgress::submit(Make make) {
+std::int64_t MpiProgress::submit(Make make) {
   const std::lock_guard lock(mutex_);
   if (!error_.empty()) throw CommError(error_);
   queue_.push_back({std::move(make), recording_ ? SteadyClock::now() : Time()});
-  ++submitted_;
   event_count_.load()->notify();
+  return ++submitted_;
 }
 
-void MpiProgress::wait() {
+void MpiProgress::wait(std::optional<std::int64_t> count) {
   awaited_ = true;
   event_count_.load()->notify();  // ends a long sleep
   auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
-  while (completed_ < submitted_ && error_.empty()) {
+  while (completed_ < count.value_or(submitted_) && error_.empty()) {
     progressed_.wait_for(lock, milliseconds(100));
     const auto now = SteadyClock::now();
     const bool was_stopped = now - last > seconds(1);  // this process was stopped, and its communication thread with it

@@ -41,11 +41,11 @@ class MpiProgress {
   /// in flight, it never returns, because MPI may still refer to its memory: detach the thread then.
   void run();
 
-  /// Queues a collective; `make` creates it on the communication thread. Throws CommError if an earlier collective
-  /// failed.
-  void submit(Make make);
-  /// Waits until all submitted collectives are complete. Throws CommError if one failed.
-  void wait();
+  /// Queues a collective; `make` creates it on the communication thread. Returns the number of collectives submitted so
+  /// far. Throws CommError if an earlier collective failed.
+  std::int64_t submit(Make make);
+  /// Waits until all submitted collectives are complete, or the first `count`. Throws CommError if one failed.
+  void wait(std::optional<std::int64_t> count = {});
   /// Asks the thread to end and waits for it. Returns true if it has ended (join it), false if it is parked or blocked
   /// inside MPI (detach it).
   bool stop();

@@ -14,7 +14,7 @@
 
 namespace babelring {
 
-/// Progress counters of all ranks on one machine, in shared memory, by which they synchronise their all-reduces. Ranks
+/// Progress counters of all ranks on one machine, in shared memory, by which they synchronise their collectives. Ranks
 /// are numbered on the machine, from 0.
 class SharedBoard {
  public:
@@ -23,6 +23,7 @@ class SharedBoard {
   struct Place {
     alignas(64) std::atomic<std::int64_t> published;  // all-reduces this rank has entered with complete values
     std::atomic<std::int64_t> summed;                 // all-reduces whose shard this rank has summed
+    std::atomic<std::int64_t> gathered;               // all-gathers of which this rank has received its parts
     alignas(64) EventCount event_count;               // notified when another rank's counters change
   };
 
@@ -35,7 +36,7 @@ class SharedBoard {
   Place& place(int rank) const { return reinterpret_cast<Place*>(file_->data())[rank]; }
   Place& own() const { return place(rank_); }
   void ring_peers() const;
-  /// The first rank whose `counter` has not reached all-reduce `number`; -1 if all have.
+  /// The first rank whose `counter` has not reached collective `number`; -1 if all have.
   int behind(std::atomic<std::int64_t> Place::*counter, std::int64_t number) const;
 
  private:

@@ -63,6 +63,15 @@ std::int64_t ParameterStore::padded_size(const Parameter& parameter) const {
   return (last ? flat_size_ : parameters_[parameter.index + 1].offset) - parameter.offset;
 }
 
+std::vector<ElementRange> ParameterStore::ranges_read_as_f32(bool read) const {
+  std::vector<ElementRange> ranges;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.read_as_f32() != read) continue;
+    ranges.push_back({parameter.offset, parameter.offset + padded_size(parameter)});
+  }
+  return ranges;
+}
+
 void ParameterStore::add_gradients(Buffer array) {
   more_gradients_.push_back(std::move(array));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nmt/core/buffer.h"
+#include "nmt/core/shards.h"
 
 namespace babelring {
 
@@ -77,6 +78,8 @@ class ParameterStore {
   std::int64_t flat_size() const { return flat_size_; }
   /// Number of elements from a parameter's offset to the next parameter's, with padding.
   std::int64_t padded_size(const Parameter& parameter) const;
+  /// The parameters, with padding, whose read_as_f32() is `read`, as ascending ranges of the flat arrays.
+  std::vector<ElementRange> ranges_read_as_f32(bool read) const;
 
   Tensor masters() const { return masters_.view(Shape{flat_size_}, DType::f32); }
   /// Throws Failure in a model without gradients.

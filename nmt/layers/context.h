@@ -39,12 +39,17 @@ struct Context {
   PhaseClock* clock = nullptr;
   PackedWeights* packed_weights = nullptr;        // prepacked weights for forward matmuls; inference only
   const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection share a table
+  /// Called by forward before it reads a parameter. May be empty.
+  std::function<void(const Parameter&)> before_read;
   /// Called by backward when a parameter's gradient is complete for this micro-batch. May be empty.
   std::function<void(const Parameter&)> gradient_ready;
 
   /// `site`: unique number of the dropout layer within the model.
   DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
     return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
+  }
+  void read(const Parameter* parameter) const {
+    if (parameter != nullptr && before_read) before_read(*parameter);
   }
   void ready(const Parameter* parameter) const {
     if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);

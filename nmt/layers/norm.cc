@@ -6,7 +6,9 @@ Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width)
     : gain_(&store.declare(name + ".gain", Shape{width}, Initializer::ones())),
       bias_(&store.declare(name + ".bias", Shape{width}, Initializer::zeros())) {}
 
-Norm::Saved Norm::make_saved(Context& context, ConstTensor x) const {
+Norm::Saved Norm::begin_forward(Context& context, ConstTensor x) const {
+  context.read(gain_);
+  context.read(bias_);
   return {.x = x,
           .mean = context.saved.make(Shape{x.rows()}, DType::f32),
           .rstd = context.saved.make(Shape{x.rows()}, DType::f32)};
@@ -14,7 +16,7 @@ Norm::Saved Norm::make_saved(Context& context, ConstTensor x) const {
 
 Tensor Norm::forward(Context& context, ConstTensor x, Saved& saved) const {
   Tensor y = context.saved.make(x.shape, x.dtype);
-  saved = make_saved(context, x);
+  saved = begin_forward(context, x);
   context.backend.run(LayerNormForward{
       .x = x, .gain = gain_->master, .bias = bias_->master, .y = y, .mean = saved.mean, .rstd = saved.rstd});
   return y;
@@ -23,7 +25,7 @@ Tensor Norm::forward(Context& context, ConstTensor x, Saved& saved) const {
 Tensor Norm::forward_sum(Context& context, ConstTensor residual, ConstTensor branch, const DropoutKey& key,
                          Saved& saved) const {
   Tensor sum = context.saved.make(residual.shape, residual.dtype), y = context.saved.make(residual.shape, sum.dtype);
-  saved = make_saved(context, sum);
+  saved = begin_forward(context, sum);
   context.backend.run(ResidualNormForward{.residual = residual,
                                           .branch = branch,
                                           .key = key,

@@ -29,7 +29,7 @@ class Norm {
                     Tensor dbranch) const;
 
  private:
-  Saved make_saved(Context& context, ConstTensor x) const;
+  Saved begin_forward(Context& context, ConstTensor x) const;
   LayerNormBackward backward_op(const Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
   void run_backward(Context& context, const LayerNormBackward& op) const;
 

@@ -64,8 +64,8 @@ void CommConfig::bind(OptionBinder& b) {
        {"replicated", OptimizerPlacement::replicated},
        {"sharded", OptimizerPlacement::sharded}},
       "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a share, which it "
-      "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others: less memory, and "
-      "3/4 of the bytes of f32 gradients, but sent after the update; CPUs only, the same bits; auto: replicated");
+      "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others while the next update "
+      "begins: less memory, and 3/4 of the bytes of f32 gradients; CPUs only, the same bits; auto: replicated");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
 }

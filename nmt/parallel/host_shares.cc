@@ -25,9 +25,8 @@ PartsByPlace HostShares::parts_of(const std::vector<ElementRange>& ranges) const
   return parts;
 }
 
-void HostShares::finish_gathers() const {
-  communicator_->all_reduce_finish();
-  if (communicator_->local_size() > 1) communicator_->barrier();
+void HostShares::gather(Tensor tensor, const PartsByPlace& parts) const {
+  exchange().finish(exchange().all_gather_start(tensor, parts));
 }
 
 }  // namespace babelring

@@ -26,8 +26,8 @@ class HostShares {
   Shards at(int place) const;
   /// The elements of `ranges` that the ranks with this rank's local index have.
   PartsByPlace parts_of(const std::vector<ElementRange>& ranges) const;
-  /// Waits for started gathers, and until the other ranks of the host see what they brought.
-  void finish_gathers() const;
+  /// Gathers parts of a tensor in memory from HostExchange::allocate_for_gathers() and waits for them.
+  void gather(Tensor tensor, const PartsByPlace& parts) const;
 
  private:
   Communicator* communicator_;

@@ -18,16 +18,6 @@ std::vector<ElementRange> whole(const ParameterStore& store) {
   return {{0, store.flat_size()}};
 }
 
-/// The parameters that passes read, or do not read, as f32.
-std::vector<ElementRange> parameters_read_as_f32(const ParameterStore& store, bool read) {
-  std::vector<ElementRange> ranges;
-  for (const Parameter& parameter : store.all()) {
-    if (parameter.read_as_f32() != read) continue;
-    ranges.push_back({parameter.offset, parameter.offset + store.padded_size(parameter)});
-  }
-  return ranges;
-}
-
 }  // namespace
 
 ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config)
@@ -128,13 +118,12 @@ void ParameterSharding::release_writes() const {
   if (shared_copy_) communicator_.barrier();
 }
 
-void ParameterSharding::publish(const ParameterStore& store) const {
-  if (!shares_) return release_writes();
-  HostExchange& exchange = shares_->exchange();
-  const Tensor copies = store.compute_copies();
-  exchange.all_gather_start(copies ? copies : store.masters(), shares_->parts_of(whole(store)));
-  if (copies) exchange.all_gather_start(store.masters(), shares_->parts_of(parameters_read_as_f32(store, true)));
-  shares_->finish_gathers();
+void ParameterSharding::publish() const {
+  if (!shares_) release_writes();
+}
+
+std::unique_ptr<WeightsGather> ParameterSharding::make_weights_gather(const ParameterStore& store) const {
+  return shares_ ? std::make_unique<WeightsGather>(*shares_, store) : nullptr;
 }
 
 void ParameterSharding::broadcast(Tensor tensor) const {
@@ -150,16 +139,15 @@ void ParameterSharding::broadcast(Tensor tensor) const {
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 
-/// The elements of `flat` that publish() does not gather.
+/// The elements of `flat` that WeightsGather does not gather.
 std::vector<ElementRange> ParameterSharding::gathered_on_demand(const ParameterStore& store, const Tensor& flat) {
   if (flat.data != store.masters().data) return whole(store);
-  return store.compute_copies() ? parameters_read_as_f32(store, false) : std::vector<ElementRange>();
+  return store.compute_copies() ? store.ranges_read_as_f32(false) : std::vector<ElementRange>();
 }
 
 void ParameterSharding::read_whole(const ParameterStore& store, Tensor flat, const std::function<void()>& read) const {
   if (!shares_) return read();
-  shares_->exchange().all_gather_start(flat, shares_->parts_of(gathered_on_demand(store, flat)));
-  shares_->finish_gathers();
+  shares_->gather(flat, shares_->parts_of(gathered_on_demand(store, flat)));
   read();
   release_writes();  // other ranks of the host may still read what this one drops
   drop_others(store, flat);

@@ -13,6 +13,7 @@
 #include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/gradient_reducer.h"
 #include "nmt/parallel/host_shares.h"
+#include "nmt/parallel/weights_gather.h"
 
 namespace babelring {
 
@@ -22,8 +23,8 @@ namespace babelring {
 /// both give bit-identical results. Collective: every rank makes the same calls.
 ///
 /// With communication.optimizer sharded a host keeps moments and masters of its share only, that of its ranks' shards.
-/// The flat arrays have their full size, but no memory for what other hosts keep. After a step the hosts gather what
-/// passes read: compute copies, and masters that are read as f32. All other elements are gathered by read_whole().
+/// The flat arrays have their full size, but no memory for what other hosts keep. After a step WeightsGather gathers
+/// what passes read. All other elements are gathered by read_whole().
 class ParameterSharding {
  public:
   /// Both must outlive the object. Throws UsageFailure if `config` demands what these ranks cannot do.
@@ -60,10 +61,12 @@ class ParameterSharding {
   /// Runs `write` once for each copy of the model: on the first rank of a host that shares one, else on every rank.
   /// `write` must set the same values on all ranks. Returns after the new values are visible to every rank.
   void write(const std::function<void()>& write) const;
-  /// Makes the weights that each rank has updated visible to every rank. Before the next write there must be another
-  /// collective that each rank enters after its last read of other shards. In an update, the gradient sum is such a
-  /// collective.
-  void publish(const ParameterStore& store) const;
+  /// Makes the weights that each rank has updated visible to the ranks that share its copy. Before the next write there
+  /// must be another collective that each rank enters after its last read of other shards. In an update, the gradient
+  /// sum is such a collective. If hosts keep shares, WeightsGather does it, and this does nothing.
+  void publish() const;
+  /// Null unless hosts keep shares. The store must outlive the result.
+  std::unique_ptr<WeightsGather> make_weights_gather(const ParameterStore& store) const;
   /// Broadcasts rank 0's tensor to all other copies.
   void broadcast(Tensor tensor) const;
 

@@ -48,8 +48,7 @@ class ScatteringReducer final : public GradientReducer {
     for (const auto& [begin, end] : square_blocks_[place]) {
       std::copy(own.begin() + begin, own.begin() + end, all.as<float>() + begin);  // were f32: exact
     }
-    shares_.exchange().all_gather_start(all, square_blocks_);
-    shares_.finish_gathers();
+    shares_.gather(all, square_blocks_);
     return all;
   }
 

@@ -148,6 +148,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
     if (!end && checkpoints_.due() && divergence_.skipped() == 0) checkpoints_.save(state_.progress.update);
   }
   parts_.backend.synchronize();  // errors of the last update's asynchronous work must fail this run
+  replica_.await_weights();
   if (!last.votes.stop && state_.progress.update > 0) evaluate(evaluations_.at_end());
   return *end;
 }
@@ -155,6 +156,7 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
 /// Goes back to a good checkpoint with half the learning rate. Throws Diverged if that is not configured or impossible.
 void Trainer::rewind() {
   checkpoints_.finish();
+  replica_.await_weights();
   const std::string cause = divergence_.description();
   const TrainingState diverged = state_;
   const std::int64_t max_rewinds = parts_.config.training.divergence.rewind;
@@ -269,6 +271,7 @@ void Trainer::evaluate(Evaluation evaluation) {
 EvalRecord Trainer::evaluated(Validator& validator, bool translate) {
   const WorkRange range(parts_.backend, "validation");
   const SpanScope validating(parts_.spans, "main", "validation");
+  replica_.await_weights();
   EvalRecord record = validator.run(replica_.model, translate);
   record.update = state_.progress.update;
   return record;

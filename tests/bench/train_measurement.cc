@@ -117,9 +117,10 @@ TrainMeasurement measure_training(TrainingCase& training, Communicator& communic
   all.peaks = before;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     const std::size_t first = all.costs.size();
-    for (int i = 0; i < options.updates; ++i) {
-      all.updates.push_back(training.update(options.records));
-      all.costs.push_back(cost_of(all.updates.back(), communicator));
+    for (int i = 0; i < options.updates; ++i) all.updates.push_back(training.update(options.records));
+    // Afterwards, since a collective would wait for weights that the next update waits for.
+    for (std::size_t i = first; i < all.updates.size(); ++i) {
+      all.costs.push_back(cost_of(all.updates[i], communicator));
     }
     all.memory_bytes = std::max(all.memory_bytes, memory_peak());
     if (!training.backend().host_memory()) {

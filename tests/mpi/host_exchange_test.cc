@@ -1,7 +1,9 @@
 #include "nmt/comm/host_exchange.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "tests/mpi/collectives_fixture.h"
 
@@ -116,7 +118,6 @@ TEST_P(HostExchangeTest, GathersPartsOfAnySizeOnEveryRankOfAHost) {
     }
     exchange_->all_gather_start(memory.view({count}, DType::bf16), parts);
     communicator_->all_reduce_finish();
-    communicator_->barrier();
     std::vector<std::uint16_t> expected(static_cast<std::size_t>(count));
     for (int local_rank = 0; local_rank < local_size; ++local_rank) {
       for (const auto& ranges : parts_of(local_rank)) {
@@ -127,6 +128,39 @@ TEST_P(HostExchangeTest, GathersPartsOfAnySizeOnEveryRankOfAHost) {
     }
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), words)) << "update " << update;
     communicator_->barrier();
+  }
+}
+
+TEST_P(HostExchangeTest, AFinishedAllGatherIsCompleteOnTheWholeHostWhileOthersTravel) {
+  const std::int64_t hosts = exchange_->host_count(), ranks = communicator_->size();
+  constexpr std::int64_t piece = 4'099, gathers = 12;
+  const std::int64_t count = piece * ranks;  // of a gather
+  const Buffer memory = exchange_->allocate_for_gathers(static_cast<std::size_t>(count * gathers) * sizeof(float), {});
+  auto* const values = static_cast<float*>(memory.data());
+  const auto value = [](int update, std::int64_t element) {
+    return static_cast<float>(update * 1'000'000 + element % 999'983);
+  };
+  for (int update = 1; update <= 3; ++update) {
+    std::this_thread::sleep_for(communicator_->local_rank() * std::chrono::milliseconds(3));
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t gather = 0; gather < gathers; ++gather) {
+      PartsByPlace parts;
+      for (std::int64_t place = 0; place < hosts; ++place) {
+        const std::int64_t begin = (communicator_->local_rank() * hosts + place) * piece;
+        parts.push_back({{begin, begin + piece}});
+      }
+      const auto& [begin, end] = parts[static_cast<std::size_t>(exchange_->place())][0];
+      for (std::int64_t i = begin; i < end; ++i) values[gather * count + i] = value(update, gather * count + i);
+      const Tensor tensor(values + gather * count, {count}, DType::f32);
+      numbers.push_back(exchange_->all_gather_start(tensor, parts));
+    }
+    for (std::int64_t gather = 0; gather < gathers; gather += 1 + gather % 3) {
+      exchange_->finish(numbers[static_cast<std::size_t>(gather)]);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < (gather + 1) * count; ++i) wrong += values[i] != value(update, i) ? 1 : 0;
+      ASSERT_EQ(wrong, 0) << "update " << update << ", gather " << gather;
+    }
+    communicator_->barrier();  // finishes the others, and keeps the next update off what others still read
   }
 }
 

@@ -25,6 +25,7 @@ TrainConfig config_of(OptimizerPlacement optimizer, DType precision, const char*
   config.data.valid_set.clear();
   config.communication.optimizer = optimizer;
   config.training.precision = precision;
+  config.training.digest_every = "3u";  // it waits for all weights, which the next update otherwise begins without
   config.training.stop_after = stop_after;
   return config;
 }
@@ -51,6 +52,7 @@ void expect_same(const std::vector<StepRecord>& found, const std::vector<StepRec
   if (found.size() != expected.size()) fail("{} updates, expected {}", found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].weights_digest != expected[i].weights_digest) fail("update {} has other weights", i + 1);
+    if (found[i].loss != expected[i].loss) fail("update {} has another loss", i + 1);
   }
 }
 

@@ -15,7 +15,8 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
       model(*owned_model),
       adam(model.parameters(), config.optimizer.adam, sharding.own_shard(model.parameters().flat_size()),
            [this](std::size_t bytes) { return sharding.allocate_share(bytes, MemoryPurpose::moments); }),
-      arenas(on) {
+      arenas(on),
+      weights_gather(sharding.make_weights_gather(model.parameters())) {
   config.check_ranks(among.size());
   if (config.training.by_units()) on.fix_blocking();
   const std::vector<const Parameter*> frozen = frozen_parameters(model.parameters(), config.training.freeze);
@@ -30,6 +31,10 @@ void ModelReplica::clear_gradients() {
   const Tensor gradients = model.parameters().gradients();
   const std::vector<float> zeros(static_cast<std::size_t>(gradients.shape.elements()));
   backend.upload(zeros.data(), gradients);
+}
+
+void ModelReplica::await_weights() {
+  if (weights_gather != nullptr) weights_gather->finish();
 }
 
 void ModelReplica::initialize(std::uint64_t seed) {

@@ -102,6 +102,14 @@ Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t 
   context.dropout_seed =
       derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
   context.clock = &clock_;
+  if (WeightsGather* weights = replica_.weights_gather.get()) {
+    context.before_read = [this, weights](const Parameter& parameter) {
+      if (weights->has(parameter)) return;
+      clock_.enter(StepPart::communication);
+      weights->wait_for(parameter);
+      clock_.enter(StepPart::forward);
+    };
+  }
   const int unit = batches.computed[index / per_unit];
   if ((index + 1) % per_unit != 0 || !batches.units.has(unit)) return context;
   const bool last = index + 1 == batches.micro_batches.size() && !receives_;

@@ -91,10 +91,10 @@ UpdateResult UpdateRunner::run(BatchPipeline& pipeline, const Progress& before, 
   const GradientSquares squares = gradients_.squares();
   const WorkRange range(replica_.backend, "optimizer");
   replica_.adam.start_step(replica_.backend, learning_rate, squares.on_backend);
-  if (replica_.sharding.between_hosts()) clock_.enter(StepPart::communication);
-  replica_.sharding.publish(replica_.model.parameters());
+  replica_.sharding.publish();
   add_over_ranks(batches, losses, votes, result);  // waits for losses and squares
   const UpdateStats stats = replica_.adam.finish_step(*squares.fetched);
+  if (replica_.weights_gather != nullptr) replica_.weights_gather->start();  // the sums would have waited for it
 
   result.record = describe(batches, result, learning_rate, stats);
   if (emulated_) result.record.loss = result.record.nll = result.record.gradient_norm = std::nan("");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <barrier>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -85,7 +86,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   }
   void all_reduce_finish() override {
     end_followed();
-    for (const auto& collective : std::exchange(started_, {})) collective();
+    finish(begun_ + std::ssize(started_));
   }
   SharedArrays* shared_arrays() override { return group_.shares_memory_ ? this : nullptr; }
   HostExchange* host_exchange() override {
@@ -141,7 +142,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>&) override {
     return group_.shares_memory_ ? allocate_common(bytes) : allocate_host(bytes);
   }
-  void all_gather_start(Tensor tensor, const PartsByPlace& parts) override {
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override {
     started_.push_back([this, tensor, parts] {
       const std::size_t width = size_of(tensor.dtype);
       exchange(tensor.data, [&] {
@@ -155,8 +156,17 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
           }
         }
       });
-      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
     });
+    totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
+    return begun_ + std::ssize(started_);
+  }
+  /// Collectives run when they are waited for, so that who forgets to wait reads old values.
+  void finish(std::int64_t number) override {
+    for (; begun_ < number && !started_.empty(); ++begun_) {
+      const auto collective = std::move(started_.front());
+      started_.pop_front();
+      collective();
+    }
   }
   std::vector<ConstTensor> on_local_ranks(Tensor tensor) const override {
     std::vector<ConstTensor> places;
@@ -205,7 +215,8 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   ThreadGroup& group_;
   int rank_, local_size_;
   std::vector<std::string> hosts_;
-  std::vector<std::function<void()>> started_;
+  std::deque<std::function<void()>> started_;
+  std::int64_t begun_ = 0;  // collectives that were started and taken from the list
   std::vector<std::unique_ptr<Collective>> followed_;
   char* base_ = nullptr;      // this rank's memory for all-reduces
   std::vector<char*> bases_;  // the memory of all ranks

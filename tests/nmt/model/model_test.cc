@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/failure.h"
 #include "nmt/model/transformer.h"
@@ -56,6 +57,49 @@ std::string name_of(const Case& c) {
 
 INSTANTIATE_TEST_SUITE_P(All, ModelCase, testing::ValuesIn(all_cases()),
                          [](const auto& parameter) { return name_of(parameter.param); });
+
+/// The weights that ops read although Context::before_read had not named them.
+class UnnamedWeights final : public OpObserver {
+ public:
+  explicit UnnamedWeights(const ParameterStore& store) : store_(store) {}
+
+  void name(const Parameter& parameter) { named_.insert(parameter.name); }
+  Watch watch() const override { return Watch::order; }
+  void ran(const OpRun& run) override {
+    for (const OpField& field : run.fields) {
+      const auto found = store_.at(field.tensor.data);
+      if (!found || found->array == ParameterArray::gradients || field.access == Access::writes) continue;
+      if (!named_.contains(found->parameter->name)) {
+        unnamed_.insert(fmt::format("{} by {}", found->parameter->name, run.op));
+      }
+    }
+  }
+  const std::set<std::string>& named() const { return named_; }
+  const std::set<std::string>& unnamed() const { return unnamed_; }
+
+ private:
+  const ParameterStore& store_;
+  std::set<std::string> named_, unnamed_;
+};
+
+TEST_P(ModelCase, NamesEveryParameterBeforeItIsRead) {
+  const PackedBatch packed = pack(test_pairs());
+  for (const bool training : {false, true}) {
+    UnnamedWeights reads(run_.parameters());
+    Context pass = run_.context(training);
+    pass.before_read = [&](const Parameter& parameter) { reads.name(parameter); };
+    const DeviceBatch batch(run_.backend(), pass.saved, packed);
+    run_.backend().observe(&reads);
+    if (training) {
+      run_.model().add_gradients(pass, batch, 1);
+    } else {
+      run_.model().evaluate(pass, batch);
+    }
+    run_.backend().observe(nullptr);
+    EXPECT_THAT(reads.unnamed(), testing::IsEmpty());
+    EXPECT_EQ(reads.named().size(), run_.parameters().all().size());
+  }
+}
 
 /// Mean token loss of a training pass with dropout.
 double loss_of(ModelRun& run, const PackedBatch& batch) {
