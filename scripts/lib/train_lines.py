@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 
 CLEAR = "\r\x1b[K"
-BAR = re.compile(r"\[#*\.*\] +\d+ %  .* left")
+BAR = re.compile(r"\[#*\.*\] +\d+ %  .*? left")
 EVENT = re.compile(r"^\S+ \S+ (?:\[rank \d+\] )?(\w+): (.*)$")
 
 
@@ -29,6 +29,11 @@ def pieces(stream: Iterator[bytes]) -> Iterator[tuple[str, bool]]:
         *done, rest = re.split(r"(?<=[\r\n])", rest)
         for piece in done:
             text = piece.rstrip("\r\n").replace("\x1b[K", "")
+            if bar := BAR.match(text):  # mpirun may append standard output to a bar
+                yield bar.group(), False
+                text = text[bar.end() :]
+                if not text:
+                    continue
             if text or piece.endswith("\n"):
                 yield text, piece.endswith("\n")
         if BAR.fullmatch(rest.replace("\x1b[K", "")):

@@ -48,6 +48,10 @@ class TrainLines(unittest.TestCase):
             self.assertNotIn("epoch", shown)
             self.assertEqual(log, "".join(f"{line}\n" for line in LINES))
 
+    def test_a_line_that_another_stream_appends_to_a_bar_is_a_line(self) -> None:
+        for size in (1, 7, 10000):
+            self.assertEqual(self.shown(f"\r\x1b[K{BAR}update 1\n", False, size), ("update 1\n", "update 1\n"), size)
+
     def test_a_last_line_without_its_end_is_kept(self) -> None:
         self.assertEqual(self.shown("a\nb", False, 2), ("a\nb\n", "a\nb\n"))
 
