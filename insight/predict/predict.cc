@@ -76,8 +76,8 @@ class TimesMaker {
     double factor = jitter_.draw(draw_bits(seed_, rank, number), 1);
     if (rank == 0) factor *= 1 + setup_.straggler / 100;
     const double n = setup_.accumulate, ranks = setup_.topology.ranks();
-    if (ranks > 1) factor *= record_.calibration.crowding;
     const bool one_copy = setup_.topology.algorithm == Algorithm::one_copy;
+    if (ranks > 1 && !one_copy) factor *= record_.calibration.crowding;
     const double backward = backward_.at(size) * factor;
     return {.read = n * setup_.read_ms,
             .make_batch = n * make_batch_.draw(draw_bits(seed_, rank, number + 1), 0),

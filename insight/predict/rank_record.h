@@ -42,7 +42,7 @@ struct Bucket {
 /// How ranks that run together slow each other down, which neither the times of one rank nor a test of the links tells.
 /// Fitted to measured runs by calibrate(); the defaults change nothing.
 struct Calibration {
-  double crowding = 1;         // factor on the compute times of a run of several ranks
+  double crowding = 1;         // factor on the compute times of several ranks, unless they read one copy of the weights
   double slowdown = 1;         // factor on backward while a sum is in progress; not fitted
   double busy_share = 1;       // factor on the processor time that a test of the links found for messages
   double inside_share = 1;     // part of the rate of the links inside hosts that sums reach
