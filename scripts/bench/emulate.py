@@ -39,9 +39,10 @@ class Model:
     updates: int  # of a run; the first three do not count
     recorded: int  # updates of a record
     link_mb: int  # of the sums that test links: a large gradient streams through memory, a small one stays in caches
+    link_sums: int  # with which the rate is tested: short ones vary more
 
 
-MODELS = {"tiny": Model("transformer-tiny", 512, 40, 20, 8), "base": Model("transformer-base", 256, 14, 8, 64)}
+MODELS = {"tiny": Model("transformer-tiny", 512, 40, 20, 8, 35), "base": Model("transformer-base", 256, 14, 8, 64, 9)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +144,8 @@ class Bench:
         return [TWO_HOSTS, *rate, "--hosts", setting.hosts, "--slots", slots, "--"]
 
     def links(self, setting: Setting, folder: pathlib.Path) -> None:
-        test = [program(self.programs, "nmt"), "emulate", "link", "--json", "--repeats", 9, "--wire", setting.wire]
-        test += ["--megabytes", MODELS[setting.model].link_mb]
+        test = [program(self.programs, "nmt"), "emulate", "link", "--json", "--wire", setting.wire]
+        test += ["--megabytes", MODELS[setting.model].link_mb, "--repeats", MODELS[setting.model].link_sums]
         if setting.hosts > 1:
             self.call([*self.on_hosts(setting, 1), *test], folder / "between.json")
         if setting.slots > 1:
