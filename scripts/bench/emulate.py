@@ -98,7 +98,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=float, default=0, help="measure no longer, then compare; 0: until all is measured"
     )
-    parser.add_argument("--only", default="", help="settings whose names contain this text")
+    parser.add_argument("--only", default="", help="measure settings whose names contain this text; all are compared")
     parser.add_argument(
         "--real-time", action="store_true", help="with each run an emulated one of its record, and compare these two"
     )
@@ -233,14 +233,19 @@ def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, objec
         sys.exit("bench: emulate: hosts are network namespaces: expected root and mpirun")
     options.folder = options.folder.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
-    settings = [one for model in options.models.split(",") for one in settings_of(model) if options.only in one.name]
-    measure(Bench(options, programs), settings, options)
+    settings = [one for model in options.models.split(",") for one in settings_of(model)]
+    chosen = [one for one in settings if options.only in one.name]
+    measure(Bench(options, programs), chosen, options)
+    if options.real_time:
+        settings = chosen
     folders = [options.folder / one.name for one in settings if (options.folder / one.name / "pair-1").exists()]
     states = [json.loads(file.read_text()) for one in folders for file in one.glob("pair-*/machine.json")]
     disturbed = sum(state["disturbed"] for state in states)
     print(f"{len(folders)} of {len(settings)} settings, {len(states)} pairs, {disturbed} of them disturbed by others")
     if options.real_time:
         return compare_in_real_time(folders) | {"pairs": len(states), "disturbed": disturbed}
+    if len(folders) < 3:
+        sys.exit(f"bench: emulate: found {len(folders)} measured settings, expected 3 to predict each from the others")
     words = [program(programs, "nmt"), "emulate", "compare", "--leave-one-out", "--measured", *folders]
     words += ["--record", folders[0] / "pair-1" / "rank.json", "--output", options.folder / "calibrated.json"]
     subprocess.run([str(word) for word in words], check=True)
