@@ -48,7 +48,7 @@ struct Context {
   DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
     return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
   }
-  void read(const Parameter* parameter) const {
+  void will_read(const Parameter* parameter) const {
     if (parameter != nullptr && before_read) before_read(*parameter);
   }
   void ready(const Parameter* parameter) const {

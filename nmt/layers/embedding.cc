@@ -21,7 +21,7 @@ Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& s
            .dropout = context.dropout_key(site_, sequences.first_row, dropout_),
            .gradient = table_->gradient};
   Tensor y = context.saved.make(Shape{sequences.tokens(), table_->shape[1]}, context.dtype);
-  context.read(table_);
+  context.will_read(table_);
   context.backend.run(EmbeddingForward{.ids = sequences.ids,
                                        .positions = sequences.positions,
                                        .table = table_->compute,

@@ -14,8 +14,8 @@ Tensor FusedLinear::forward(Context& context, ConstTensor x, Saved& saved) const
   Tensor bias;
   if (parts_.front()->bias() != nullptr) bias = context.scratch.make(Shape{outputs}, DType::f32);
   for (std::int64_t first = 0; const Linear* part : parts_) {
-    context.read(&part->weight());
-    context.read(part->bias());
+    context.will_read(&part->weight());
+    context.will_read(part->bias());
     context.backend.run(Cast{.x = part->weight().compute, .y = saved.weight.row_slice(first, out())});
     if (bias) context.backend.run(Cast{.x = part->bias()->master, .y = bias.row_slice(first, out())});
     first += out();

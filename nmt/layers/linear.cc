@@ -15,8 +15,8 @@ Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x) const {
 }
 
 LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y) const {
-  context.read(weight_);
-  context.read(bias_);
+  context.will_read(weight_);
+  context.will_read(bias_);
   return {.x = x,
           .weight = weight_->compute,
           .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),

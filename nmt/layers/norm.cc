@@ -7,8 +7,8 @@ Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width)
       bias_(&store.declare(name + ".bias", Shape{width}, Initializer::zeros())) {}
 
 Norm::Saved Norm::begin_forward(Context& context, ConstTensor x) const {
-  context.read(gain_);
-  context.read(bias_);
+  context.will_read(gain_);
+  context.will_read(bias_);
   return {.x = x,
           .mean = context.saved.make(Shape{x.rows()}, DType::f32),
           .rstd = context.saved.make(Shape{x.rows()}, DType::f32)};

@@ -34,7 +34,7 @@ OutputProjectionLoss::OutputProjectionLoss(const Parameter& projection, float la
     : projection_(&projection), label_smoothing_(label_smoothing) {}
 
 Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const {
-  context.read(projection_);
+  context.will_read(projection_);
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
   const ConstTensor weight = projection_->compute;
   context.backend.run(LinearForward{.x = hidden, .weight = weight, .y = logits, .packed = context.packed(weight)});
@@ -44,7 +44,7 @@ Tensor OutputProjectionLoss::logits(Context& context, ConstTensor hidden) const 
 ConstTensor OutputProjectionLoss::run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale,
                                       Tensor dhidden, Tensor predicted) const {
   const WorkRange range(context.backend, "output_loss");
-  context.read(projection_);
+  context.will_read(projection_);
   const std::int64_t tokens = hidden.rows();
   const Tensor losses = context.saved.make(Shape{3 * tokens}, DType::f32);
   const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);

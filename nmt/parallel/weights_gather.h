@@ -19,8 +19,9 @@ class WeightsGather {
   /// Sends what this rank has updated. Until a parameter has arrived, nobody may read it, and until finish() nobody may
   /// write weights.
   void start();
-  /// True if the parameter has arrived and other ranks of this host see it, as far as is known without asking.
+  /// True if this rank knows that the parameter has arrived. Does not wait or poll.
   bool has(const Parameter& parameter) const { return last_bucket(parameter) < arrived_; }
+  /// Waits until the parameter has arrived on all ranks of this host.
   void wait_for(const Parameter& parameter);
   /// Waits for all weights.
   void finish();

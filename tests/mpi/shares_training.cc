@@ -25,7 +25,7 @@ TrainConfig config_of(OptimizerPlacement optimizer, DType precision, const char*
   config.data.valid_set.clear();
   config.communication.optimizer = optimizer;
   config.training.precision = precision;
-  config.training.digest_every = "3u";  // it waits for all weights, which the next update otherwise begins without
+  config.training.digest_every = "3u";  // a digest waits for all weights; other updates begin without
   config.training.stop_after = stop_after;
   return config;
 }

@@ -160,7 +160,7 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
     totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes()) / 2;
     return begun_ + std::ssize(started_);
   }
-  /// Collectives run when they are waited for, so that who forgets to wait reads old values.
+  /// Collectives run when a rank waits for them, so a caller that forgets to wait reads old values.
   void finish(std::int64_t number) override {
     for (; begun_ < number && !started_.empty(); ++begun_) {
       const auto collective = std::move(started_.front());
