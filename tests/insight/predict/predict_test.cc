@@ -47,6 +47,28 @@ TEST(PredictTest, EqualRanksOnInfiniteLinksAreAsOne) {
   EXPECT_NEAR(many.parts.exposed_communication, 0, 1e-9);
 }
 
+TEST(PredictTest, CrowdingCountsOnlyForRanksWithCopiesOfTheirOwn) {
+  RankRecord crowded = record();
+  crowded.calibration.crowding = 1.2;
+  RunSetup two = setup(1, 2, std::numeric_limits<double>::infinity());
+  EXPECT_NEAR(predict(crowded, two, 1).step_ms.mean, 1.2 * 130, 1e-9);
+  two.topology.algorithm = Algorithm::one_copy;
+  EXPECT_NEAR(predict(crowded, two, 1).step_ms.mean, 40 + 80 + 10 / 2.0, 1e-9);
+}
+
+TEST(PredictTest, ProcessorTimeOfMessagesSlowsBackwardByItsShare) {
+  RunSetup two = setup(2, 1, 10);
+  two.topology.between.busy_ms_per_gb = 300;
+  const auto backward = [&](double share) {
+    RankRecord calibrated = record();
+    calibrated.calibration.busy_share = share;
+    return predict(calibrated, two, 1).parts.backward;
+  };
+  EXPECT_NEAR(backward(0), 80, 1e-9);
+  EXPECT_GT(backward(1), backward(0) + 5);
+  EXPECT_GT(backward(2), backward(1) + 5);
+}
+
 TEST(PredictTest, JitterOfManyRanksTakesTheSlowest) {
   RankRecord jittered = record();
   jittered.jitter = {0.9, 1.0, 1.1};
