@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -84,6 +85,10 @@ class ControlTest(SystemTest):
                     os.kill(int(entry.name), signal.SIGKILL)
         for name, text in self.control.logs().items():
             self.assertNotIn("bbr_", text, name)
+            if name.endswith("server.log"):  # the only trace of an answer 500
+                for line in text.splitlines():
+                    if " error: " in line:
+                        print(line, file=sys.stderr)
 
     def config_text(self, **changes: str) -> str:
         """The tests' configuration with other values: checkpoint_every="5u" is checkpoint.every."""
