@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -197,8 +198,42 @@ TEST_F(PlacesTest, IdleConnectionsGiveTheirPlacesToNewOnes) {
   const auto answer = late.get("/hello");
   EXPECT_EQ(answer.status, 200);
   EXPECT_FALSE(answer.headers.contains("connection")) << "an ordinary place";
-  EXPECT_TRUE(idle.front()->closed()) << "the one that was idle longest";
-  EXPECT_EQ(reporter.post("/report", "{}").status, 200) << "is idle longer, but will report again";
+  EXPECT_TRUE(soon([&] { return server->connections() == 24; })) << "one was ended";
+  EXPECT_EQ(reporter.post("/report", "{}").status, 200) << "is idle longest, but will report again";
+}
+
+/// A connection without a socket.
+class FakeConnection : public http::Connection {
+ public:
+  explicit FakeConnection(http::Place place) : Connection("127.0.0.1", place) {}
+  void finish() override {}
+  void abort() override { aborted = true; }
+  using Connection::activity;
+
+  bool aborted = false;
+};
+
+TEST(Connections, EndsTheConnectionThatIsIdleLongest) {
+  using Phase = http::Standing::Phase;
+  http::Connections connections({.ordinary = 4, .reserve = 2, .address = 0});
+  std::vector<std::shared_ptr<FakeConnection>> fakes;
+  for (int i = 0; i < 4; ++i) {
+    fakes.push_back(std::make_shared<FakeConnection>(connections.find_place("127.0.0.1", false)));
+    ASSERT_EQ(fakes.back()->place(), http::Place::ordinary);
+    connections.add(fakes.back());
+  }
+  fakes[0]->activity().set_reporter();
+  for (const int i : {0, 2, 3}) {  // 1 is being served
+    fakes[static_cast<std::size_t>(i)]->activity().enter(Phase::idle);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  fakes[1]->activity().enter(Phase::working);
+  EXPECT_EQ(connections.find_place("127.0.0.1", false), http::Place::ordinary);
+  EXPECT_FALSE(fakes[0]->aborted) << "a reporter";
+  EXPECT_FALSE(fakes[1]->aborted) << "is being served";
+  EXPECT_TRUE(fakes[2]->aborted);
+  EXPECT_FALSE(fakes[3]->aborted) << "became idle later";
+  for (const auto& fake : fakes) connections.remove(fake.get());
 }
 
 TEST(Places, KeepsAnEighthInReserve) {
