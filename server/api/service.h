@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
 #include "server/http/run_ranks.h"
+#include "server/launch/config_check.h"
 #include "server/store/store.h"
 #include "server/telemetry/http_meter.h"
 #include "server/telemetry/newer_workers.h"
@@ -42,8 +44,9 @@ struct Service {
   store::Store& store;
   events::EventHub& events;
   artifacts::Roots checkpoint_roots;
-  alerts::AlertWatch* alerts = nullptr;                // evaluates alert rules; null: no alerts are raised
-  launch::ControlPlane* control = nullptr;             // starts and supervises runs; null: this process starts none
+  alerts::AlertWatch* alerts = nullptr;     // evaluates alert rules; null: no alerts are raised
+  launch::ControlPlane* control = nullptr;  // starts and supervises runs; null: this process starts none
+  std::chrono::milliseconds config_check_time = launch::CheckLimits{}.time;
   translate::Pool* translators = nullptr;              // null: this process does not translate
   http::AccessLog* access_log = nullptr;               // null: requests are not logged
   std::shared_ptr<const http::Lanes> lanes = nullptr;  // lanes that run the handlers; null: not reported in /metrics

@@ -69,8 +69,13 @@ Submission read_submission(Service& service, const http::Request& request) {
     submission.run.resume_step = row.step;
   }
   body.finish();
-  submission.config = launch::check_config(*submission.profile, yaml, submission.run.name, submission.run.world_size,
-                                           [&request] { return request.abandoned(); });
+  try {
+    submission.config = launch::check_config(
+        *submission.profile, yaml, submission.run.name, submission.run.world_size,
+        {.time = service.config_check_time, .abandoned = [&request] { return request.abandoned(); }});
+  } catch (const launch::CheckLate& late) {
+    throw http::Problem(503, "late", fmt::format("configuration not checked in time: {}; try again", late.what()));
+  }
   check_faults(submission.config);
   submission.run.id = make_id('r');
   submission.run.name = submission.config.name;

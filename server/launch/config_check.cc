@@ -78,7 +78,7 @@ CheckedConfig read_verdict(const json::object& verdict) {
 }  // namespace
 
 CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name, std::int64_t ranks,
-                           std::function<bool()> abandoned) {
+                           CheckLimits limits) {
   const FileDescriptor file(open_text(yaml));
   ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", "/proc/self/fd/0"},
                      .environment = plain_environment(),
@@ -89,10 +89,11 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);
   order.nice = 5;  // must not slow down the server
-  const ProgramAnswer answer = run_program(order, {.time = std::chrono::seconds(10),
+  const ProgramAnswer answer = run_program(order, {.time = limits.time,
                                                    .output_bytes = std::size_t{4} << 20,
                                                    .memory_bytes = std::uint64_t{4} << 30,
-                                                   .abandoned = std::move(abandoned)});
+                                                   .abandoned = std::move(limits.abandoned)});
+  if (answer.late) throw CheckLate(printable(answer.complaint));
   const auto verdict = parse_json(answer.output);
   if (answer.code < 0 || !verdict.ok() || !verdict->is_object()) {
     fail("{} --check-config: exit code {}: {}", profile.worker, answer.code,

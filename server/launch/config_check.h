@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "server/launch/profile.h"
 
 namespace babelring::launch {
@@ -37,11 +39,23 @@ inline constexpr std::array<const char*, 9> memory_members = {"parameters",  "so
                                                               "weights",     "gradients",     "moments",
                                                               "activations", "scratch",       "total"};
 
+/// The check took longer than its limit: the machine is busy, or a file system does not respond.
+class CheckLate : public Failure {
+ public:
+  using Failure::Failure;
+};
+
+/// Reasons to end a check before the worker answers.
+struct CheckLimits {
+  std::chrono::milliseconds time{60'000};  // the worker runs at low priority, so a busy machine delays it
+  std::function<bool()> abandoned = {};    // polled; the check ends once it is true. May be empty
+};
+
 /// Runs the profile's worker to check a configuration, so that the server needs no knowledge of training options. The
 /// process is limited in time, memory and output. `name` replaces the configuration's run name. Memory is estimated for
-/// one of `ranks` ranks. Throws Failure if the worker cannot be run, or soon after `abandoned` (may be empty) becomes
-/// true.
+/// one of `ranks` ranks. Throws CheckLate after limits.time, Failure if the worker cannot be run or the check was
+/// abandoned.
 CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
-                           std::int64_t ranks = 1, std::function<bool()> abandoned = {});
+                           std::int64_t ranks = 1, CheckLimits limits = {});
 
 }  // namespace babelring::launch

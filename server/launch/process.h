@@ -39,6 +39,7 @@ struct ProgramAnswer {
   int code = 0;           // exit code; -1: killed because of a limit or because it was abandoned
   std::string output;     // standard output
   std::string complaint;  // standard error, or the reason why it was killed
+  bool late = false;      // killed at the time limit
 };
 struct ProgramLimits {
   std::chrono::milliseconds time{10'000};
