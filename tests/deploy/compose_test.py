@@ -21,6 +21,15 @@ def load(file: str) -> dict:
     return yaml.safe_load((COMPOSE / file).read_text(encoding="utf-8"))
 
 
+class BuildContext(unittest.TestCase):
+    def test_every_folder_that_the_build_needs_reaches_the_image(self) -> None:
+        cmake = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        added = re.findall(r"^add_subdirectory\(([a-z]+)", cmake, re.MULTILINE) + ["nmt", "cmake"]
+        self.assertGreater(len(added), 6)
+        allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        self.assertEqual([folder for folder in added if f"!{folder}" not in allowed], [], "missing in .dockerignore")
+
+
 class ComposeFile(unittest.TestCase):
     def setUp(self) -> None:
         self.file = load("compose.yaml")
