@@ -127,6 +127,7 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("may_end_sooner", lifecycle.may_end_sooner);
   field("data", lifecycle.data);
   field("bucket_mb", lifecycle.bucket_mb);
+  field("optimizer", lifecycle.optimizer);
   field("peak_flops", lifecycle.peak_flops);
   field("peak_bytes_per_second", lifecycle.peak_bytes_per_second);
 }

@@ -157,6 +157,9 @@ struct LifecycleRecord {
   // Of `started`: 10^6 bytes of gradients in each all-reduce, as communication.bucket_mb says or as `auto` chose them.
   // 0: unknown, or nothing is summed in buckets (a single rank, or ranks that share one copy of the model).
   double bucket_mb = 0;
+  // Of `started`: who keeps the optimizer's state, as communication.optimizer says or as `auto` chose: "replicated",
+  // every host, or "sharded", each host a share. Empty: unknown.
+  std::string optimizer;
 };
 
 /// Prefix of the detail of `failed` if training diverged. A restart from the same checkpoint would diverge again.

@@ -19,7 +19,7 @@ namespace {
 
 struct WhatIfArguments {
   RunChoice chosen;
-  std::string link, wire, algorithm;  // empty: as the run has it
+  std::string link, wire, algorithm, optimizer;  // empty: as the run has it
   std::optional<int> hosts, ranks_per_host, accumulate;
   std::optional<double> bucket_mb, straggler;
 };
@@ -50,6 +50,7 @@ std::string query_of(const WhatIfArguments& arguments) {
   add_parameter(query, "bucket_mb", arguments.bucket_mb);
   add_parameter(query, "accumulate", arguments.accumulate);
   if (!arguments.algorithm.empty()) add_parameter(query, "algorithm", arguments.algorithm);
+  if (!arguments.optimizer.empty()) add_parameter(query, "optimizer", arguments.optimizer);
   add_parameter(query, "straggler", arguments.straggler);
   return query;
 }
@@ -77,6 +78,7 @@ std::string setup_text(const json::object& step) {
     text += link ? fmt::format(", link {:.3g} Gbit/s, {:g} us", *link, get_number(setup, "latency_us").value_or(0))
                  : ", a link of any rate";
   }
+  if (hosts > 1 && text_of(setup, "optimizer") == "sharded") text += ", optimizer sharded";
   if (accumulate > 1) text += fmt::format(", {} micro-batches", accumulate);
   if (slow > 0) text += fmt::format(", one rank {:g} % slower", slow);
   return text;
@@ -156,6 +158,8 @@ void add_what_if(CLI::App& run) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--algorithm", a.algorithm, "how gradients are summed; the worker does not offer tree")
       ->check(CLI::IsMember(words_of(insight::algorithm_choices())));
+  command->add_option("--optimizer", a.optimizer, "who keeps the optimizer's state; sharded: each host a share")
+      ->check(CLI::IsMember(words_of(insight::optimizer_choices())));
   command->add_option("--straggler", a.straggler, "per cent by which one rank computes slower")
       ->check(CLI::Range(0.0, 1000.0));
   a.chosen.declare(*command);

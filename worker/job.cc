@@ -202,7 +202,8 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty(),
           .data = config.on_the_fly() ? json::value()
                                       : training_set_facts(load_manifest(config.data.folder), config.data.train_set),
-          .bucket_mb = static_cast<double>(trainer.bucket_bytes()) * 1e-6};
+          .bucket_mb = static_cast<double>(trainer.bucket_bytes()) * 1e-6,
+          .optimizer = trainer.shards_optimizer() ? "sharded" : "replicated"};
 }
 
 /// Measures the peaks of the device, as all ranks do at this moment. An emulated one has none.

@@ -68,10 +68,12 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   std::map<std::int64_t, UpdateSums> by_update;
   std::set<std::string> hosts;
   double bucket_mb = 0;
+  std::string optimizer;
   for (const auto& spool : spools) {
     for_each_record(spool, [&](const Record& record) {
       if (const auto* life = std::get_if<LifecycleRecord>(&record.body); life != nullptr && life->event == "started") {
         bucket_mb = life->bucket_mb;
+        optimizer = life->optimizer;
       }
       const auto* step = std::get_if<StepRecord>(&record.body);
       if (step == nullptr) return;
@@ -81,6 +83,7 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   }
   MeasuredRun measured{.hosts = static_cast<int>(hosts.size()), .ranks = static_cast<int>(spools.size())};
   measured.bucket_mb = bucket_mb;
+  measured.optimizer = optimizer;
   std::vector<UpdateSums> updates;
   std::size_t seen = 0;
   for (const auto& [number, sums] : by_update) {

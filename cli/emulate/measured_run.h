@@ -16,6 +16,7 @@ struct MeasuredRun {
   double larger_side = 0;    // median of its source or target tokens, whichever are more
   double sent_bytes = 0;     // median that a rank sent in gradient sums
   double bucket_mb = 0;      // LifecycleRecord::bucket_mb
+  std::string optimizer;     // LifecycleRecord::optimizer
   std::string config;        // as the run has resolved it; empty: unknown
   std::size_t updates = 0;
 };

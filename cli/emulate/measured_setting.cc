@@ -34,6 +34,8 @@ void take_from_config(const MeasuredRun& run, insight::RunSetup& setup) {
   const auto scalar = [&run](const char* key) { return verdict::config_scalar(run.config, key); };
   insight::Topology& topology = setup.topology;
   topology.wire = insight::configured_wire(scalar("communication.gradient_wire"));
+  topology.optimizer = run.optimizer == "sharded" ? insight::Optimizer::sharded : insight::Optimizer::replicated;
+  topology.bf16_weights = scalar("training.precision") == "bf16";
   setup.bucket_mb = verdict::bucket_size(run.config, run.bucket_mb, false).mb;
   const std::string path = scalar("communication.all_reduce");
   const bool two_levels = topology.hosts > 1 && topology.ranks_per_host > 1 && (path == "auto" || path == "two_level");
@@ -53,9 +55,6 @@ PairedRun read_paired(const fs::path& folder, SetupOptions options, const insigh
   if (measured.ranks % measured.hosts != 0) {
     throw UsageFailure(fmt::format("{}: found {} ranks on {} hosts, expected as many on each", folder.string(),
                                    measured.ranks, measured.hosts));
-  }
-  if (measured.hosts > 1 && verdict::config_scalar(measured.config, "communication.optimizer") == "sharded") {
-    throw UsageFailure(fmt::format("{}: communication.optimizer was sharded, expected replicated", folder.string()));
   }
   options.inside = link_beside(folder / "inside.json", options.inside);
   options.between = link_beside(folder / "between.json", options.between);

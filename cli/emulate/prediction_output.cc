@@ -29,6 +29,7 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
           {"algorithm", word_of(insight::algorithm_choices(), topology.algorithm)},
           {"offered", insight::is_offered(topology.algorithm)},
           {"wire", word_of(insight::wire_choices(), topology.wire)},
+          {"optimizer", word_of(insight::optimizer_choices(), topology.optimizer)},
           {"updates", setup.updates},
           {"step_ms", json::object{{"median", prediction.step_ms.median},
                                    {"mean", prediction.step_ms.mean},
@@ -54,7 +55,7 @@ json::object prediction_json(const insight::RankRecord& record, const insight::R
 }
 
 std::string csv_header() {
-  std::string header = "hosts,ranks_per_host,ranks,algorithm,wire,step_ms,low_ms,high_ms,p95_ms,p99_ms";
+  std::string header = "hosts,ranks_per_host,ranks,algorithm,wire,optimizer,step_ms,low_ms,high_ms,p95_ms,p99_ms";
   for (const auto& [name, ms] : named_parts({})) header += std::string(",") + name;
   return header + ",units_per_s,efficiency,host_megabytes\n";
 }
@@ -62,9 +63,10 @@ std::string csv_header() {
 std::string csv_row(const insight::RunSetup& setup, const insight::Prediction& prediction) {
   const insight::Topology& topology = setup.topology;
   std::string row = fmt::format(
-      "{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}", topology.hosts, topology.ranks_per_host, topology.ranks(),
+      "{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}", topology.hosts, topology.ranks_per_host, topology.ranks(),
       word_of(insight::algorithm_choices(), topology.algorithm), word_of(insight::wire_choices(), topology.wire),
-      prediction.step_ms.median, prediction.low_ms, prediction.high_ms, prediction.step_ms.p95, prediction.step_ms.p99);
+      word_of(insight::optimizer_choices(), topology.optimizer), prediction.step_ms.median, prediction.low_ms,
+      prediction.high_ms, prediction.step_ms.p95, prediction.step_ms.p99);
   for (const auto& [name, ms] : named_parts(prediction.parts)) row += fmt::format(",{:.6g}", ms);
   return row + fmt::format(",{:.6g},{:.6g},{:.6g}\n", prediction.size_per_s, prediction.efficiency,
                            prediction.host_megabytes);

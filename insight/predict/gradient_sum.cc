@@ -30,6 +30,11 @@ double two_level_ms(const Topology& topology, double megabytes) {
   return inside + (h > 1 ? 2 * (h - 1) * topology.between.message_ms(megabytes / h) : 0);
 }
 
+/// Part of an all-reduce that a sum takes.
+double part_of_all_reduce(const Topology& topology) {
+  return topology.shares_optimizer() ? 0.5 : 1;
+}
+
 /// Megabytes that a rank sends over each kind of link, in the mean over ranks.
 struct Sent {
   double inside = 0, between = 0;
@@ -49,7 +54,7 @@ double in_messages(const Topology& topology, double megabytes) {
 }
 
 /// In a ring, one rank of each host sends to another host.
-Sent sent_by_rank(const Topology& topology, double megabytes) {
+Sent sent_in_all_reduce(const Topology& topology, double megabytes) {
   if (topology.ranks() < 2) return {};
   const double n = topology.ranks(), r = topology.ranks_per_host, h = topology.hosts;
   const double sent = in_messages(topology, megabytes);
@@ -66,6 +71,22 @@ Sent sent_by_rank(const Topology& topology, double megabytes) {
   }
 }
 
+Sent sent_in_sum(const Topology& topology, double megabytes) {
+  const Sent all = sent_in_all_reduce(topology, megabytes);
+  const double part = part_of_all_reduce(topology);
+  return {part * all.inside, part * all.between};
+}
+
+/// The ranks of a host share the memory into which weights are gathered.
+Sent sent_in_gather(const Topology& topology, double megabytes) {
+  const double h = topology.hosts;
+  return {0, (h - 1) / h * weights_megabytes(topology, megabytes) / topology.ranks_per_host};
+}
+
+double busy_ms_of(const Topology& topology, const Sent& sent) {
+  return 1e-3 * (sent.inside * topology.inside.busy_ms_per_gb + sent.between * topology.between.busy_ms_per_gb);
+}
+
 }  // namespace
 
 const Choices<Algorithm>& algorithm_choices() {
@@ -79,6 +100,15 @@ const Choices<Algorithm>& algorithm_choices() {
 
 bool is_offered(Algorithm algorithm) {
   return algorithm != Algorithm::tree;
+}
+
+const Choices<Optimizer>& optimizer_choices() {
+  static const Choices<Optimizer> choices = {{"replicated", Optimizer::replicated}, {"sharded", Optimizer::sharded}};
+  return choices;
+}
+
+bool Topology::can_share_optimizer() const {
+  return algorithm == Algorithm::two_level || (algorithm == Algorithm::ring && ranks_per_host == 1);
 }
 
 const Choices<Wire>& wire_choices() {
@@ -98,11 +128,11 @@ double sum_ms(const Topology& topology, double megabytes) {
   const double n = topology.ranks(), sent = in_messages(topology, megabytes);
   switch (topology.algorithm) {
     case Algorithm::ring:
-      return ring_ms(topology, sent);
+      return part_of_all_reduce(topology) * ring_ms(topology, sent);
     case Algorithm::tree:
       return tree_ms(topology, sent);
     case Algorithm::two_level:
-      return two_level_ms(topology, sent);
+      return part_of_all_reduce(topology) * two_level_ms(topology, sent);
     case Algorithm::one_copy:
       return topology.inside.message_ms(sent * (n - 1) / n) + topology.inside.latency_us * 1e-3;
     case Algorithm::staged:
@@ -111,27 +141,34 @@ double sum_ms(const Topology& topology, double megabytes) {
   return 0;
 }
 
+double weights_megabytes(const Topology& topology, double megabytes) {
+  if (!topology.shares_optimizer()) return 0;
+  return topology.bf16_weights ? megabytes / 2 : megabytes;
+}
+
+double gather_ms(const Topology& topology, double megabytes) {
+  if (!topology.shares_optimizer()) return 0;
+  const double h = topology.hosts;
+  return (h - 1) * topology.between.message_ms(weights_megabytes(topology, megabytes) / h);
+}
+
 double host_megabytes(const Topology& topology, double megabytes) {
   if (topology.hosts < 2) return 0;
-  const double n = topology.ranks(), h = topology.hosts, sent = in_messages(topology, megabytes);
-  switch (topology.algorithm) {
-    case Algorithm::two_level:
-      return 2 * (h - 1) / h * sent;
-    case Algorithm::tree:
-      return 2 * sent;
-    default:
-      return 2 * (n - 1) / n * sent;
-  }
+  const double between = sent_in_sum(topology, megabytes).between + sent_in_gather(topology, megabytes).between;
+  return between * topology.ranks_per_host;
 }
 
 double rank_megabytes(const Topology& topology, double megabytes) {
-  const Sent sent = sent_by_rank(topology, megabytes);
-  return sent.inside + sent.between;
+  const Sent sum = sent_in_sum(topology, megabytes), gather = sent_in_gather(topology, megabytes);
+  return sum.inside + sum.between + gather.between;
 }
 
 double busy_ms(const Topology& topology, double megabytes) {
-  const Sent sent = sent_by_rank(topology, megabytes);
-  return 1e-3 * (sent.inside * topology.inside.busy_ms_per_gb + sent.between * topology.between.busy_ms_per_gb);
+  return busy_ms_of(topology, sent_in_sum(topology, megabytes));
+}
+
+double gather_busy_ms(const Topology& topology, double megabytes) {
+  return busy_ms_of(topology, sent_in_gather(topology, megabytes));
 }
 
 }  // namespace babelring::insight

@@ -24,6 +24,14 @@ const Choices<Wire>& wire_choices();
 /// The wire of a configuration's communication.gradient_wire; f32 if that is unknown.
 Wire configured_wire(const std::string& word);
 
+/// Who keeps the optimizer's state.
+enum class Optimizer {
+  replicated,  // every host: gradients are summed for all hosts
+  sharded,     // each host a share: it receives the sums of its share only, and sends the others the weights that it
+               // updated, while the next forward pass begins
+};
+const Choices<Optimizer>& optimizer_choices();
+
 /// A connection between ranks, as each of them sees it, in each direction.
 struct Link {
   double gbit_per_s = 10;     // infinity: sending takes no time
@@ -41,10 +49,16 @@ struct Topology {
   Link inside = {}, between = {};  // between ranks of one host; between hosts, shared by the ranks of a host
   Algorithm algorithm = Algorithm::ring;
   Wire wire = Wire::f32;
+  Optimizer optimizer = Optimizer::replicated;
+  bool bf16_weights = true;          // that a sharded optimizer sends; false: f32
   double segment_mb = 0.0614;        // of the tree; as the worker's messages
   double device_copy_ms_per_gb = 0;  // of `staged`, each way
 
   int ranks() const { return hosts * ranks_per_host; }
+  /// Whether hosts gather weights. One host keeps the whole state in any case.
+  bool shares_optimizer() const { return hosts > 1 && optimizer != Optimizer::replicated; }
+  /// Whether the worker can shard the optimizer with this algorithm.
+  bool can_share_optimizer() const;
 };
 
 /// Time in ms of the sum of one bucket with `megabytes` (10^6 bytes) of f32 gradients. 0 for one rank.
@@ -54,14 +68,23 @@ struct Topology {
 /// - two_level, r ranks on each host: 2 (r − 1) (a + b S / r) inside, and 2 (h − 1) (a + b S / h) between hosts; the
 ///   r rings of a host share its link
 /// - one copy: each rank reads S of other ranks' memory, f32 always: 2 a + b S (n − 1) / n
+/// With a sharded optimizer, only the first half of a ring or of two levels: the reduce-scatter.
 double sum_ms(const Topology& topology, double megabytes);
+/// Megabytes of the weights that hosts send each other for one bucket with `megabytes` of f32 gradients; 0 unless
+/// topology.shares_optimizer().
+double weights_megabytes(const Topology& topology, double megabytes);
+/// Time in ms in which hosts send each other the weights of this bucket, for W bytes of weights on h hosts:
+/// (h − 1) (a + b W / h).
+double gather_ms(const Topology& topology, double megabytes);
 
-/// Megabytes that a host sends to other hosts for this sum; it receives as much.
+/// Megabytes that a host sends to other hosts for this bucket, sum and weights; it receives as much.
 double host_megabytes(const Topology& topology, double megabytes);
-/// Megabytes that one rank sends for this sum, over any link.
+/// Megabytes that one rank sends for this bucket, over any link.
 double rank_megabytes(const Topology& topology, double megabytes);
 /// Processor time in ms that the messages of this sum take from a rank, in the mean over ranks: what it sends over each
 /// link by that link's busy_ms_per_gb.
 double busy_ms(const Topology& topology, double megabytes);
+/// The same for the bucket's weights.
+double gather_busy_ms(const Topology& topology, double megabytes);
 
 }  // namespace babelring::insight

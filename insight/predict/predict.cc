@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "base/failure.h"
 
@@ -43,6 +44,13 @@ void check_setup(const RankRecord& record, const RunSetup& setup) {
     throw UsageFailure(
         "the record has no gradients, expected buckets for more than one rank: make it with --parameters");
   }
+  if (topology.shares_optimizer() && !topology.can_share_optimizer()) {
+    throw UsageFailure(
+        fmt::format("optimizer {}: found algorithm {} with {} ranks on each host, expected two_level, or "
+                    "ring with one rank on each host",
+                    word_of(optimizer_choices(), topology.optimizer), word_of(algorithm_choices(), topology.algorithm),
+                    topology.ranks_per_host));
+  }
   if (topology.algorithm == Algorithm::one_copy && topology.hosts > 1) {
     throw UsageFailure(fmt::format("algorithm one-copy: found {} hosts, expected 1", topology.hosts));
   }
@@ -77,6 +85,7 @@ class TimesMaker {
     if (rank == 0) factor *= 1 + setup_.straggler / 100;
     const double n = setup_.accumulate, ranks = setup_.topology.ranks();
     const bool one_copy = setup_.topology.algorithm == Algorithm::one_copy;
+    const double updated = setup_.topology.shares_optimizer() ? 1.0 / setup_.topology.hosts : one_copy ? 1 / ranks : 1;
     if (ranks > 1 && !one_copy) factor *= record_.calibration.crowding;
     const double backward = backward_.at(size) * factor;
     return {.read = n * setup_.read_ms,
@@ -85,7 +94,7 @@ class TimesMaker {
             .forward = n * forward_.at(size) * factor,
             .earlier_backward = (n - 1) * backward,
             .backward = backward,
-            .optimizer = optimizer_.at(size) * factor / (one_copy ? ranks : 1),
+            .optimizer = optimizer_.at(size) * factor * updated,
             .other = other_.draw(draw_bits(seed_, rank, number + 2), 0)};
   }
 
@@ -109,7 +118,9 @@ std::vector<Bucket> summed_buckets(const RankRecord& record, const RunSetup& set
   return buckets;
 }
 
-SumPlan plan_of(const RankRecord& record, Topology topology, std::span<const Bucket> buckets) {
+/// The gathers begin with the weights that forward reads first: those whose gradients backward completes last.
+/// Forward reads them at the mirrored place, in the first of `accumulate` micro-batches.
+SumPlan plan_of(const RankRecord& record, Topology topology, int accumulate, std::span<const Bucket> buckets) {
   const Calibration& calibration = record.calibration;
   topology.inside.gbit_per_s *= calibration.inside_share;
   topology.between.gbit_per_s *= calibration.between_share;
@@ -118,6 +129,12 @@ SumPlan plan_of(const RankRecord& record, Topology topology, std::span<const Buc
     plan.sums.push_back({.ready = bucket.ready,
                          .ms = sum_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
                          .busy_ms = calibration.busy_share * busy_ms(topology, bucket.megabytes)});
+  }
+  if (!topology.shares_optimizer()) return plan;
+  for (const Bucket& bucket : std::views::reverse(buckets)) {
+    plan.gathers.push_back({.needed = (1 - bucket.ready) / accumulate,
+                            .ms = gather_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
+                            .busy_ms = calibration.busy_share * gather_busy_ms(topology, bucket.megabytes)});
   }
   return plan;
 }
@@ -141,7 +158,9 @@ class Totals {
       step += (rank.end - rank.begin) * share;
       end = std::max(end, rank.end);
     }
-    for (const SumTimes& one : update.sums) communication_ += one.end - one.begin;
+    for (const auto& collectives : {update.sums, update.gathers}) {
+      for (const CollectiveTimes& one : collectives) communication_ += one.end - one.begin;
+    }
     steps_.push_back(step);
     end_ms_ = end;
     size_ += update.size;
@@ -239,7 +258,7 @@ void simulate(const RankRecord& record, const RunSetup& setup, std::uint64_t see
               const std::function<void(const SimulatedUpdate&)>& each) {
   check_setup(record, setup);
   const std::vector<Bucket> buckets = summed_buckets(record, setup);
-  const SumPlan plan = plan_of(record, setup.topology, buckets);
+  const SumPlan plan = plan_of(record, setup.topology, setup.accumulate, buckets);
   const TimesMaker maker(record, setup, seed);
   const auto ranks = static_cast<std::size_t>(setup.topology.ranks());
   const UpdateSizes recorded = {record.size};
@@ -255,7 +274,12 @@ void simulate(const RankRecord& record, const RunSetup& setup, std::uint64_t see
       size += own * setup.accumulate;
     }
     const auto outcomes = simulation.update(times, plan);
-    each({.number = update + 1, .ranks = outcomes, .sums = simulation.sums(), .buckets = buckets, .size = size});
+    each({.number = update + 1,
+          .ranks = outcomes,
+          .sums = simulation.sums(),
+          .buckets = buckets,
+          .gathers = simulation.gathers(),
+          .size = size});
   }
 }
 

@@ -59,7 +59,7 @@ struct Prediction {
   double seconds = 0;           // of all updates
   double size_per_s = 0;        // in the record's unit
   double efficiency = 0;        // size_per_s over (ranks · that of one rank)
-  double communication_ms = 0;  // sums in progress, hidden or exposed, for each update
+  double communication_ms = 0;  // sums and gathers in progress, hidden or exposed, for each update
   double host_megabytes = 0;    // that a host sends to other hosts in each update; it receives as much
   double rank_megabytes = 0;    // that a rank sends in each update
   std::vector<std::string> warnings = {};
@@ -77,9 +77,10 @@ double predict_step_ms(const RankRecord& record, const RunSetup& setup, std::uin
 struct SimulatedUpdate {
   std::int64_t number = 0;  // from 1
   std::span<const RankOutcome> ranks;
-  std::span<const SumTimes> sums;
-  std::span<const Bucket> buckets;  // of the sums
-  double size = 0;                  // of all ranks
+  std::span<const CollectiveTimes> sums;
+  std::span<const Bucket> buckets;           // of the sums
+  std::span<const CollectiveTimes> gathers;  // of the buckets' weights, the last bucket first
+  double size = 0;                           // of all ranks
 };
 
 /// Runs the simulation of predict() and passes each update to `each`.

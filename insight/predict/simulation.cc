@@ -7,14 +7,19 @@
 namespace babelring::insight {
 namespace {
 
-// A communication thread cannot take more than this part of the processors from backward.
+// A communication thread cannot take more than this part of the processors.
 constexpr double max_busy_share = 0.95;
 
-/// Part of backward's speed that is left while a sum is in progress.
-double rate_beside(const SumPlan& plan, std::size_t sum) {
-  const SumPlan::Sum& one = plan.sums[sum];
-  const double busy = one.ms > 0 ? std::min(max_busy_share, one.busy_ms / (one.ms * plan.processors)) : 0;
+/// Part of a rank's computing speed that is left while a collective is in progress.
+double rate_beside(double ms, double busy_ms, const SumPlan& plan) {
+  const double busy = ms > 0 ? std::min(max_busy_share, busy_ms / (ms * plan.processors)) : 0;
   return (1 - busy) / plan.slowdown;
+}
+
+/// Adds a collective behind the one before.
+void add_collective(double asked, double ms, double rate, std::vector<CollectiveTimes>& collectives) {
+  const double begin = collectives.empty() ? asked : std::max(asked, collectives.back().end);
+  collectives.push_back({asked, begin, begin + ms, rate});
 }
 
 }  // namespace
@@ -43,33 +48,70 @@ double Simulation::batch_available(Rank& rank, const RankTimes& times) const {
   return rank.last_available;
 }
 
-/// Moves a rank to the moment at which `part` of its backward is done; sums in progress slow it down.
-void Simulation::advance(Backward& backward, double part, double backward_ms, const SumPlan& plan) const {
-  double work = (part - backward.done) * backward_ms;
+void Simulation::Pass::advance(double part, double ms, std::span<const CollectiveTimes> collectives) {
+  double work = (part - done) * ms;
   if (work <= 0) return;
-  backward.done = part;
-  while (work > 0 && backward.next < sums_.size()) {
-    const SumTimes& sum = sums_[backward.next];
-    const double alone = std::min(work, std::max(0.0, sum.begin - backward.time));
-    backward.time += alone;
+  done = part;
+  while (work > 0 && next < collectives.size()) {
+    const CollectiveTimes& collective = collectives[next];
+    const double alone = std::min(work, std::max(0.0, collective.begin - time));
+    time += alone;
     work -= alone;
     if (work <= 0) return;
-    const double rate = rate_beside(plan, backward.next);
-    const double room = std::max(0.0, sum.end - backward.time) * rate;
+    const double room = std::max(0.0, collective.end - time) * collective.rate;
     if (work <= room) {
-      backward.time += work / rate;
+      time += work / collective.rate;
       return;
     }
     work -= room;
-    backward.time = std::max(backward.time, sum.end);
-    ++backward.next;
+    time = std::max(time, collective.end);
+    ++next;
   }
-  backward.time += work;
+  time += work;
+}
+
+/// Waits for the weights that the gathers of the update before bring.
+double Simulation::run_forward(double begin, const SumPlan& plan, RankOutcome& out) const {
+  Pass pass{.time = begin};
+  double waited = 0;
+  for (std::size_t i = 0; i < gathers_.size(); ++i) {
+    pass.advance(plan.gathers[i].needed, out.forward, gathers_);
+    const double wait = std::max(0.0, gathers_[i].end - pass.time);
+    pass.time += wait;
+    waited += wait;
+  }
+  pass.advance(1, out.forward, gathers_);
+  out.forward = pass.time - begin - waited;
+  out.exposed = waited;
+  return pass.time;
+}
+
+void Simulation::run_sums(std::span<const RankTimes> times, const SumPlan& plan) {
+  sums_.clear();
+  for (const SumPlan::Sum& sum : plan.sums) {
+    double asked = 0;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].backward.advance(sum.ready, times[r].backward, sums_);
+      asked = std::max(asked, ranks_[r].backward.time);
+    }
+    add_collective(asked, sum.ms, rate_beside(sum.ms, sum.busy_ms, plan), sums_);
+  }
+}
+
+void Simulation::run_gathers(const SumPlan& plan) {
+  gathers_.clear();
+  double asked = 0;
+  for (const RankOutcome& out : outcomes_) asked = std::max(asked, out.end - out.other);
+  for (const SumPlan::Gather& gather : plan.gathers) {
+    add_collective(asked, gather.ms, rate_beside(gather.ms, gather.busy_ms, plan), gathers_);
+  }
 }
 
 std::span<const RankOutcome> Simulation::update(std::span<const RankTimes> times, const SumPlan& plan) {
   if (times.size() != ranks_.size()) fail("simulation: found {} ranks, expected {}", times.size(), ranks_.size());
-  sums_.clear();
+  if (!gathers_.empty() && gathers_.size() != plan.gathers.size()) {
+    fail("simulation: found {} gathers, expected {} as before", plan.gathers.size(), gathers_.size());
+  }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
     RankOutcome& out = outcomes_[r];
@@ -77,34 +119,29 @@ std::span<const RankOutcome> Simulation::update(std::span<const RankTimes> times
     out.data_wait = std::max(0.0, batch_available(rank, times[r]) - rank.clock);
     const double start = rank.clock + out.data_wait;
     rank.taken[updates_ % rank.taken.size()] = start;
-    rank.backward = {.time = start + out.transfer + out.forward + times[r].earlier_backward};
-    out.backward = times[r].earlier_backward - rank.backward.time;  // until the end of backward is known
+    const double forward_done = run_forward(start + out.transfer, plan, out);
+    rank.backward = {.time = forward_done + times[r].earlier_backward};
+    out.backward = -forward_done;  // until the end of backward is known
   }
-  for (const SumPlan::Sum& sum : plan.sums) {
-    double asked = 0;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      advance(ranks_[r].backward, sum.ready, times[r].backward, plan);
-      asked = std::max(asked, ranks_[r].backward.time);
-    }
-    const double begin = sums_.empty() ? asked : std::max(asked, sums_.back().end);
-    sums_.push_back({asked, begin, begin + sum.ms});
-  }
+  run_sums(times, plan);
   double slowest = 0;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    advance(ranks_[r].backward, 1, times[r].backward, plan);
+    ranks_[r].backward.advance(1, times[r].backward, sums_);
     slowest = std::max(slowest, ranks_[r].backward.time);
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const double done = ranks_[r].backward.time;
     RankOutcome& out = outcomes_[r];
     out.backward += done;
-    out.exposed = sums_.empty() ? 0 : std::max(0.0, sums_.back().end - done);
-    out.waiting_for_slowest = std::min(out.exposed, slowest - done);
+    const double exposed = sums_.empty() ? 0 : std::max(0.0, sums_.back().end - done);
+    out.exposed += exposed;
+    out.waiting_for_slowest = std::min(exposed, slowest - done);
     out.optimizer = times[r].optimizer;
     out.other = times[r].other;
-    out.end = done + out.exposed + out.optimizer + out.other;
+    out.end = done + exposed + out.optimizer + out.other;
     ranks_[r].clock = out.end;
   }
+  run_gathers(plan);
   ++updates_;
   return outcomes_;
 }

@@ -15,16 +15,22 @@ struct RankTimes {
   double optimizer = 0, other = 0;
 };
 
-/// The gradient sums of an update, in their order.
+/// The gradient sums of an update, and the gathers of weights after its optimizer, each in their order.
 struct SumPlan {
   struct Sum {
     double ready = 1;  // part of backward that is done on a rank when the rank can take part
     double ms = 0;
     double busy_ms = 0;  // processor time of a rank that the sum takes
   };
+  struct Gather {
+    double needed = 0;  // part of the next update's forward that is done when a rank reads these weights
+    double ms = 0;
+    double busy_ms = 0;  // processor time of a rank that the gather takes
+  };
   std::vector<Sum> sums = {};
-  double slowdown = 1;    // factor on backward while a sum is in progress
-  double processors = 1;  // of a rank, which share busy_ms
+  std::vector<Gather> gathers = {};  // empty: the ranks need no weights of others
+  double slowdown = 1;               // factor on computing while a sum or a gather is in progress
+  double processors = 1;             // of a rank, which share busy_ms
 };
 
 /// The queue of batches between the loader and training.
@@ -36,18 +42,21 @@ struct LoaderPlan {
 /// Times of one rank in one update, in ms of virtual time. end − begin is the sum of the parts below.
 struct RankOutcome {
   double begin = 0, end = 0;
-  double data_wait = 0, transfer = 0, forward = 0, backward = 0, exposed = 0, optimizer = 0, other = 0;
+  double data_wait = 0, transfer = 0, forward = 0, backward = 0, optimizer = 0, other = 0;
+  double exposed = 0;              // waiting for sums, and in forward for weights
   double waiting_for_slowest = 0;  // part of `exposed` in which the slowest rank was still computing
 };
 
-/// The times of one gradient sum.
-struct SumTimes {
+/// The times of one gradient sum or gather.
+struct CollectiveTimes {
   double asked = 0, begin = 0, end = 0;  // asked: when the last rank was ready
+  double rate = 1;                       // of a rank's computing while it is in progress, 1: full speed
 };
 
 /// Simulates the updates of a run in virtual time. One engine works through the sums of an update in their order, each
-/// not before all ranks are ready; the sums that remain at the end of backward are exposed. Ranks wait for each other
-/// only there. At time 0 the queues of batches are full. An update costs a few operations for each rank and sum.
+/// not before all ranks are ready; the sums that remain at the end of backward are exposed. Gathers follow when all
+/// ranks have finished the optimizer; the next forward waits for each where it reads the weights. Ranks wait for each
+/// other only there. At time 0 the queues of batches are full. An update costs a few operations for each rank and sum.
 class Simulation {
  public:
   Simulation(std::size_t ranks, LoaderPlan loader);
@@ -55,27 +64,35 @@ class Simulation {
   /// Runs the next update. `times` holds the times of each rank. The result is valid until the next call.
   std::span<const RankOutcome> update(std::span<const RankTimes> times, const SumPlan& plan);
   /// The sums of the last update.
-  std::span<const SumTimes> sums() const { return sums_; }
+  std::span<const CollectiveTimes> sums() const { return sums_; }
+  /// The gathers after its optimizer.
+  std::span<const CollectiveTimes> gathers() const { return gathers_; }
 
  private:
-  /// A rank's position in backward.
-  struct Backward {
+  /// A rank's position in forward or backward.
+  struct Pass {
     double time = 0, done = 0;  // done: part, 0 to 1
-    std::size_t next = 0;       // first sum that may still be in progress at `time`
+    std::size_t next = 0;       // first collective that may still be in progress at `time`
+
+    /// Moves the rank to the moment at which `part` of a pass of `ms` is done; collectives in progress slow it down.
+    void advance(double part, double ms, std::span<const CollectiveTimes> collectives);
   };
   struct Rank {
     double clock = 0, storage_free = 0, last_available = 0;
     std::vector<double> taken, made;  // of the last batches, by number modulo size
-    Backward backward;
+    Pass backward;
   };
   double batch_available(Rank& rank, const RankTimes& times) const;
-  void advance(Backward& backward, double part, double backward_ms, const SumPlan& plan) const;
+  /// Runs forward from `begin` on. Returns the time at its end.
+  double run_forward(double begin, const SumPlan& plan, RankOutcome& out) const;
+  void run_sums(std::span<const RankTimes> times, const SumPlan& plan);
+  void run_gathers(const SumPlan& plan);
 
   LoaderPlan loader_;
   std::size_t updates_ = 0;
   std::vector<Rank> ranks_;
   std::vector<RankOutcome> outcomes_;
-  std::vector<SumTimes> sums_;
+  std::vector<CollectiveTimes> sums_, gathers_;
 };
 
 }  // namespace babelring::insight

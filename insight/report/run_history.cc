@@ -67,11 +67,10 @@ verdict::Pause pause_of(const RunHistory& history, verdict::Pause::Kind kind, st
   return pause;
 }
 
-verdict::BucketSize bucket_of(const RunHistory& history) {
-  const auto on_gpu = [](const RankHistory& rank) {
+bool on_gpus(const RunHistory& history) {
+  return std::ranges::any_of(history.ranks, [](const RankHistory& rank) {
     return rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos;
-  };
-  return verdict::bucket_size(history.config, history.bucket_mb, std::ranges::any_of(history.ranks, on_gpu));
+  });
 }
 
 void add_pauses(const RunHistory& history, std::int64_t first, verdict::Input& input) {
@@ -170,7 +169,10 @@ verdict::Input verdict_input(const RunHistory& history) {
                  .parameters = history.parameters,
                  .attempt = history.attempt,
                  .gradient_wire = verdict::config_scalar(history.config, "communication.gradient_wire"),
-                 .bucket = bucket_of(history)};
+                 .precision = verdict::config_scalar(history.config, "training.precision"),
+                 .optimizer = history.optimizer,
+                 .on_gpus = on_gpus(history),
+                 .bucket = verdict::bucket_size(history.config, history.bucket_mb, on_gpus(history))};
   if (history.first_rank() == nullptr) return input;
   const StepThinning thinning(history.last_update(),
                               std::max(history.world_size, static_cast<std::int64_t>(history.ranks.size())));

@@ -82,6 +82,7 @@ struct RunHistory {
   std::int64_t attempt = 1, world_size = 0, parameters = 0, max_updates = 0;
   bool may_end_sooner = false;
   double bucket_mb = 0;                                            // LifecycleRecord::bucket_mb
+  std::string optimizer;                                           // LifecycleRecord::optimizer
   json::value data;                                                // LifecycleRecord::data
   std::vector<LifecycleEvent> events;                              // by attempt and time
   std::vector<RankHistory> ranks;                                  // by rank

@@ -91,6 +91,7 @@ void HistoryCollector::add(const RecordHeader& header, const LifecycleRecord& li
   history_.max_updates = lifecycle.max_updates;
   history_.may_end_sooner = lifecycle.may_end_sooner;
   history_.bucket_mb = lifecycle.bucket_mb;
+  history_.optimizer = lifecycle.optimizer;
   history_.data = lifecycle.data;
 }
 

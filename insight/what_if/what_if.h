@@ -29,6 +29,7 @@ struct WhatIfChange {
   std::optional<double> bucket_mb = {};
   std::optional<int> accumulate = {};  // updates of today's size that one update replaces
   std::optional<Algorithm> algorithm = {};
+  std::optional<Optimizer> optimizer = {};
   std::optional<double> straggler = {};  // per cent by which one rank computes slower
 
   static constexpr int max_ranks = 1024;

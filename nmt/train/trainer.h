@@ -62,6 +62,8 @@ class Trainer {
   /// The wanted size of a bucket of gradients. 0: a single rank, or ranks that share one copy of the model, sum without
   /// buckets.
   std::int64_t bucket_bytes() const { return updates_.bucket_bytes(); }
+  /// True if each host keeps a share of the optimizer's state.
+  bool shards_optimizer() const { return replica_.sharding.between_hosts(); }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
   /// training.start_from names. Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the

@@ -55,11 +55,17 @@ class Setting:
     bucket: int = 4
     accumulate: int = 1
     all_reduce: str = "auto"
+    sharded: bool = False  # the optimizer, with bf16 weights; otherwise replicated, with f32 weights
 
     @property
     def name(self) -> str:
         link = (self.rate or "unshaped") if self.hosts > 1 else self.all_reduce
-        return f"{self.model}-{self.hosts}x{self.slots}-{link}-{self.wire}-{self.bucket}MB-{self.accumulate}"
+        name = f"{self.model}-{self.hosts}x{self.slots}-{link}-{self.wire}-{self.bucket}MB-{self.accumulate}"
+        return name + "-sharded" * self.sharded
+
+    @property
+    def precision(self) -> str:
+        return "bf16" if self.sharded else "f32"
 
 
 def settings_of(model: str) -> list[Setting]:
@@ -82,6 +88,9 @@ def settings_of(model: str) -> list[Setting]:
         Setting(**four),
         Setting(**four, rate="1gbit"),
         Setting(**four, rate="1gbit", wire="bf16"),
+        Setting(**two, sharded=True),
+        Setting(**two, rate="1gbit", sharded=True),
+        Setting(**four, rate="1gbit", sharded=True),
     ]
     # A run of base takes as long as ten of tiny: those that differ in what the size of the model decides.
     return found if model == "tiny" else [one for one in found if one.bucket != 1 and one.rate != "250mbit"]
@@ -136,8 +145,9 @@ class Bench:
         model = MODELS[setting.model]
         words = [program(self.programs, "nmt"), "emulate", "record", *self.config(model)]
         words += ["--output", folder / "rank.json", "--sizes", "1", "--updates", model.recorded]
-        words += ["--neighbours", setting.hosts * setting.slots - 1, "training.threads=1", "training.precision=f32"]
-        self.call([*words, f"data.tokens_per_update={model.tokens}", "communication.bucket_mb=1"])
+        words += ["--neighbours", setting.hosts * setting.slots - 1, "training.threads=1"]
+        words += [f"training.precision={setting.precision}", f"data.tokens_per_update={model.tokens}"]
+        self.call([*words, "communication.bucket_mb=1"])
 
     def on_hosts(self, setting: Setting, slots: int) -> list[object]:
         rate = ["--rate", setting.rate] if setting.rate else []
@@ -161,12 +171,13 @@ class Bench:
             "data.tokens_per_update": model.tokens * ranks * setting.accumulate,
             "data.valid_set": "",
             "training.threads": 1,
-            "training.precision": "f32",
+            "training.precision": setting.precision,
             "training.stop_after": f"{model.updates}u",
             "checkpoint.every": "0u",
             "communication.all_reduce": setting.all_reduce,
             "communication.gradient_wire": setting.wire,
             "communication.bucket_mb": setting.bucket,
+            "communication.optimizer": "sharded" if setting.sharded else "replicated",
         }
         if setting.accumulate > 1:
             overrides["data.micro_batch_tokens"] = int(1.2 * model.tokens)

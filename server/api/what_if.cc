@@ -51,6 +51,7 @@ WhatIfChange read_change(const http::Request& request) {
           .bucket_mb = bounded_query(request, "bucket_mb", 0.01, 10'000),
           .accumulate = count_query(request, "accumulate", 1000),
           .algorithm = named_query(request, "algorithm", insight::algorithm_choices()),
+          .optimizer = named_query(request, "optimizer", insight::optimizer_choices()),
           .straggler = bounded_query(request, "straggler", 0, 1000)};
 }
 
@@ -99,6 +100,7 @@ json::object setup_item(const insight::RunSetup& setup) {
       {"accumulate", setup.accumulate},
       {"algorithm", word_of(insight::algorithm_choices(), topology.algorithm)},
       {"offered", insight::is_offered(topology.algorithm)},
+      {"optimizer", word_of(insight::optimizer_choices(), topology.optimizer)},
       {"straggler", setup.straggler}};
 }
 

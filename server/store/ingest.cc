@@ -188,13 +188,13 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   database_
       .prepare(
           "UPDATE runs SET name = ?, config = ?, version = ?, world_size = ?, parameters = ?, max_updates = ?, "
-          "end_text = ?, may_end_sooner = ?, data = ?, emulated = ?, bucket_mb = ?, "
+          "end_text = ?, may_end_sooner = ?, data = ?, emulated = ?, bucket_mb = ?, optimizer = ?, "
           "started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE "
           "run = ?")
       .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
             lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner,
             lifecycle.data.is_object() ? to_text(lifecycle.data) : std::string(), lifecycle.device == "emulated",
-            lifecycle.bucket_mb, record.header.attempt, record.header.time_ms, target.run)
+            lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, record.header.time_ms, target.run)
       .run();
   target.result.run_changed = true;
 }

@@ -32,6 +32,7 @@ void visit_columns(Row& run, Column&& column) {
   column("may_end_sooner", run.may_end_sooner);
   column("emulated", run.emulated);
   column("bucket_mb", run.bucket_mb);
+  column("optimizer", run.optimizer);
 }
 
 template <const_or_not<RunningRow> Row, class Column>

@@ -27,6 +27,7 @@ struct RunRow {
   std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of strings
   bool archived = false, emulated = false;                 // emulated: its ranks wait instead of computing
   double bucket_mb = 0;                                    // of gradients in an all-reduce; 0: unknown, or without
+  std::string optimizer;                                   // LifecycleRecord::optimizer
   std::optional<std::int64_t> deleted_ms;
   std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
   std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order

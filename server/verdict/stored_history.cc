@@ -148,6 +148,7 @@ RunHistory read_stored_history(store::Reader& reader, const store::RunRow& run) 
   history.max_updates = run.max_updates;
   history.may_end_sooner = run.may_end_sooner;
   history.bucket_mb = run.bucket_mb;
+  history.optimizer = run.optimizer;
   if (auto data = parse_json(store::training_data_of(reader, run.number)); data.ok()) history.data = *std::move(data);
   for (const store::LifecycleRow& row : store::list_lifecycle(reader, run.number, max_events)) {
     if (row.name != "rank_up") history.events.push_back({row.attempt, row.time_ms, row.name, row.detail});

@@ -59,6 +59,8 @@ Facts facts_of(const store::RunRow& run) {
   facts.parameters = run.parameters;
   facts.attempt = run.attempt;
   facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
+  facts.precision = config_scalar(run.config, "training.precision");
+  facts.optimizer = run.optimizer;
   return facts;
 }
 
@@ -85,8 +87,8 @@ Input read_input(store::Reader& reader, const store::RunRow& run, std::int64_t m
   Input input;
   input.facts = facts_of(run);
   auto ranks = store::list_rank_places(reader, run.number, run.attempt);
-  const bool on_gpus = std::ranges::any_of(ranks, [](const auto& rank) { return rank.on_gpu(); });
-  input.facts.bucket = bucket_size(run.config, run.bucket_mb, on_gpus);
+  input.facts.on_gpus = std::ranges::any_of(ranks, [](const auto& rank) { return rank.on_gpu(); });
+  input.facts.bucket = bucket_size(run.config, run.bucket_mb, input.facts.on_gpus);
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));

@@ -16,7 +16,7 @@ constexpr const char* parts = R"({"data_ms":1,"forward_ms":30,"backward_ms":60,"
 std::string step(int hosts, const std::string& algorithm, bool offered, double step_ms) {
   return fmt::format(
       R"({{"setup":{{"hosts":{},"ranks_per_host":2,"link_gbit":1.8,"latency_us":50,"wire":"f32","bucket_mb":25,
-      "accumulate":1,"algorithm":"{}","offered":{},"straggler":0}},"step_ms":{},"low_ms":880,"high_ms":920,"parts":{},
+      "accumulate":1,"algorithm":"{}","offered":{},"optimizer":"replicated","straggler":0}},"step_ms":{},"low_ms":880,"high_ms":920,"parts":{},
       "communication_ms":850,"host_megabytes":365,"target_tokens_per_second":35000,"efficiency":0.105,
       "seconds_left":90,"error":0.021}})",
       hosts, algorithm, offered, step_ms, parts);

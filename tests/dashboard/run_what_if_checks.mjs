@@ -47,6 +47,11 @@ async function checkSliders(page, section) {
   await page.keyboard.press('End');
   await until('a faster link', async () => (await rateIn(rowsOf(section).nth(2))) > slow);
   assert.equal(await section.getByLabel('Link between hosts').getAttribute('aria-valuetext'), '400 Gbit/s');
+  const optimizer = section.getByLabel("Optimizer's state");
+  await optimizer.selectOption('sharded');
+  await until('shares in the address', () => query(page).get('whatif') === 'hosts:4,link_gbit:400,optimizer:sharded');
+  await until('a prediction', async () => /^With the changes an update takes [\d.]+ m?s/.test(await saidOf(section)));
+  await optimizer.selectOption('replicated');
   await section.getByLabel('Sum of gradients').selectOption('tree');
   await until('a tree is marked', async () =>
     /the worker does not offer the algorithm tree/.test(await section.innerText()),

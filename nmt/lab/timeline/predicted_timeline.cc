@@ -47,22 +47,30 @@ void add_phases(const insight::RankOutcome& out, RankTimeline& timeline) {
   phase("phase", "other", out.other);
 }
 
-/// Adds the sums of an update. A rank asks for a sum when its own part of the gradient is complete; the simulation
-/// knows when the last rank did.
-void add_sums(const insight::SimulatedUpdate& update, std::int64_t& number, std::int64_t& bytes_sent,
-              RankTimeline& timeline, StepRecord& record) {
-  for (std::size_t i = 0; i < update.sums.size(); ++i) {
-    const insight::SumTimes& sum = update.sums[i];
-    const auto bytes = static_cast<std::int64_t>(update.buckets[i].megabytes * 1e6);
-    timeline.collectives.push_back({.name = fmt::format("all-reduce of {:.1f} MB", update.buckets[i].megabytes),
+/// Adds the sums of an update, and the gathers of weights after its optimizer. A rank asks for a sum when its own part
+/// of the gradient is complete; the simulation knows when the last rank did.
+void add_collectives(const insight::SimulatedUpdate& update, const insight::Topology& topology, std::int64_t& number,
+                     std::int64_t& bytes_sent, RankTimeline& timeline, StepRecord& record) {
+  const auto add = [&](std::string name, double megabytes, const insight::CollectiveTimes& times) {
+    const auto bytes = static_cast<std::int64_t>(megabytes * 1e6);
+    timeline.collectives.push_back({.name = std::move(name),
                                     .number = number++,
                                     .bytes = bytes,
-                                    .asked = time_of(sum.asked),
-                                    .begun = time_of(sum.begin),
-                                    .done = time_of(sum.end)});
+                                    .asked = time_of(times.asked),
+                                    .begun = time_of(times.begin),
+                                    .done = time_of(times.end)});
     bytes_sent += bytes;
-    record.communication_ms += sum.end - sum.begin;
+    record.communication_ms += times.end - times.begin;
     record.communication_bytes += bytes;
+  };
+  const char* sum = topology.shares_optimizer() ? "reduce-scatter" : "all-reduce";
+  for (std::size_t i = 0; i < update.sums.size(); ++i) {
+    const double megabytes = update.buckets[i].megabytes;
+    add(fmt::format("{} of {:.1f} MB", sum, megabytes), megabytes, update.sums[i]);
+  }
+  for (std::size_t i = 0; i < update.gathers.size(); ++i) {
+    const double megabytes = weights_megabytes(topology, update.buckets[update.buckets.size() - 1 - i].megabytes);
+    add(fmt::format("all-gather of {:.1f} MB", megabytes), megabytes, update.gathers[i]);
   }
 }
 
@@ -85,7 +93,7 @@ void write_predicted_timeline(const insight::RankRecord& record, insight::RunSet
       ranks[r].host = fmt::format("host-{}", static_cast<int>(r) / setup.topology.ranks_per_host);
       StepRecord step = record_of(out, update.number);
       add_phases(out, ranks[r]);
-      add_sums(update, numbers[r], sent[r], ranks[r], step);
+      add_collectives(update, setup.topology, numbers[r], sent[r], ranks[r], step);
       ranks[r].updates.push_back({time_of(out.begin), time_of(out.end), std::move(step), sent[r]});
     }
   });

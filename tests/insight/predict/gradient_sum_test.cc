@@ -77,6 +77,30 @@ TEST(GradientSumTest, MessagesTakeTheProcessorTimeOfTheirLinks) {
   EXPECT_EQ(busy_ms(topology(1, 1, Algorithm::ring), 100), 0);
 }
 
+/// The rows of the table in docs/design/sharded-optimizer.md: bytes that a host sends for each parameter, times 2.
+TEST(GradientSumTest, AShardedOptimizerScattersGradientsAndGathersWeights) {
+  const auto sent = [](bool bf16_weights, Wire wire, Optimizer optimizer) {
+    Topology levels = topology(2, 2, Algorithm::two_level);
+    levels.wire = wire, levels.optimizer = optimizer, levels.bf16_weights = bf16_weights;
+    return host_megabytes(levels, 4) * 2;
+  };
+  EXPECT_DOUBLE_EQ(sent(true, Wire::f32, Optimizer::replicated), 8);
+  EXPECT_DOUBLE_EQ(sent(true, Wire::f32, Optimizer::sharded), 6);
+  EXPECT_DOUBLE_EQ(sent(true, Wire::bf16, Optimizer::sharded), 4);
+  EXPECT_DOUBLE_EQ(sent(false, Wire::f32, Optimizer::sharded), 8);
+
+  Topology levels = topology(4, 2, Algorithm::two_level);
+  const double whole = sum_ms(levels, 100);
+  levels.optimizer = Optimizer::sharded;
+  EXPECT_DOUBLE_EQ(sum_ms(levels, 100), whole / 2);
+  EXPECT_DOUBLE_EQ(gather_ms(levels, 100), 3 * levels.between.message_ms(50 / 4.0));
+  levels.between.busy_ms_per_gb = 1000;
+  EXPECT_DOUBLE_EQ(gather_busy_ms(levels, 100), 3 / 4.0 * 50 / 2) << "of one of two ranks";
+  levels.hosts = 1;
+  EXPECT_EQ(gather_ms(levels, 100), 0);
+  EXPECT_EQ(weights_megabytes(levels, 100), 0) << "one host keeps the whole state";
+}
+
 TEST(GradientSumTest, TwoLevelsSendLessBetweenHosts) {
   EXPECT_DOUBLE_EQ(host_megabytes(topology(2, 2, Algorithm::two_level), 243.5), 243.5);
   EXPECT_DOUBLE_EQ(rank_megabytes(topology(2, 2, Algorithm::two_level), 100), 100 + 50);

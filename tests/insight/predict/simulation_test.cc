@@ -33,6 +33,12 @@ Case random_case(std::mt19937_64& random) {
     const double ms = 8 * uniform(random);
     made.plan.sums.push_back({ready, ms, ms * uniform(random)});
   }
+  double needed = 0;
+  for (std::size_t i = random() % 4; i > 0; --i) {
+    needed += (1 - needed) * uniform(random);
+    const double ms = 4 * uniform(random);
+    made.plan.gathers.push_back({needed, ms, ms * uniform(random)});
+  }
   made.plan.slowdown = 1 + uniform(random);
   made.plan.processors = 2;
   return made;
@@ -85,11 +91,42 @@ TEST(SimulationTest, SumsWaitForTheEngineAndTheSlowestRank) {
   EXPECT_DOUBLE_EQ(out[1].waiting_for_slowest, 0);
 }
 
+TEST(SimulationTest, ForwardWaitsForTheWeightsThatItReads) {
+  Case made{
+      {{.forward = 10, .backward = 10, .optimizer = 1, .other = 1}, {.forward = 10, .backward = 10, .optimizer = 3}},
+      {}};
+  made.plan.gathers = {{0, 4}, {0.5, 3}, {0.6, 9}};
+  Simulation simulation(2, {});
+  EXPECT_DOUBLE_EQ(simulation.update(made.times, made.plan)[0].end, 22) << "no gathers before the first update";
+  const auto gathers = simulation.gathers();
+  EXPECT_DOUBLE_EQ(gathers[0].begin, 23) << "when the slower rank has finished its optimizer";
+  EXPECT_DOUBLE_EQ(gathers[2].end, 23 + 4 + 3 + 9);
+  const auto out = simulation.update(made.times, made.plan);
+  // Rank 0 waits from 22 to 27, computes to 32, where the second gather has ended, and to 33, and waits until 39.
+  EXPECT_DOUBLE_EQ(out[0].exposed, 5 + 6);
+  EXPECT_DOUBLE_EQ(out[0].forward, 10);
+  EXPECT_DOUBLE_EQ(out[0].end, 39 + 4 + 10 + 2);
+  EXPECT_DOUBLE_EQ(out[1].exposed, 4 + 6);
+  EXPECT_DOUBLE_EQ(out[0].waiting_for_slowest, 0);
+  made.plan.gathers.pop_back();
+  EXPECT_THROW(simulation.update(made.times, made.plan), Failure);
+}
+
+TEST(SimulationTest, GathersSlowForwardByTheirProcessorTime) {
+  Case made{{{.forward = 10}, {.forward = 10}}, {}};
+  made.plan.gathers = {{1, 8, 4}};
+  made.plan.processors = 1;
+  const RankOutcome out = outcomes(made)[0];
+  EXPECT_DOUBLE_EQ(out.forward, 8 + 6) << "8 ms at half speed";
+  EXPECT_DOUBLE_EQ(out.exposed, 0);
+}
+
 TEST(SimulationTest, EqualRanksWithoutNetworkAreAsOne) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 200; ++i) {
     Case made = random_case(random);
     for (auto& sum : made.plan.sums) sum.ms = sum.busy_ms = 0;
+    for (auto& gather : made.plan.gathers) gather.ms = gather.busy_ms = 0;
     made.times.resize(1);
     const RankOutcome alone = outcomes(made)[0];
     made.times.resize(7, made.times[0]);
@@ -106,6 +143,7 @@ TEST(SimulationTest, PartsAddUpAndNoResourceIsFasterThanItself) {
     const Case made = random_case(random);
     double engine = 0;
     for (const auto& sum : made.plan.sums) engine += sum.ms;
+    for (const auto& gather : made.plan.gathers) engine += gather.ms;
     const auto ranks = outcomes(made);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const RankOutcome& out = ranks[r];
@@ -131,6 +169,7 @@ TEST(SimulationTest, FasterSumsAreNeverSlower) {
     for (const double factor : {0.0, 0.3, 0.7, 1.0, 1.5, 4.0}) {
       Case changed = made;
       for (auto& sum : changed.plan.sums) sum.ms *= factor;
+      for (auto& gather : changed.plan.gathers) gather.ms *= factor;
       double end = 0;
       for (const RankOutcome& rank : outcomes(changed)) end = std::max(end, rank.end);
       EXPECT_GE(end, before - 1e-9) << "case " << i << ", factor " << factor;

@@ -83,6 +83,18 @@ TEST_F(WhatIfRouteTest, SaysThatTheWorkerDoesNotOfferATree) {
   EXPECT_THAT(to_text(tree.at("warnings")), HasSubstr("the worker does not offer the algorithm tree"));
 }
 
+TEST_F(WhatIfRouteTest, ShardsTheOptimizer) {
+  add(network_bound_run());
+  const json::object sharded = answer("?optimizer=sharded");
+  const json::object &baseline = sharded.at("baseline").as_object(), &predicted = sharded.at("predicted").as_object();
+  EXPECT_EQ(baseline.at("setup").at("optimizer"), "replicated");
+  EXPECT_EQ(predicted.at("setup").at("optimizer"), "sharded");
+  EXPECT_EQ(predicted.at("setup").at("algorithm"), "two_level") << "a ring of several ranks of a host cannot";
+  EXPECT_LT(predicted.at("step_ms").as_double(), 0.75 * baseline.at("step_ms").as_double());
+  EXPECT_EQ(refusal("?optimizer=sharded&algorithm=ring").substr(0, 23), "422 prediction_refused:");
+  EXPECT_THAT(to_text(answer("?optimizer=sharded&hosts=1").at("warnings")), HasSubstr("sharded changes nothing"));
+}
+
 TEST_F(WhatIfRouteTest, GivesNoNumberWhereTheModelDoesNotFit) {
   constructed::ConstructedRun run = network_bound_run();
   // Ranks wait long at the end although the sums are short and could be hidden: for a reason outside of the model.

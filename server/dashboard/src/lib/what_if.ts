@@ -32,7 +32,7 @@ export const SLIDERS: readonly Slider[] = [
 ];
 
 export interface Choice {
-  name: 'wire' | 'algorithm';
+  name: 'wire' | 'algorithm' | 'optimizer';
   label: string;
   words: readonly (readonly [word: string, text: string])[];
 }
@@ -56,6 +56,14 @@ export const CHOICES: readonly Choice[] = [
       ['two_level', 'two levels'],
       ['staged', 'staged ring, of GPUs without NCCL'],
       ['tree', 'tree (not offered by the worker)'],
+    ],
+  },
+  {
+    name: 'optimizer',
+    label: "Optimizer's state",
+    words: [
+      ['replicated', 'on every host'],
+      ['sharded', 'a share on each host'],
     ],
   },
 ];
