@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/failure.h"
 #include "nmt/core/release_pages.h"
@@ -20,15 +21,25 @@ std::vector<ElementRange> whole(const ParameterStore& store) {
 
 }  // namespace
 
-ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config)
+ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config,
+                                     std::int64_t gradient_bytes)
     : backend_(backend),
       communicator_(communicator),
       shared_copy_(backend.host_memory() && communicator.shared_arrays() != nullptr && communicator.local_size() > 1) {
-  choose_shares(config);
+  choose_shares(config, gradient_bytes);
 }
 
-void ParameterSharding::choose_shares(const CommConfig& config) {
-  if (config.optimizer != OptimizerPlacement::sharded) return;
+/// True if hosts can keep shares, and the bits of weights do not depend on whether they do.
+bool ParameterSharding::shares_change_no_bit() const {
+  const int hosts = communicator_.size() / communicator_.local_size();
+  return hosts > 1 && std::has_single_bit(static_cast<unsigned>(hosts)) && backend_.host_memory() &&
+         !communicator_.device_memory() && communicator_.host_exchange() != nullptr &&
+         communicator_.same_bits_in_any_bucket();
+}
+
+void ParameterSharding::choose_shares(const CommConfig& config, std::int64_t gradient_bytes) {
+  if (config.optimizer == OptimizerPlacement::replicated) return;
+  if (config.optimizer == OptimizerPlacement::automatic && !shares_change_no_bit()) return;
   constexpr const char* key = "communication.optimizer sharded";
   const int ranks = communicator_.size();
   if (ranks > 1 && (!backend_.host_memory() || communicator_.device_memory())) {
@@ -44,7 +55,7 @@ void ParameterSharding::choose_shares(const CommConfig& config) {
                     "communication.all_reduce auto, two_level or, with one rank on each host, ring; use auto",
                     key));
   }
-  shares_.emplace(communicator_, config.wanted_bucket_bytes());
+  shares_.emplace(communicator_, config.bucket_bytes(gradient_bytes, communicator_, false));
   line_ = fmt::format(
       "optimizer: each of {} hosts keeps a share of the optimizer's state and gathers weights, buckets of {:.2f} MB",
       shares_->hosts(), static_cast<double>(scattered_bytes()) * 1e-6);

@@ -27,8 +27,10 @@ namespace babelring {
 /// what passes read. All other elements are gathered by read_whole().
 class ParameterSharding {
  public:
-  /// Both must outlive the object. Throws UsageFailure if `config` demands what these ranks cannot do.
-  ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config = {});
+  /// Backend and communicator must outlive the object. `gradient_bytes`: of the model's f32 gradients. Throws
+  /// UsageFailure if `config` demands what these ranks cannot do. Collective.
+  ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config,
+                    std::int64_t gradient_bytes);
 
   /// True if each host keeps a share of masters and moments.
   bool between_hosts() const { return shares_.has_value(); }
@@ -76,9 +78,10 @@ class ParameterSharding {
   void drop_others(const ParameterStore& store, Tensor flat) const;
 
  private:
+  bool shares_change_no_bit() const;
   /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
   bool communicator_reduces() const;
-  void choose_shares(const CommConfig& config);
+  void choose_shares(const CommConfig& config, std::int64_t gradient_bytes);
   void release_writes() const;
   static std::vector<ElementRange> gathered_on_demand(const ParameterStore& store, const Tensor& flat);
 

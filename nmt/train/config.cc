@@ -231,7 +231,7 @@ void TrainConfig::check() const {
   check_units(*this);
   check_train_sample(*this);
   lab.check();
-  if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares(emulated());
+  if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares();
   if (emulated() && lab.emulated.record.empty()) {
     refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
   }

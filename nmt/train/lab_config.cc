@@ -81,14 +81,16 @@ void LabConfig::bind(OptionBinder& b) {
   b.group("emulated", emulated);
 }
 
-void LabConfig::check_shares(bool emulated_run) const {
-  const auto refuse_shares = [](const char* found) {
-    constexpr const char* key = "communication.optimizer";
-    throw ConfigError(key, fmt::format("{}: sharded, but {}; use replicated, which has the same bits", key, found));
-  };
-  if (parameters.window.value() > 0) refuse_shares("lab.parameters.window counts the rows of one host");
-  if (probe.at.value() > 0) refuse_shares("lab.probe.at records whole masters and moments");
-  if (emulated_run) refuse_shares("training.device emulated has no times for it");
+std::string LabConfig::needs_whole_state() const {
+  if (parameters.window.value() > 0) return "lab.parameters.window counts the rows of one host";
+  return probe.at.value() > 0 ? "lab.probe.at records whole masters and moments" : "";
+}
+
+void LabConfig::check_shares() const {
+  constexpr const char* key = "communication.optimizer";
+  if (const std::string reason = needs_whole_state(); !reason.empty()) {
+    throw ConfigError(key, fmt::format("{}: sharded, but {}; use replicated, which has the same bits", key, reason));
+  }
 }
 
 }  // namespace babelring

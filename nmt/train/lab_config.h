@@ -82,9 +82,10 @@ struct LabConfig {
     trace.check();
     parameters.check();
   }
-  /// Throws ConfigError if a tool that is on needs on one host what communication.optimizer sharded divides among
-  /// hosts.
-  void check_shares(bool emulated_run) const;
+  /// The reason why a tool that is on needs the optimizer's whole state on one host; empty if none does.
+  std::string needs_whole_state() const;
+  /// Throws ConfigError with that reason, for communication.optimizer sharded.
+  void check_shares() const;
 };
 
 }  // namespace babelring

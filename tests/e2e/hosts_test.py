@@ -182,13 +182,16 @@ class HostsTest(TwoHostTest):
         self.assertIn("listening on", server.stdout.readline())
 
     def start_and_lose(self, lose, options: str = "", deadline_s: int = DEADLINE_S) -> str:
-        """Output of a run of which `lose` removes a part in the middle; everything ends in bounded time."""
+        """Output of a run of which `lose` removes a part in the middle; everything ends in bounded time. With bf16 weights
+        the optimizer is sharded."""
+        end = ["training.stop_after=1000000u", "checkpoint.every=0", "training.precision=bf16"]
         run = self.start_on_two_hosts(
-            overrides=["training.stop_after=1000000u", "checkpoint.every=0", f"communication.deadline_s={deadline_s}"],
+            overrides=[*end, f"communication.deadline_s={deadline_s}"],
             options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"],
         )
         wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
         self.assertIsNone(run.process.poll(), run.text())
+        self.assertIn("optimizer: each of 2 hosts keeps a share", run.text())
         pids = run.rank_pids()
         self.assertEqual(len(pids), len(RANKS))
         lose(run)

@@ -9,7 +9,8 @@
 
 /// Trains a tiny model on several hosts with communication.optimizer sharded and replicated. Fails unless all ranks end
 /// with the same weights after each update, both have the same bits where the order of sums allows it, sharded goes on
-/// from a checkpoint in either form, sends 3/4 of the bytes with bf16 weights, and learns as well with every wire type.
+/// from a checkpoint in either form, sends 3/4 of the bytes with bf16 weights, and learns as well with every wire type,
+/// and auto chooses sharded where it sends less and changes no bit.
 /// Each rank prints a line.
 ///
 ///   mpirun -np N shares_training FOLDER      (replaces FOLDER)
@@ -88,6 +89,28 @@ void run_bits(const std::filesystem::path& folder) {
   }
 }
 
+std::int64_t bytes_of(TrainConfig config, OptimizerPlacement optimizer) {
+  config.communication.optimizer = optimizer;
+  return train(config).at(0).communication_bytes;
+}
+
+/// The digest after the only update gathers weights with either placement.
+void run_auto() {
+  using enum OptimizerPlacement;
+  const auto expect = [](const char* name, const TrainConfig& config, OptimizerPlacement expected) {
+    if (bytes_of(config, automatic) == bytes_of(config, expected)) return;
+    fail("{}: auto is not {}", name, expected == sharded ? "sharded" : "replicated");
+  };
+  TrainConfig config = config_of(automatic, DType::bf16, "1u");
+  expect("bf16 weights", config, has_same_bits() ? sharded : replicated);
+  config.communication.gradient_wire = GradientWire::bf16;
+  expect("bf16 gradients", config, replicated);
+  config.communication.gradient_wire = GradientWire::f32;
+  config.lab.parameters.window = "1u";
+  expect("lab.parameters.window", config, replicated);
+  expect("f32 weights", config_of(automatic, DType::f32, "1u"), replicated);
+}
+
 void run(const std::filesystem::path& folder) {
   {
     const auto communicator = make_mpi_communicator({});
@@ -95,6 +118,7 @@ void run(const std::filesystem::path& folder) {
     communicator->barrier();
   }
   run_bits(folder);
+  run_auto();
   TrainConfig config = config_of(OptimizerPlacement::replicated, DType::bf16, "25u");
   const double f32 = mean_loss(train(config));
   config.communication.optimizer = OptimizerPlacement::sharded;

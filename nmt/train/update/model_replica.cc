@@ -5,11 +5,27 @@
 #include "nmt/train/checkpointing/start_from.h"
 
 namespace babelring {
+namespace {
+
+/// The configuration's, with `optimizer: auto` replaced by `replicated` where other settings rule out a sharded one, or
+/// it would send no less: f32 weights take as many bytes as the sums of gradients that are not gathered.
+CommConfig resolved_communication(const TrainConfig& config) {
+  CommConfig resolved = config.communication;
+  const bool saves_bytes = config.training.precision == DType::bf16;
+  if (resolved.optimizer == OptimizerPlacement::automatic &&
+      (!saves_bytes || !config.lab.needs_whole_state().empty())) {
+    resolved.optimizer = OptimizerPlacement::replicated;
+  }
+  return resolved;
+}
+
+}  // namespace
 
 ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, Backend& on, Communicator& among)
     : backend(on),
       communicator(among),
-      sharding(on, among, config.communication),
+      sharding(on, among, resolved_communication(config),
+               count_parameters(config.model, vocabulary) * std::int64_t{sizeof(float)}),
       owned_model(make_model(config.model, vocabulary, static_cast<float>(config.optimizer.label_smoothing),
                              sharding.parameter_memory(), config.training.precision)),
       model(*owned_model),

@@ -132,7 +132,7 @@ std::string refusal(const std::string& device, int ranks, bool shares_memory) {
       const auto communicator = group.rank(rank);
       const auto backend = make_test_backend(device);
       try {
-        ParameterSharding(*backend, *communicator, config.communication);
+        ParameterSharding(*backend, *communicator, config.communication, 4096);
       } catch (const UsageFailure& failure) {
         messages[static_cast<std::size_t>(rank)] = failure.what();
       }
