@@ -66,7 +66,7 @@ void CommConfig::bind(OptionBinder& b) {
       "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a share, which it "
       "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others while the next update "
       "begins: less memory, and 3/4 of the bytes of f32 gradients; CPUs only, the same bits; auto: sharded with bf16 "
-      "weights and f32 gradients between 2, 4, 8, ... hosts, otherwise replicated");
+      "weights and f32 gradients between 2, 4, 8, ... hosts, unless checkpoints are less than 30 updates apart");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
 }

@@ -106,6 +106,10 @@ void run_auto() {
   config.communication.gradient_wire = GradientWire::bf16;
   expect("bf16 gradients", config, replicated);
   config.communication.gradient_wire = GradientWire::f32;
+  config.checkpoint.every = "29u";
+  expect("a checkpoint every 29 updates", config, replicated);
+  config.checkpoint.every = "30u";
+  expect("a checkpoint every 30 updates", config, has_same_bits() ? sharded : replicated);
   config.lab.parameters.window = "1u";
   expect("lab.parameters.window", config, replicated);
   expect("f32 weights", config_of(automatic, DType::f32, "1u"), replicated);

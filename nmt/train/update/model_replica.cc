@@ -7,13 +7,23 @@
 namespace babelring {
 namespace {
 
+constexpr double min_updates_between_checkpoints = 30;
+
+/// True if a sharded optimizer sends fewer bytes over a run: f32 weights take as many as the sums of gradients that are
+/// not gathered, and each checkpoint gathers the whole state.
+bool sharding_saves_bytes(const TrainConfig& config) {
+  const Interval& every = config.checkpoint.every;
+  const bool often =
+      every.unit() == Interval::Unit::updates && every.value() > 0 && every.value() < min_updates_between_checkpoints;
+  return config.training.precision == DType::bf16 && !often;
+}
+
 /// The configuration's, with `optimizer: auto` replaced by `replicated` where other settings rule out a sharded one, or
-/// it would send no less: f32 weights take as many bytes as the sums of gradients that are not gathered.
+/// it saves no bytes.
 CommConfig resolved_communication(const TrainConfig& config) {
   CommConfig resolved = config.communication;
-  const bool saves_bytes = config.training.precision == DType::bf16;
-  if (resolved.optimizer == OptimizerPlacement::automatic &&
-      (!saves_bytes || !config.lab.needs_whole_state().empty())) {
+  const bool shards = sharding_saves_bytes(config) && config.lab.needs_whole_state().empty();
+  if (resolved.optimizer == OptimizerPlacement::automatic && !shards) {
     resolved.optimizer = OptimizerPlacement::replicated;
   }
   return resolved;
