@@ -46,9 +46,9 @@ struct Service {
   artifacts::Roots checkpoint_roots;
   alerts::AlertWatch* alerts = nullptr;     // evaluates alert rules; null: no alerts are raised
   launch::ControlPlane* control = nullptr;  // starts and supervises runs; null: this process starts none
-  std::chrono::milliseconds config_check_time = launch::CheckLimits{}.time;
-  translate::Pool* translators = nullptr;              // null: this process does not translate
-  http::AccessLog* access_log = nullptr;               // null: requests are not logged
+  std::chrono::milliseconds config_check_time = launch::CheckLimits{}.time;  // max time of a submission's check
+  translate::Pool* translators = nullptr;                                    // null: this process does not translate
+  http::AccessLog* access_log = nullptr;                                     // null: requests are not logged
   std::shared_ptr<const http::Lanes> lanes = nullptr;  // lanes that run the handlers; null: not reported in /metrics
   std::shared_ptr<telemetry::HttpMeter> meter = std::make_shared<telemetry::HttpMeter>();
   access::TokenService tokens{store};

@@ -63,13 +63,19 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-/// Reads both output streams to the end, or to the time limit. Returns another reason to kill the program, or "".
+/// Marks the answer as late. Returns the reason to kill the program.
+std::string too_late(ProgramAnswer& answer, const ProgramLimits& limits) {
+  answer.late = true;
+  return fmt::format("exceeded the time limit of {} ms", limits.time.count());
+}
+
+/// Reads both output streams to the end. Returns the reason to kill the program, or "".
 std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const ProgramLimits& limits,
                         SteadyClock::time_point end) {
   std::array<bool, 2> open = {true, true};
   while (open[0] || open[1]) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
-    if (left <= 0) return "";
+    if (left <= 0) return too_late(answer, limits);
     if (limits.abandoned && limits.abandoned()) return "was killed: the request was abandoned";
     const auto pause = limits.abandoned ? std::min<std::int64_t>(left, 100) : left;
     std::array<pollfd, 2> files = {pollfd{open[0] ? out.reading() : -1, POLLIN, 0},
@@ -112,8 +118,7 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
   std::string given_up = read_answer(out, err, answer, limits, end);
   std::optional<Ended> ended;
   while (given_up.empty() && !(ended = poll_child(pid))) {  // it may close its outputs but keep running
-    answer.late = SteadyClock::now() >= end;
-    if (answer.late) given_up = fmt::format("exceeded the time limit of {} ms", limits.time.count());
+    if (SteadyClock::now() >= end) given_up = too_late(answer, limits);
     usleep(1000);
   }
   if (ended) {
