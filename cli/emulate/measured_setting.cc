@@ -34,7 +34,8 @@ void take_from_config(const MeasuredRun& run, insight::RunSetup& setup) {
   const auto scalar = [&run](const char* key) { return verdict::config_scalar(run.config, key); };
   insight::Topology& topology = setup.topology;
   topology.wire = insight::configured_wire(scalar("communication.gradient_wire"));
-  topology.optimizer = run.optimizer == "sharded" ? insight::Optimizer::sharded : insight::Optimizer::replicated;
+  const bool sharded = verdict::optimizer_placement(run.config, run.optimizer) == "sharded";
+  topology.optimizer = sharded ? insight::Optimizer::sharded : insight::Optimizer::replicated;
   topology.bf16_weights = scalar("training.precision") == "bf16";
   setup.bucket_mb = verdict::bucket_size(run.config, run.bucket_mb, false).mb;
   const std::string path = scalar("communication.all_reduce");

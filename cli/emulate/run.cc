@@ -40,7 +40,7 @@ void print_prediction(const insight::RankRecord& record, const insight::RunSetup
   const insight::Topology& topology = setup.topology;
   fmt::print("{} on {}: {} ranks on {} hosts, {}, {}{}\n", record.model, record.machine, topology.ranks(),
              topology.hosts, word_of(insight::algorithm_choices(), topology.algorithm),
-             word_of(insight::wire_choices(), topology.wire), topology.shares_optimizer() ? ", optimizer sharded" : "");
+             word_of(insight::wire_choices(), topology.wire), topology.shards_optimizer() ? ", optimizer sharded" : "");
   fmt::print("step      {}\n", step_with_error(record, prediction));
   fmt::print("          p95 {:.2f} ms, p99 {:.2f} ms over {} updates\n", prediction.step_ms.p95, prediction.step_ms.p99,
              setup.updates);
@@ -49,7 +49,7 @@ void print_prediction(const insight::RankRecord& record, const insight::RunSetup
              100 * prediction.efficiency);
   if (topology.ranks() > 1) {
     fmt::print("sent      {:.2f} MB by a rank, {:.2f} MB by a host to others, in each update; sums {}take {:.2f} ms\n",
-               prediction.rank_megabytes, prediction.host_megabytes, topology.shares_optimizer() ? "and weights " : "",
+               prediction.rank_megabytes, prediction.host_megabytes, topology.shards_optimizer() ? "and weights " : "",
                prediction.communication_ms);
   }
   fmt::print("time      {} for {} updates\n", duration_text(prediction.seconds), setup.updates);

@@ -32,7 +32,7 @@ double two_level_ms(const Topology& topology, double megabytes) {
 
 /// Part of an all-reduce that a sum takes.
 double part_of_all_reduce(const Topology& topology) {
-  return topology.shares_optimizer() ? 0.5 : 1;
+  return topology.shards_optimizer() ? 0.5 : 1;
 }
 
 /// Megabytes that a rank sends over each kind of link, in the mean over ranks.
@@ -107,7 +107,7 @@ const Choices<Optimizer>& optimizer_choices() {
   return choices;
 }
 
-bool Topology::can_share_optimizer() const {
+bool Topology::can_shard_optimizer() const {
   return algorithm == Algorithm::two_level || (algorithm == Algorithm::ring && ranks_per_host == 1);
 }
 
@@ -142,12 +142,12 @@ double sum_ms(const Topology& topology, double megabytes) {
 }
 
 double weights_megabytes(const Topology& topology, double megabytes) {
-  if (!topology.shares_optimizer()) return 0;
+  if (!topology.shards_optimizer()) return 0;
   return topology.bf16_weights ? megabytes / 2 : megabytes;
 }
 
 double gather_ms(const Topology& topology, double megabytes) {
-  if (!topology.shares_optimizer()) return 0;
+  if (!topology.shards_optimizer()) return 0;
   const double h = topology.hosts;
   return (h - 1) * topology.between.message_ms(weights_megabytes(topology, megabytes) / h);
 }

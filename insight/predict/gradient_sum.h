@@ -56,9 +56,9 @@ struct Topology {
 
   int ranks() const { return hosts * ranks_per_host; }
   /// Whether hosts gather weights. One host keeps the whole state in any case.
-  bool shares_optimizer() const { return hosts > 1 && optimizer != Optimizer::replicated; }
+  bool shards_optimizer() const { return hosts > 1 && optimizer != Optimizer::replicated; }
   /// Whether the worker can shard the optimizer with this algorithm.
-  bool can_share_optimizer() const;
+  bool can_shard_optimizer() const;
 };
 
 /// Time in ms of the sum of one bucket with `megabytes` (10^6 bytes) of f32 gradients. 0 for one rank.
@@ -71,7 +71,7 @@ struct Topology {
 /// With a sharded optimizer, only the first half of a ring or of two levels: the reduce-scatter.
 double sum_ms(const Topology& topology, double megabytes);
 /// Megabytes of the weights that hosts send each other for one bucket with `megabytes` of f32 gradients; 0 unless
-/// topology.shares_optimizer().
+/// topology.shards_optimizer().
 double weights_megabytes(const Topology& topology, double megabytes);
 /// Time in ms in which hosts send each other the weights of this bucket, for W bytes of weights on h hosts:
 /// (h − 1) (a + b W / h).

@@ -44,7 +44,7 @@ void check_setup(const RankRecord& record, const RunSetup& setup) {
     throw UsageFailure(
         "the record has no gradients, expected buckets for more than one rank: make it with --parameters");
   }
-  if (topology.shares_optimizer() && !topology.can_share_optimizer()) {
+  if (topology.shards_optimizer() && !topology.can_shard_optimizer()) {
     throw UsageFailure(
         fmt::format("optimizer {}: found algorithm {} with {} ranks on each host, expected two_level, or "
                     "ring with one rank on each host",
@@ -85,7 +85,7 @@ class TimesMaker {
     if (rank == 0) factor *= 1 + setup_.straggler / 100;
     const double n = setup_.accumulate, ranks = setup_.topology.ranks();
     const bool one_copy = setup_.topology.algorithm == Algorithm::one_copy;
-    const double updated = setup_.topology.shares_optimizer() ? 1.0 / setup_.topology.hosts : one_copy ? 1 / ranks : 1;
+    const double share = setup_.topology.shards_optimizer() ? 1.0 / setup_.topology.hosts : one_copy ? 1 / ranks : 1;
     if (ranks > 1 && !one_copy) factor *= record_.calibration.crowding;
     const double backward = backward_.at(size) * factor;
     return {.read = n * setup_.read_ms,
@@ -94,7 +94,7 @@ class TimesMaker {
             .forward = n * forward_.at(size) * factor,
             .earlier_backward = (n - 1) * backward,
             .backward = backward,
-            .optimizer = optimizer_.at(size) * factor * updated,
+            .optimizer = optimizer_.at(size) * factor * share,
             .other = other_.draw(draw_bits(seed_, rank, number + 2), 0)};
   }
 
@@ -130,7 +130,7 @@ SumPlan plan_of(const RankRecord& record, Topology topology, int accumulate, std
                          .ms = sum_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,
                          .busy_ms = calibration.busy_share * busy_ms(topology, bucket.megabytes)});
   }
-  if (!topology.shares_optimizer()) return plan;
+  if (!topology.shards_optimizer()) return plan;
   for (const Bucket& bucket : std::views::reverse(buckets)) {
     plan.gathers.push_back({.needed = (1 - bucket.ready) / accumulate,
                             .ms = gather_ms(topology, bucket.megabytes) + calibration.sum_overhead_ms,

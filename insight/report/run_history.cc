@@ -170,7 +170,7 @@ verdict::Input verdict_input(const RunHistory& history) {
                  .attempt = history.attempt,
                  .gradient_wire = verdict::config_scalar(history.config, "communication.gradient_wire"),
                  .precision = verdict::config_scalar(history.config, "training.precision"),
-                 .optimizer = history.optimizer,
+                 .optimizer = verdict::optimizer_placement(history.config, history.optimizer),
                  .on_gpus = on_gpus(history),
                  .bucket = verdict::bucket_size(history.config, history.bucket_mb, on_gpus(history))};
   if (history.first_rank() == nullptr) return input;

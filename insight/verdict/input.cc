@@ -25,4 +25,10 @@ const HostLoad* contended_host(const std::vector<HostLoad>& hosts) {
   return worst;
 }
 
+std::string optimizer_placement(const std::string& config, const std::string& reported) {
+  if (!reported.empty()) return reported;
+  const std::string configured = config_scalar(config, "communication.optimizer");
+  return configured == "auto" ? "" : configured;
+}
+
 }  // namespace babelring::verdict

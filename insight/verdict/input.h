@@ -66,13 +66,17 @@ inline constexpr double host_bucket_mb = 4;  // what communication.bucket_mb: au
 /// The bucket size of a run with this configuration. `reported_mb`: LifecycleRecord::bucket_mb of `started`.
 BucketSize bucket_size(const std::string& config, double reported_mb, bool on_gpus);
 
+/// Who keeps the optimizer's state of a run with this configuration: "replicated", "sharded", or "" if unknown.
+/// `reported`: LifecycleRecord::optimizer of `started`, which older workers leave empty.
+std::string optimizer_placement(const std::string& config, const std::string& reported);
+
 /// Facts about the run from its configuration and lifecycle records. Zero or empty: unknown.
 struct Facts {
   std::int64_t world_size = 0, parameters = 0, attempt = 1;
   std::int64_t first_update = 0;  // of the current attempt
   std::string gradient_wire;      // f32, bf16 or int8
   std::string precision;          // f32 or bf16
-  std::string optimizer;          // LifecycleRecord::optimizer
+  std::string optimizer;          // optimizer_placement()
   bool on_gpus = false;
   BucketSize bucket = {};
 };

@@ -183,7 +183,7 @@ void RunModel::find_algorithm() {
     if (sent <= 0) scale_optimizer(record_, topology.ranks());
     return;
   }
-  if (topology.shares_optimizer()) {
+  if (topology.shards_optimizer()) {
     scale_optimizer(record_, topology.hosts);  // as above
     topology.algorithm = topology.ranks_per_host > 1 ? Algorithm::two_level : Algorithm::ring;
     return;
@@ -302,7 +302,7 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
     topology.algorithm = topology.ranks_per_host > 1 ? Algorithm::two_level : Algorithm::ring;
   }
   if (change.optimizer) topology.optimizer = *change.optimizer;
-  if (topology.shares_optimizer() && !topology.can_share_optimizer()) {
+  if (topology.shards_optimizer() && !topology.can_shard_optimizer()) {
     if (change.algorithm) {
       return Error{fmt::format("algorithm: found {}, expected two_level with optimizer sharded",
                                word_of(algorithm_choices(), topology.algorithm))};

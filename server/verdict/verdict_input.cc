@@ -60,7 +60,7 @@ Facts facts_of(const store::RunRow& run) {
   facts.attempt = run.attempt;
   facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
   facts.precision = config_scalar(run.config, "training.precision");
-  facts.optimizer = run.optimizer;
+  facts.optimizer = optimizer_placement(run.config, run.optimizer);
   return facts;
 }
 

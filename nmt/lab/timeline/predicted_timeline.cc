@@ -63,7 +63,7 @@ void add_collectives(const insight::SimulatedUpdate& update, const insight::Topo
     record.communication_ms += times.end - times.begin;
     record.communication_bytes += bytes;
   };
-  const char* sum = topology.shares_optimizer() ? "reduce-scatter" : "all-reduce";
+  const char* sum = topology.shards_optimizer() ? "reduce-scatter" : "all-reduce";
   for (std::size_t i = 0; i < update.sums.size(); ++i) {
     const double megabytes = update.buckets[i].megabytes;
     add(fmt::format("{} of {:.1f} MB", sum, megabytes), megabytes, update.sums[i]);

@@ -1,5 +1,6 @@
 #include "insight/what_if/what_if.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -192,6 +193,14 @@ TEST(WhatIf, KnowsAShardedOptimizer) {
   run.input.facts.on_gpus = true;
   EXPECT_THAT(what_if(run, {.optimizer = Optimizer::sharded})->warnings,
               ::testing::Contains(::testing::HasSubstr("without GPUs only")));
+}
+
+TEST(WhatIf, TakesThePlacementFromTheConfigurationOfOlderWorkers) {
+  const auto config = [](const char* word) { return fmt::format("communication:\n  optimizer: {}\n", word); };
+  EXPECT_EQ(verdict::optimizer_placement(config("sharded"), ""), "sharded");
+  EXPECT_EQ(verdict::optimizer_placement(config("auto"), ""), "") << "unknown";
+  EXPECT_EQ(verdict::optimizer_placement(config("auto"), "sharded"), "sharded");
+  EXPECT_EQ(verdict::optimizer_placement(config("sharded"), "replicated"), "replicated") << "on one host";
 }
 
 TEST(WhatIf, RefusesTooFewUpdatesAndImpossibleRuns) {
