@@ -137,7 +137,9 @@ void RunModel::make_record() {
   record_.jitter = jitter_of(run_.input, window_);
   find_buckets();
   setup_.topology.wire = configured_wire(facts().gradient_wire);
-  setup_.topology.optimizer = facts().optimizer == "sharded" ? Optimizer::sharded : Optimizer::replicated;
+  // GPUs that keep shares of the moments are predicted as if each kept all.
+  const bool shares = facts().optimizer == "sharded" && !facts().on_gpus;
+  setup_.topology.optimizer = shares ? Optimizer::sharded : Optimizer::replicated;
   setup_.topology.bf16_weights = facts().precision != "f32";
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {
@@ -312,7 +314,8 @@ Result<RunSetup> RunModel::changed(const WhatIfChange& change, std::vector<std::
   if (change.optimizer == Optimizer::sharded) {
     if (topology.hosts < 2)
       warnings.emplace_back("one host keeps the optimizer's whole state: sharded changes nothing");
-    if (facts().on_gpus) warnings.emplace_back("the worker shards the optimizer between hosts without GPUs only");
+    if (facts().on_gpus)
+      warnings.emplace_back("sharded is predicted for hosts without GPUs; GPUs keep shares of the moments only");
   }
   if (change.link_gbit) {
     const double nominal = setup_.topology.hosts > 1 ? nominal_gbit() : 0;

@@ -13,9 +13,9 @@ namespace babelring {
 using PartsByPlace = std::vector<std::vector<ElementRange>>;
 
 /// Collectives between hosts that have equal numbers of ranks. The ranks with the same index on their hosts exchange
-/// data; each has a place among them. Like all-reduces they start at once, may be in flight together, complete in
-/// order, and are complete after Communicator::all_reduce_finish(). Every rank must make the same calls. All functions
-/// may throw CommError.
+/// data; each has a place among them. GPUs exchange by themselves: each counts as a host with one rank. Like
+/// all-reduces they start at once, may be in flight together, complete in order, and are complete after
+/// Communicator::all_reduce_finish(). Every rank must make the same calls. All functions may throw CommError.
 class HostExchange {
  public:
   virtual ~HostExchange() = default;
@@ -23,10 +23,13 @@ class HostExchange {
   /// From 0 to host_count() - 1. Ranks of one host may have different places.
   virtual int place() const = 0;
 
-  /// Starts a sum of `tensor` over all ranks of which each gets one stripe: stripe number local_rank() * host_count() +
-  /// place(). Other elements have no meaning afterwards, except that those that are 0 on all ranks stay 0. Takes the
-  /// tensors that Communicator::all_reduce_start() takes, of at most `stripe` elements for each rank. The sum is added
-  /// in the order of an all-reduce, but not rounded to the wire type at the end.
+  /// The number of the stripe that the rank at `place` with this rank's index gets of a sum.
+  virtual int stripe_of(int place) const = 0;
+
+  /// Starts a sum of `tensor` over all ranks of which each gets one stripe: stripe_of(place()). Other elements have no
+  /// meaning afterwards, except that those that are 0 on all ranks stay 0. Takes the tensors that
+  /// Communicator::all_reduce_start() takes, of at most `stripe` elements for each rank. The sum is added in the order
+  /// of an all-reduce, but not rounded to the wire type at the end.
   virtual void reduce_scatter_start(Tensor tensor, std::int64_t stripe) = 0;
 
   /// Allocates zeroed memory for all-gathers, of which all ranks of a host see one copy. `reserved`: the bytes for

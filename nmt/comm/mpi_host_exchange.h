@@ -31,6 +31,9 @@ class MpiHostExchange final : public HostExchange {
 
   int host_count() const override { return parts_.messages.place.ranks; }
   int place() const override { return parts_.messages.stripe_of(parts_.messages.place.position); }
+  int stripe_of(int place) const override {
+    return (parts_.board == nullptr ? 0 : parts_.board->rank()) * host_count() + place;
+  }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
   Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>& reserved) override;
   std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override;

@@ -16,12 +16,8 @@ void AdamOptions::bind(OptionBinder& b) {
 }
 
 Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
-           const std::function<Buffer(std::size_t bytes)>& allocate)
-    : store_(&store),
-      options_(options),
-      own_(shard.within({0, store.flat_size()})),
-      m_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
-      v_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))) {}
+           const std::function<Moment()>& allocate)
+    : store_(&store), options_(options), own_(shard.within({0, store.flat_size()})), m_(allocate()), v_(allocate()) {}
 
 void Adam::freeze(const Parameter& parameter) {
   frozen_.insert(parameter.index);
@@ -68,8 +64,8 @@ void Adam::update(Backend& backend, const ElementRange& range, double learning_r
   }
   backend.run(AdamUpdate{.master = part(store_->masters()),
                          .gradient = part(store_->gradients()),
-                         .m = part(first_moment()),
-                         .v = part(second_moment()),
+                         .m = m_.part(range),
+                         .v = v_.part(range),
                          .compute = copies ? part(copies) : Tensor(),
                          .treatment = treatment,
                          .squares = squares,

@@ -9,6 +9,7 @@
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
+#include "nmt/optim/moment.h"
 #include "nmt/optim/row_counting.h"
 
 namespace babelring {
@@ -35,12 +36,14 @@ class Adam {
  public:
   /// Updates all parameters. The moments are in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
-      : Adam(store, options, Shards(),
-             [&backend](std::size_t bytes) { return backend.allocate(bytes, MemoryPurpose::moments); }) {}
-  /// Updates only the elements of `shard`, a shard of the store's flat_size() elements. `allocate` must return zeroed
-  /// memory for one moment of all elements.
+      : Adam(store, options, Shards(), [&store, &backend] {
+          const auto bytes = static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32);
+          return Moment(backend.allocate(bytes, MemoryPurpose::moments), store.flat_size());
+        }) {}
+  /// Updates only the elements of `shard`, a shard of the store's flat_size() elements. `allocate` must return a moment
+  /// of zeros that keeps at least the values of the shard.
   Adam(const ParameterStore& store, const AdamOptions& options, const Shards& shard,
-       const std::function<Buffer(std::size_t bytes)>& allocate);
+       const std::function<Moment()>& allocate);
 
   /// Excludes a parameter of the store from all later updates.
   void freeze(const Parameter& parameter);
@@ -56,9 +59,8 @@ class Adam {
   /// Ends the last started step. `squares`: the same sums in host memory.
   UpdateStats finish_step(std::span<const float> squares);
 
-  /// The moments, [flat_size] f32, in the order of the store's flat arrays.
-  Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
-  Tensor second_moment() const { return v_.view(Shape{store_->flat_size()}, DType::f32); }
+  const Moment& first_moment() const { return m_; }
+  const Moment& second_moment() const { return v_; }
   /// The number of steps without skipped ones: t of the bias correction. Set it when training resumes.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -72,7 +74,7 @@ class Adam {
   std::vector<ElementRange> own_;
   std::set<std::size_t> frozen_;  // indices of parameters
   const RowCounting* counting_ = nullptr;
-  Buffer m_, v_;
+  Moment m_, v_;
   Buffer treatments_;  // AdamUpdate::treatment of the whole store; absent if all elements have the same
   std::int64_t steps_ = 0;
 };

@@ -44,7 +44,7 @@ std::unique_ptr<GradientReducer> make_bucketed_reducer(Backend& backend, Communi
 std::unique_ptr<GradientReducer> make_staged_reducer(Backend& backend, Communicator& communicator,
                                                      const ParameterStore& store, std::int64_t bucket_bytes);
 
-/// For hosts that keep shares: scatters rounds of `shares` during backward; only this rank's shard holds sums
+/// For a sharded optimizer: scatters rounds of `shares` during backward; only this rank's shard holds sums
 /// afterwards. As to reads of weights, finish() is like that of make_bucketed_reducer(): when it returns, no rank of
 /// this host reads weights for this update any more.
 std::unique_ptr<GradientReducer> make_scattering_reducer(Backend& backend, Communicator& communicator,

@@ -10,7 +10,7 @@ HostShares::HostShares(Communicator& communicator, std::int64_t bucket_bytes) : 
 }
 
 Shards HostShares::at(int place) const {
-  return Shards::in_stripes(stripe_, communicator_->local_rank() * hosts() + place, communicator_->size());
+  return Shards::in_stripes(stripe_, exchange().stripe_of(place), communicator_->size());
 }
 
 PartsByPlace HostShares::parts_of(const std::vector<ElementRange>& ranges) const {

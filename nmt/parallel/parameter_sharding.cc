@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::int64_t f32_bytes = size_of(DType::f32);
 
-std::vector<ElementRange> whole(const ParameterStore& store) {
-  return {{0, store.flat_size()}};
-}
-
 }  // namespace
 
 ParameterSharding::ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config,
@@ -42,12 +38,13 @@ void ParameterSharding::choose_shares(const CommConfig& config, std::int64_t gra
   if (config.optimizer == OptimizerPlacement::automatic && !shares_change_no_bit()) return;
   constexpr const char* key = "communication.optimizer sharded";
   const int ranks = communicator_.size();
-  if (ranks > 1 && (!backend_.host_memory() || communicator_.device_memory())) {
-    throw UsageFailure(fmt::format("{}: each GPU updates the whole model; use auto", key));
-  }
-  if (communicator_.local_size() == ranks) {
-    line_ = fmt::format("{} has no effect on one host", key);
+  const bool on_gpus = !backend_.host_memory();
+  if (ranks == 1 || (!on_gpus && communicator_.local_size() == ranks)) {
+    line_ = fmt::format("{} has no effect on one {}", key, on_gpus ? "GPU" : "host");
     return;
+  }
+  if (on_gpus && !communicator_.device_memory()) {
+    throw UsageFailure(fmt::format("{} needs NCCL between GPUs; use auto", key));
   }
   if (communicator_.host_exchange() == nullptr) {
     throw UsageFailure(
@@ -55,10 +52,10 @@ void ParameterSharding::choose_shares(const CommConfig& config, std::int64_t gra
                     "communication.all_reduce auto, two_level or, with one rank on each host, ring; use auto",
                     key));
   }
-  shares_.emplace(communicator_, config.bucket_bytes(gradient_bytes, communicator_, false));
-  line_ = fmt::format(
-      "optimizer: each of {} hosts keeps a share of the optimizer's state and gathers weights, buckets of {:.2f} MB",
-      shares_->hosts(), static_cast<double>(scattered_bytes()) * 1e-6);
+  shares_.emplace(communicator_, config.bucket_bytes(gradient_bytes, communicator_, on_gpus));
+  line_ = fmt::format("optimizer: each of {} {} keeps a share of {} and gathers weights, buckets of {:.2f} MB",
+                      shares_->hosts(), on_gpus ? "GPUs" : "hosts", on_gpus ? "the moments" : "the optimizer's state",
+                      static_cast<double>(scattered_bytes()) * 1e-6);
 }
 
 std::int64_t ParameterSharding::scattered_bytes() const {
@@ -66,7 +63,7 @@ std::int64_t ParameterSharding::scattered_bytes() const {
 }
 
 Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) const {
-  if (shares_) {
+  if (shares_host_memory()) {
     const auto begin = [&](int rank) { return static_cast<std::int64_t>(bytes) * rank / communicator_.local_size(); };
     const ElementRange part{begin(communicator_.local_rank()), begin(communicator_.local_rank() + 1)};
     return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, {part}));
@@ -75,13 +72,19 @@ Buffer ParameterSharding::allocate(std::size_t bytes, MemoryPurpose purpose) con
   return backend_.enter(purpose, communicator_.shared_arrays()->allocate_common(bytes));
 }
 
+/// Allocates a zeroed f32 array. If hosts keep shares, it takes memory for this host's share only.
 Buffer ParameterSharding::allocate_share(std::size_t bytes, MemoryPurpose purpose) const {
-  if (!shares_) return allocate(bytes, purpose);
+  if (!shares_host_memory()) return allocate(bytes, purpose);
   const std::int64_t count = static_cast<std::int64_t>(bytes) / f32_bytes;
   std::vector<ElementRange> own = own_shard(count).within({0, count});
   for (ElementRange& range : own) range = {range.begin * f32_bytes, range.end * f32_bytes};
   return backend_.enter(purpose, shares_->exchange().allocate_for_gathers(bytes, own),
                         bytes / static_cast<std::size_t>(shares_->hosts()));
+}
+
+Moment ParameterSharding::allocate_moment(std::int64_t size) const {
+  const Shards kept = shares_ && !shares_host_memory() ? shares_->own() : Shards();
+  return Moment(allocate_share(Moment::bytes_of(size, kept), MemoryPurpose::moments), size, kept);
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
@@ -150,24 +153,76 @@ void ParameterSharding::broadcast(Tensor tensor) const {
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 
-/// The elements of `flat` that WeightsGather does not gather.
-std::vector<ElementRange> ParameterSharding::gathered_on_demand(const ParameterStore& store, const Tensor& flat) {
-  if (flat.data != store.masters().data) return whole(store);
-  return store.compute_copies() ? store.ranges_read_as_f32(false) : std::vector<ElementRange>();
+void ParameterSharding::write_moment(const ParameterStore& store, const Moment& moment,
+                                     std::vector<float> values) const {
+  const bool first_of_copy = !shared_copy_ || communicator_.local_rank() == 0;
+  if (!single_copy()) {
+    const auto bytes = static_cast<std::size_t>(moment.size() * f32_bytes);
+    if (first_of_copy) values.resize(static_cast<std::size_t>(moment.size()));
+    if (shared_copy_) {
+      communicator_.broadcast_to_hosts(values.data(), bytes);
+    } else {
+      communicator_.broadcast(values.data(), bytes, 0);
+    }
+  }
+  if (first_of_copy) {
+    for (const ElementRange& range : moment.kept()) backend_.upload(values.data() + range.begin, moment.part(range));
+  }
+  release_writes();
+  if (shares_host_memory()) drop_others(moment.values(), {{0, store.flat_size()}});
 }
 
-void ParameterSharding::read_whole(const ParameterStore& store, Tensor flat, const std::function<void()>& read) const {
+/// The masters that WeightsGather does not gather.
+std::vector<ElementRange> ParameterSharding::masters_on_demand(const ParameterStore& store) const {
+  if (!store.compute_copies()) return {};
+  // NCCL gathers a whole round as one part.
+  return backend_.host_memory() ? store.ranges_read_as_f32(false) : std::vector<ElementRange>{{0, store.flat_size()}};
+}
+
+void ParameterSharding::read_masters(const ParameterStore& store, const std::function<void()>& read) const {
+  read_whole(store.masters(), masters_on_demand(store), read);
+}
+
+/// GPUs gather one round after another, in memory of one round.
+void ParameterSharding::read_moment(
+    const ParameterStore& store, const Moment& moment,
+    const std::function<void(const ElementRange& part, ConstTensor values)>& read) const {
+  const ElementRange all{.begin = 0, .end = store.flat_size()};
+  if (!shares_ || shares_host_memory()) {
+    return read_whole(moment.values(), {all}, [&] { read(all, moment.values()); });
+  }
+  const Buffer memory = backend_.allocate(static_cast<std::size_t>(scattered_bytes()), MemoryPurpose::communication);
+  const Tensor round = memory.view({shares_->round()}, DType::f32);
+  for (std::int64_t begin = 0; begin < all.end; begin += shares_->round()) {
+    const ElementRange part{.begin = begin, .end = std::min(all.end, begin + shares_->round())};
+    for (const ElementRange& own : shares_->own().within(part)) {
+      backend_.run(Cast{.x = moment.part(own), .y = round.row_slice(own.begin - begin, own.end - own.begin)});
+    }
+    const ElementRange in_round{.begin = 0, .end = part.end - begin};
+    shares_->gather(round, shares_->parts_of({in_round}));
+    read(part, round.row_slice(0, in_round.end));
+  }
+}
+
+void ParameterSharding::drop_other_masters(const ParameterStore& store) const {
+  drop_others(store.masters(), masters_on_demand(store));
+}
+
+/// Runs `read` while `flat` is whole. `gathered`: the elements that are gathered for it.
+void ParameterSharding::read_whole(const Tensor& flat, const std::vector<ElementRange>& gathered,
+                                   const std::function<void()>& read) const {
   if (!shares_) return read();
-  shares_->gather(flat, shares_->parts_of(gathered_on_demand(store, flat)));
+  shares_->gather(flat, shares_->parts_of(gathered));
   read();
   release_writes();  // other ranks of the host may still read what this one drops
-  drop_others(store, flat);
+  drop_others(flat, gathered);
 }
 
-/// Each rank drops the elements that only it receives; nobody writes them before this rank's next gather.
-void ParameterSharding::drop_others(const ParameterStore& store, Tensor flat) const {
-  if (!shares_) return;
-  const PartsByPlace parts = shares_->parts_of(gathered_on_demand(store, flat));
+/// Gives back the memory of the elements of `gathered` that other hosts keep. Each rank drops those that only it
+/// receives; nobody writes them before this rank's next gather.
+void ParameterSharding::drop_others(const Tensor& flat, const std::vector<ElementRange>& gathered) const {
+  if (!shares_host_memory()) return;
+  const PartsByPlace parts = shares_->parts_of(gathered);
   for (int place = 0; place < shares_->hosts(); ++place) {
     if (place == shares_->exchange().place()) continue;
     for (const auto& [begin, end] : parts[static_cast<std::size_t>(place)]) {

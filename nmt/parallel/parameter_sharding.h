@@ -10,6 +10,7 @@
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"
+#include "nmt/optim/moment.h"
 #include "nmt/parallel/comm_config.h"
 #include "nmt/parallel/gradient_reducer.h"
 #include "nmt/parallel/host_shares.h"
@@ -23,8 +24,9 @@ namespace babelring {
 /// both give bit-identical results. Collective: every rank makes the same calls.
 ///
 /// With communication.optimizer sharded a host keeps moments and masters of its share only, that of its ranks' shards.
-/// The flat arrays have their full size, but no memory for what other hosts keep. After a step WeightsGather gathers
-/// what passes read. All other elements are gathered by read_whole().
+/// The flat arrays have their full size, but no memory for what other hosts keep. A GPU keeps the moments of its shard
+/// and all masters, of which it updates its shard. After a step WeightsGather gathers what passes read. Everything else
+/// is gathered by read_whole() and read_moment().
 class ParameterSharding {
  public:
   /// Backend and communicator must outlive the object. `gradient_bytes`: of the model's f32 gradients. Throws
@@ -32,8 +34,8 @@ class ParameterSharding {
   ParameterSharding(Backend& backend, Communicator& communicator, const CommConfig& config,
                     std::int64_t gradient_bytes);
 
-  /// True if each host keeps a share of masters and moments.
-  bool between_hosts() const { return shares_.has_value(); }
+  /// True if each host, or each GPU, keeps a share of the optimizer's state.
+  bool shards_optimizer() const { return shares_.has_value(); }
   /// True if the ranks of a host share one copy of the model.
   bool shares_copy() const { return shared_copy_; }
   /// True if all ranks of the run share one copy. Gradients are then summed in a rank's own shard only.
@@ -43,15 +45,15 @@ class ParameterSharding {
 
   /// Allocates memory for weights or moments: the shared copy, which each rank's ledger counts, or this rank's.
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose) const;
-  /// Allocates a zeroed f32 array. If hosts keep shares, it takes memory for this host's share only.
-  Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
+  /// Allocates a moment of zeros for `size` elements. It takes memory for this host's, or this GPU's, share only.
+  Moment allocate_moment(std::int64_t size) const;
   /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
   /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host share a copy
-  /// or hosts keep shares.
+  /// or the optimizer is sharded.
   Shards own_shard(std::int64_t count) const;
-  /// Bytes of gradients that are scattered as one message if hosts keep shares.
+  /// Bytes of gradients that are scattered as one message if the optimizer is sharded.
   std::int64_t scattered_bytes() const;
 
   /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
@@ -65,25 +67,37 @@ class ParameterSharding {
   void write(const std::function<void()>& write) const;
   /// Makes the weights that each rank has updated visible to the ranks that share its copy. Before the next write there
   /// must be another collective that each rank enters after its last read of other shards. In an update, the gradient
-  /// sum is such a collective. If hosts keep shares, WeightsGather does it, and this does nothing.
+  /// sum is such a collective. If the optimizer is sharded, WeightsGather does it, and this does nothing.
   void publish() const;
-  /// Null unless hosts keep shares. The store must outlive the result.
+  /// Null unless the optimizer is sharded. The store must outlive the result.
   std::unique_ptr<WeightsGather> make_weights_gather(const ParameterStore& store) const;
   /// Broadcasts rank 0's tensor to all other copies.
   void broadcast(Tensor tensor) const;
 
-  /// Runs `read` while `flat`, the store's masters or a moment, is whole on every host. `read` may be collective.
-  void read_whole(const ParameterStore& store, Tensor flat, const std::function<void()>& read) const;
-  /// Gives the memory back that `flat` takes for what other hosts keep. Call it after all of `flat` was written.
-  void drop_others(const ParameterStore& store, Tensor flat) const;
+  /// Sets the moment to rank 0's `values`, a value for each element. Other ranks pass none.
+  void write_moment(const ParameterStore& store, const Moment& moment, std::vector<float> values) const;
+
+  /// Runs `read` while the store's masters are whole on every rank. `read` may be collective.
+  void read_masters(const ParameterStore& store, const std::function<void()>& read) const;
+  /// Runs `read` for parts of the moment, in order, with their values while they are on every rank.
+  void read_moment(const ParameterStore& store, const Moment& moment,
+                   const std::function<void(const ElementRange& part, ConstTensor values)>& read) const;
+  /// Gives the memory back that masters take for what other hosts keep. Call it after all masters were written.
+  void drop_other_masters(const ParameterStore& store) const;
 
  private:
+  /// True if hosts keep shares of arrays that lie in memory of their ranks.
+  bool shares_host_memory() const { return shares_ && backend_.host_memory(); }
   bool shares_change_no_bit() const;
   /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
   bool communicator_reduces() const;
   void choose_shares(const CommConfig& config, std::int64_t gradient_bytes);
+  Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
   void release_writes() const;
-  static std::vector<ElementRange> gathered_on_demand(const ParameterStore& store, const Tensor& flat);
+  void read_whole(const Tensor& flat, const std::vector<ElementRange>& gathered,
+                  const std::function<void()>& read) const;
+  void drop_others(const Tensor& flat, const std::vector<ElementRange>& gathered) const;
+  std::vector<ElementRange> masters_on_demand(const ParameterStore& store) const;
 
   Backend& backend_;
   Communicator& communicator_;

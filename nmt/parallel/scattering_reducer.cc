@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "nmt/optim/gradient_norm.h"
 #include "nmt/parallel/gradient_reducer.h"
 
 namespace babelring {
@@ -17,7 +16,6 @@ class ScatteringReducer final : public GradientReducer {
         communicator_(communicator),
         store_(store),
         shares_(shares),
-        norm_(store, backend),
         square_blocks_(shares.parts_of({{0, store.flat_size()}})) {
     // A stripe is a whole number of blocks.
     for (auto& ranges : square_blocks_) {
@@ -42,11 +40,11 @@ class ScatteringReducer final : public GradientReducer {
     communicator_.all_reduce_finish();
   }
   ConstTensor squares() override {
-    const std::vector<double> own = norm_.squares_of_sum(backend_, {store_.gradients()}, shares_.own());
-    const Tensor all = all_squares_.view({std::ssize(own)}, DType::f32);
-    const auto place = static_cast<std::size_t>(shares_.exchange().place());
-    for (const auto& [begin, end] : square_blocks_[place]) {
-      std::copy(own.begin() + begin, own.begin() + end, all.as<float>() + begin);  // were f32: exact
+    const Tensor all = all_squares_.view({SquaredNorm::blocks(store_.flat_size())}, DType::f32);
+    for (const auto& [begin, end] : shares_.own().within({0, store_.flat_size()})) {
+      const std::int64_t count = end - begin;
+      backend_.run(SquaredNorm{.x = store_.gradients().row_slice(begin, count),
+                               .sums = all.row_slice(begin / SquaredNorm::block, SquaredNorm::blocks(count))});
     }
     shares_.gather(all, square_blocks_);
     return all;
@@ -71,9 +69,8 @@ class ScatteringReducer final : public GradientReducer {
   Communicator& communicator_;
   const ParameterStore& store_;
   HostShares shares_;
-  GradientNorm norm_;
   PartsByPlace square_blocks_;
-  Buffer all_squares_;        // of all blocks, one copy on each host
+  Buffer all_squares_;        // of all blocks, one copy on each host or GPU
   std::vector<int> missing_;  // by round: parameters whose gradients are not complete
   std::size_t waiting_ = 0;   // rounds that have not started: the first ones
 };

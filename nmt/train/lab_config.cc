@@ -89,7 +89,7 @@ std::string LabConfig::needs_whole_state() const {
 void LabConfig::check_shares() const {
   constexpr const char* key = "communication.optimizer";
   if (const std::string reason = needs_whole_state(); !reason.empty()) {
-    throw ConfigError(key, fmt::format("{}: sharded, but {}; use replicated, which has the same bits", key, reason));
+    throw ConfigError(key, fmt::format("{}: sharded, but {}; use replicated", key, reason));
   }
 }
 

@@ -63,7 +63,7 @@ class Trainer {
   /// buckets.
   std::int64_t bucket_bytes() const { return updates_.bucket_bytes(); }
   /// True if each host keeps a share of the optimizer's state.
-  bool shards_optimizer() const { return replica_.sharding.between_hosts(); }
+  bool shards_optimizer() const { return replica_.sharding.shards_optimizer(); }
 
   /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
   /// training.start_from names. Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the

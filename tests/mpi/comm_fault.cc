@@ -1,10 +1,10 @@
 // One rank of a job that loses a peer. Runs all-reduces in an endless loop, like training. Handles signals like the
 // worker: SIGTERM and SIGUSR1 end the job after the current update; after SIGTERM a silent peer fails the job fast.
 // Driven by fault_test.py.
-//   comm_fault DEADLINE_MS shared_memory|ring|exchange|nccl [late|throw|error|reset]
-// exchange: sums are scattered between hosts, and bytes gathered, as if hosts kept shares of an optimizer's state.
-// nccl: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run; with reset, every transport
-// fails as soon as a peer's process has died.
+//   comm_fault DEADLINE_MS shared_memory|ring|exchange|nccl|nccl_exchange [late|throw|error|reset]
+// exchange, nccl_exchange: sums are scattered between hosts or GPUs, and bytes gathered, as with a sharded optimizer.
+// nccl, nccl_exchange: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run; with reset,
+// every transport fails as soon as a peer's process has died.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,13 +41,7 @@ struct HandlerReach {
   ~HandlerReach() { communicator_of_handler = nullptr; }
 };
 
-constexpr std::int64_t count = 1 << 20;
-
-/// The weights that are gathered; empty if the communicator has no exchange between hosts.
-babelring::Buffer allocate_weights(babelring::Communicator& communicator) {
-  babelring::HostExchange* exchange = communicator.host_exchange();
-  return exchange == nullptr ? babelring::Buffer() : exchange->allocate_for_gathers(count * sizeof(float), {});
-}
+constexpr std::int64_t count = 4 * 262'143;  // in 4 parts, each with a stripe for each of 3 ranks
 
 void gather_weights(babelring::Communicator& communicator, const babelring::Buffer& weights) {
   babelring::HostExchange& exchange = *communicator.host_exchange();
@@ -59,22 +53,25 @@ void gather_weights(babelring::Communicator& communicator, const babelring::Buff
   communicator.all_reduce_finish();
 }
 
-void train(babelring::Communicator& communicator, const std::string& mode) {
+/// `exchanges`: gradients are scattered and weights gathered.
+void train(babelring::Communicator& communicator, bool exchanges, const std::string& mode) {
   const babelring::Buffer gradient = communicator.allocate(count * sizeof(float));
-  const babelring::Buffer weights = allocate_weights(communicator);
+  babelring::Buffer weights;
+  if (exchanges) weights = communicator.host_exchange()->allocate_for_gathers(count * sizeof(float), {});
   auto* values = static_cast<float*>(gradient.data());
   for (int update = 0;; ++update) {
     for (int bucket = 0; bucket < 4; ++bucket) {
       const babelring::Tensor part(values + bucket * (count / 4), {count / 4}, babelring::DType::f32);
-      if (weights.data() == nullptr) {
-        communicator.all_reduce_start(part);
+      if (exchanges) {
+        communicator.host_exchange()->reduce_scatter_start(part,
+                                                           (count / 4 + communicator.size() - 1) / communicator.size());
       } else {
-        communicator.host_exchange()->reduce_scatter_start(part, count / 4);
+        communicator.all_reduce_start(part);
       }
     }
     if (mode == "throw" && update == 20 && communicator.rank() == 1) babelring::fail("out of memory in update 20");
     communicator.all_reduce_finish();
-    if (weights.data() != nullptr) gather_weights(communicator, weights);
+    if (exchanges) gather_weights(communicator, weights);
     std::fill_n(values, count, 1.0f);
     std::vector<double> stop{terminated ? 1.0 : 0.0};
     communicator.sum(stop);
@@ -111,10 +108,11 @@ int main(int argc, char** argv) {
     const auto communicator = babelring::make_mpi_communicator(options);
     const HandlerReach reach(*communicator);
     const std::string mode = argc > 3 ? argv[3] : "";
-    if (kind == "exchange" && communicator->host_exchange() == nullptr)
-      babelring::fail("there are no hosts to exchange");
-    const auto gpus = kind == "nccl" ? open_fake_gpus(*communicator, mode) : nullptr;
-    train(gpus != nullptr ? *gpus : *communicator, mode);
+    const auto gpus = kind.starts_with("nccl") ? open_fake_gpus(*communicator, mode) : nullptr;
+    babelring::Communicator& used = gpus != nullptr ? *gpus : *communicator;
+    const bool exchanges = kind.ends_with("exchange");
+    if (exchanges && used.host_exchange() == nullptr) babelring::fail("there are no hosts to exchange");
+    train(used, exchanges, mode);
     std::printf("rank %d finished\n", communicator->rank());
     return 0;
   } catch (const std::exception& error) {

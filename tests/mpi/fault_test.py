@@ -118,7 +118,7 @@ def stopped(job):
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
     return (
-        r"((?:all-reduce|reduce-scatter) of 1\.0 MB(?: by NCCL)?|all-gather of 4\.2 MB|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
+        r"((?:all-reduce|reduce-scatter) of 1\.0 MB(?: by NCCL)?|all-gather of 4\.2 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for \d+\.\d s on rank [02] "
         r"\(host .*\): " + silent(),
         3,
     )
@@ -146,7 +146,7 @@ def throws(job):
 def error(job):
     """A transport that fails while all processes are alive."""
     return (
-        r"all-reduce of 1\.0 MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
+        r"(all-reduce of 1\.0|reduce-scatter of 1\.0|all-gather of 4\.2) MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
         r"exited or there was a network error: (all peers answer|no answer)"
     ), 3
 
@@ -175,7 +175,7 @@ CASES = {
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("case", choices=CASES)
-    parser.add_argument("algorithm", choices=["shared_memory", "ring", "exchange", "nccl"])
+    parser.add_argument("algorithm", choices=["shared_memory", "ring", "exchange", "nccl", "nccl_exchange"])
     parser.add_argument("program")
     parser.add_argument("--mpirun", default="mpirun")
     options = parser.parse_args()

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "base/digest.h"
+#include "nmt/comm/host_exchange.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/nccl/nccl_communicator.h"
 #include "nmt/core/random.h"
@@ -135,6 +136,47 @@ TEST_P(NcclTest, RecordsEachAllReduceOnceOnEveryRank) {
   }
   EXPECT_LE(spans[0].done, spans[1].begun) << "all-reduces run one after another on the device";
   EXPECT_THAT(nccl_->all_gather(own), Each(own));
+}
+
+/// A sum that is scattered in stripes and then gathered is the sum; a part of the last round is not a stripe for each
+/// rank.
+TEST_P(NcclTest, ScattersSumsAndGathersThem) {
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().error();
+  HostExchange& exchange = *nccl_->host_exchange();
+  const int ranks = control_->size();
+  const std::int64_t stripe = 16'384, round = stripe * ranks;
+  const std::vector<float> own = gradients_of(control_->rank(), 5);
+  const Buffer memory = nccl_->allocate(own.size() * sizeof(float));
+  const Tensor gradient = memory.view({element_count}, DType::f32);
+  backend_->upload(own.data(), gradient);
+  PartsByPlace parts(static_cast<std::size_t>(ranks));
+  for (std::int64_t begin = 0; begin < element_count; begin += round) {
+    exchange.reduce_scatter_start(gradient.row_slice(begin, std::min(round, element_count - begin)), stripe);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::int64_t first = begin + rank * stripe, last = std::min(element_count, first + stripe);
+      if (first < last) parts[static_cast<std::size_t>(rank)].push_back({first, last});
+    }
+  }
+  exchange.finish(exchange.all_gather_start(gradient, parts));
+  std::vector<float> sum(own.size());
+  backend_->download(gradient, sum.data());
+  std::vector<double> expected(element_count), magnitude(element_count);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<float> values = gradients_of(rank, 5);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      expected[i] += static_cast<double>(values[i]);
+      magnitude[i] += std::abs(static_cast<double>(values[i]));
+    }
+  }
+  const double rounding = GetParam().wire == GradientWire::bf16 ? 1.01 * (ranks + 1) / 256 : 1e-6;
+  double excess = 0;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double error = std::abs(expected[i] - static_cast<double>(sum[i]));
+    excess = std::max(excess, error - rounding * magnitude[i] - 1e-6);
+  }
+  EXPECT_EQ(excess, 0);
+  const std::string digest = Sha256().add(sum.data(), sum.size() * sizeof(float)).hex();
+  EXPECT_THAT(nccl_->all_gather(digest), Each(digest));
 }
 
 /// All ranks get the same bits.

@@ -95,7 +95,7 @@ void run_auto() {
     const auto communicator = make_mpi_communicator(config.comm_options());
     const auto backend = make_cpu_backend(1);
     const ModelReplica replica(config, pieces, *backend, *communicator);
-    if (replica.sharding.between_hosts() != sharded)
+    if (replica.sharding.shards_optimizer() != sharded)
       fail("{}: auto is not {}", name, sharded ? "sharded" : "replicated");
   };
   TrainConfig config = config_of(OptimizerPlacement::automatic, DType::bf16, "1u");

@@ -34,6 +34,11 @@ Result<NcclLibrary> open_nccl_library(const std::string& file) {
   take("ncclCommInitRankConfig", functions.init_rank);
   take("ncclCommGetAsyncError", functions.async_error);
   take("ncclAllReduce", functions.all_reduce);
+  take("ncclReduceScatter", functions.reduce_scatter);
+  take("ncclAllGather", functions.all_gather);
+  take("ncclBroadcast", functions.broadcast);
+  take("ncclGroupStart", functions.group_start);
+  take("ncclGroupEnd", functions.group_end);
   take("ncclCommFinalize", functions.finalize);
   take("ncclCommDestroy", functions.destroy);
   take("ncclCommAbort", functions.abort);

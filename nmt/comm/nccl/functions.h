@@ -14,7 +14,7 @@ struct NcclCommObject;  // opaque; NCCL's ncclComm
 using NcclComm = NcclCommObject*;
 
 enum NcclResult : int { nccl_success = 0, nccl_remote_error = 6, nccl_in_progress = 7 };
-enum NcclType : int { nccl_float32 = 7, nccl_bfloat16 = 9 };
+enum NcclType : int { nccl_int8 = 0, nccl_float32 = 7, nccl_bfloat16 = 9 };
 enum NcclOperator : int { nccl_sum = 0 };
 
 struct NcclUniqueId {
@@ -40,6 +40,14 @@ struct NcclFunctions {
   int (*async_error)(NcclComm comm, int* result) = nullptr;
   int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm,
                     void* stream) = nullptr;
+  int (*reduce_scatter)(const void* from, void* to, std::size_t count_of_rank, int type, int op, NcclComm comm,
+                        void* stream) = nullptr;
+  int (*all_gather)(const void* from, void* to, std::size_t count_of_rank, int type, NcclComm comm,
+                    void* stream) = nullptr;
+  int (*broadcast)(const void* from, void* to, std::size_t count, int type, int root, NcclComm comm,
+                   void* stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   int (*finalize)(NcclComm comm) = nullptr;
   int (*destroy)(NcclComm comm) = nullptr;
   int (*abort)(NcclComm comm) = nullptr;

@@ -52,6 +52,7 @@ Result<NcclUniqueId> NcclGroup::make_id(const NcclFunctions& functions) {
 void NcclGroup::join(const NcclUniqueId& id, int rank, int ranks) {
   NcclConfig config;
   const std::lock_guard lock(mutex_);
+  rank_ = rank;
   note(functions_.init_rank(&comm_, ranks, id, rank, &config), "ncclCommInitRankConfig");
 }
 
@@ -59,6 +60,31 @@ void NcclGroup::all_reduce(void* data, std::size_t count, NcclType type, void* s
   const std::lock_guard lock(mutex_);
   if (!failure_.empty() || comm_ == nullptr) return;
   note(functions_.all_reduce(data, data, count, type, nccl_sum, comm_, stream), "ncclAllReduce");
+}
+
+void NcclGroup::reduce_scatter(void* data, std::size_t count, NcclType type, void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty() || comm_ == nullptr) return;
+  const std::size_t bytes = count * (type == nccl_float32 ? 4 : 2);
+  void* const own = static_cast<char*>(data) + static_cast<std::size_t>(rank_) * bytes;
+  note(functions_.reduce_scatter(data, own, count, type, nccl_sum, comm_, stream), "ncclReduceScatter");
+}
+
+/// In one group, so that NCCL runs them together.
+void NcclGroup::all_gather(const std::vector<NcclPart>& parts, void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty() || comm_ == nullptr) return;
+  note(functions_.group_start(), "ncclGroupStart");
+  for (const NcclPart& part : parts) {
+    if (part.from == NcclPart::of_all_ranks) {
+      const char* const own = part.data + static_cast<std::size_t>(rank_) * part.bytes;
+      note(functions_.all_gather(own, part.data, part.bytes, nccl_int8, comm_, stream), "ncclAllGather");
+    } else {
+      note(functions_.broadcast(part.data, part.data, part.bytes, nccl_int8, part.from, comm_, stream),
+           "ncclBroadcast");
+    }
+  }
+  note(functions_.group_end(), "ncclGroupEnd");
 }
 
 void NcclGroup::abort() noexcept {

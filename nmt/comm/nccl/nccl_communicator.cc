@@ -10,14 +10,16 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "nmt/comm/nccl/all_reduce.h"
+#include "nmt/comm/host_exchange.h"
 #include "nmt/comm/nccl/device_sum.h"
+#include "nmt/comm/nccl/operation.h"
 #include "nmt/comm/rank_results.h"
 
 namespace babelring {
 namespace {
 
-class NcclCommunicator final : public Communicator {
+/// Each GPU exchanges by itself, as a host with one rank.
+class NcclCommunicator final : public Communicator, private HostExchange {
  public:
   /// control.tracker() must not be null.
   NcclCommunicator(Communicator& control, std::shared_ptr<NcclQueue> queue, NcclDeviceSum sum, std::string description)
@@ -44,7 +46,9 @@ class NcclCommunicator final : public Communicator {
   bool device_memory() const override { return true; }
   Buffer allocate(std::size_t bytes) override { return sum_.stream().allocate(bytes); }
   void all_reduce_start(Tensor tensor) override;
-  void all_reduce_finish() override;
+  /// Orders the backend's later work behind all operations.
+  void all_reduce_finish() override { sum_.stream().before_backend(); }
+  HostExchange* host_exchange() override { return this; }
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
   void broadcast(void* data, std::size_t bytes, int root) override { control_.broadcast(data, bytes, root); }
@@ -60,7 +64,21 @@ class NcclCommunicator final : public Communicator {
   std::string description() const override { return description_; }
 
  private:
-  void queue(Tensor tensor, NcclTicket& ticket);
+  int host_count() const override { return size(); }
+  int place() const override { return rank(); }
+  int stripe_of(int place) const override { return place; }
+  void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override;
+  Buffer allocate_for_gathers(std::size_t bytes, const std::vector<ElementRange>&) override { return allocate(bytes); }
+  std::int64_t all_gather_start(Tensor tensor, const PartsByPlace& parts) override;
+  void finish(std::int64_t) override { all_reduce_finish(); }
+
+  void start_sum(const NcclSum& sum, const char* name);
+  /// What an operation queues on the stream: before NCCL may be busy, then when it is no longer. Both return a mark.
+  struct Steps {
+    std::function<std::unique_ptr<DeviceEvent>()> begin, end;
+  };
+  void start(NcclOperation::Kind kind, const Steps& steps);
+  void queue(const Steps& steps, NcclTicket& ticket);
   void wait_until_queued();
 
   Communicator& control_;
@@ -74,21 +92,96 @@ class NcclCommunicator final : public Communicator {
   std::atomic<std::int64_t> bytes_sent_{0};
 };
 
-/// The communication thread gets the all-reduce first, so that it watches while this thread connects, which may be
-/// slow.
+void require_f32(const char* call, const Tensor& tensor) {
+  if (tensor.dtype == DType::f32 && tensor.contiguous()) return;
+  fail("{}: tensor is {} {}, expected contiguous f32", call, name_of(tensor.dtype), tensor.shape.text());
+}
+
 void NcclCommunicator::all_reduce_start(Tensor tensor) {
-  if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
-    fail("all_reduce_start: tensor is {} {}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text());
-  }
+  require_f32("all_reduce_start", tensor);
+  start_sum(NcclSum::whole(tensor), "all-reduce");
+}
+
+/// NCCL scatters equal stripes only, so a tensor of less than a stripe for each rank is reduced as a whole.
+void NcclCommunicator::reduce_scatter_start(Tensor tensor, std::int64_t stripe) {
+  require_f32("reduce_scatter_start", tensor);
   const std::int64_t count = tensor.shape.elements();
+  if (stripe < 1 || count > stripe * size()) {
+    fail("reduce_scatter_start: {} elements for {} ranks in stripes of {}", count, size(), stripe);
+  }
+  const ElementRange own{.begin = std::min(count, rank() * stripe), .end = std::min(count, (rank() + 1) * stripe)};
+  start_sum({.tensor = tensor, .stripe = count == stripe * size() ? stripe : 0, .own = own}, "reduce-scatter");
+}
+
+void NcclCommunicator::start_sum(const NcclSum& sum, const char* name) {
+  const std::int64_t count = sum.tensor.shape.elements();
   if (count == 0) return;
+  bytes_sent_ += wire_bytes(sum_.wire(), count) * (sum.stripe > 0 ? 1 : 2) * (size() - 1) / size();
+  const auto bytes = static_cast<std::int64_t>(sum.tensor.bytes());
+  start({.name = name, .bytes = bytes, .payload_bytes = bytes},
+        {.begin = [&] { return sum_.begin(queue_->group, sum); }, .end = [&] { return sum_.end(sum); }});
+}
+
+/// True if the ranges with this index lie one behind the other in the order of ranks, all of one size.
+bool form_a_row(const PartsByPlace& parts, std::size_t index) {
+  const auto missing = [index](const std::vector<ElementRange>& ranges) { return index >= ranges.size(); };
+  if (std::any_of(parts.begin(), parts.end(), missing)) return false;
+  const std::int64_t count = parts[0][index].end - parts[0][index].begin;
+  for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+    const std::int64_t begin = parts[rank - 1][index].end;
+    if (parts[rank][index] != ElementRange{.begin = begin, .end = begin + count}) return false;
+  }
+  return true;
+}
+
+std::vector<NcclPart> nccl_parts(const Tensor& tensor, const PartsByPlace& parts) {
+  const std::size_t width = size_of(tensor.dtype);
+  std::vector<NcclPart> all;
+  const auto add = [&](const ElementRange& range, int from) {
+    all.push_back({.data = tensor.as<char>() + static_cast<std::size_t>(range.begin) * width,
+                   .bytes = static_cast<std::size_t>(range.end - range.begin) * width,
+                   .from = from});
+  };
+  std::size_t rows = 0;
+  for (; form_a_row(parts, rows); ++rows) add(parts[0][rows], NcclPart::of_all_ranks);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    for (std::size_t i = rows; i < parts[rank].size(); ++i) add(parts[rank][i], static_cast<int>(rank));
+  }
+  return all;
+}
+
+std::int64_t NcclCommunicator::all_gather_start(Tensor tensor, const PartsByPlace& parts) {
+  if (!tensor.contiguous() || std::ssize(parts) != size()) {
+    fail("all_gather_start: tensor {} with parts for {} of {} ranks, expected a contiguous one", tensor.shape.text(),
+         parts.size(), size());
+  }
+  const std::vector<NcclPart> pieces = nccl_parts(tensor, parts);
+  std::int64_t bytes = 0;
+  for (const NcclPart& piece : pieces) {
+    bytes += static_cast<std::int64_t>(piece.bytes) * (piece.from == NcclPart::of_all_ranks ? size() : 1);
+  }
+  if (bytes == 0) return started_;
+  bytes_sent_ += bytes * (size() - 1) / size();
+  DeviceStream& stream = sum_.stream();
+  start({.name = "all-gather", .bytes = bytes}, {.begin =
+                                                     [&] {
+                                                       stream.after_backend();
+                                                       auto mark = stream.mark();
+                                                       queue_->group.all_gather(pieces, stream.handle());
+                                                       return mark;
+                                                     },
+                                                 .end = [&] { return stream.mark(); }});
+  return started_;
+}
+
+/// The communication thread gets the operation first, so that it watches while this thread connects, which may be
+/// slow.
+void NcclCommunicator::start(NcclOperation::Kind kind, const Steps& steps) {
   const auto ticket = std::make_shared<NcclTicket>();
-  tracker_.follow(
-      std::make_unique<NcclAllReduce>(queue_, ticket, started_, static_cast<std::int64_t>(tensor.bytes()), clock_));
+  tracker_.follow(std::make_unique<NcclOperation>(queue_, ticket, started_, std::move(kind), clock_));
   ++started_;
-  bytes_sent_ += wire_bytes(sum_.wire(), count) * 2 * (size() - 1) / size();
   try {
-    queue(tensor, *ticket);
+    queue(steps, *ticket);
   } catch (const Failure& failure) {
     ticket->failed(failure.what());
     control_.all_reduce_finish();  // throws this failure, naming the peer that caused it, if one did
@@ -96,10 +189,10 @@ void NcclCommunicator::all_reduce_start(Tensor tensor) {
   }
 }
 
-void NcclCommunicator::queue(Tensor tensor, NcclTicket& ticket) {
-  auto begin = sum_.begin(queue_->group, tensor);
+void NcclCommunicator::queue(const Steps& steps, NcclTicket& ticket) {
+  auto begin = steps.begin();
   wait_until_queued();
-  auto end = sum_.end(tensor);
+  auto end = steps.end();
   ticket.queued(std::move(begin), std::move(end));
 }
 
@@ -115,14 +208,10 @@ void NcclCommunicator::wait_until_queued() {
   }
 }
 
-/// Waits for the all-reduces in flight, so that the device's clock is read without delay.
+/// Waits for the operations in flight, so that the device's clock is read without delay.
 void NcclCommunicator::record_spans(bool on) {
   clock_ = on ? std::make_shared<const DeviceClock>(sum_.stream().mark()) : nullptr;
   control_.record_spans(on);
-}
-
-void NcclCommunicator::all_reduce_finish() {
-  sum_.stream().before_backend();
 }
 
 /// Polls each rank's state until all are ready or one has failed. All ranks return the same Status.
@@ -181,10 +270,11 @@ Status try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum, con
     if (!queued) return Error{queued.error()};
     return group.state();
   };
-  attempt([&] { sum.begin(group, options.trial); });
+  const NcclSum trial = NcclSum::whole(options.trial);
+  attempt([&] { sum.begin(group, trial); });
   if (Status status = until_all_ready(control, options.deadline, group_state); !status) return status;
   std::unique_ptr<DeviceEvent> end;
-  attempt([&] { end = sum.end(options.trial); });
+  attempt([&] { end = sum.end(trial); });
   return until_all_ready(control, options.deadline, [&]() -> Result<NcclGroup::State> {
     Result<NcclGroup::State> state = group_state();
     if (!state || *state == NcclGroup::State::busy) return state;

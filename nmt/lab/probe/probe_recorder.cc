@@ -75,7 +75,7 @@ void ProbeRecorder::enter(const char* range) {
 bool ProbeRecorder::lasts(const void* address) const {
   if (store_.at(address)) return true;
   const std::less<const void*> before;
-  for (const Tensor& moment : {replica_.adam.first_moment(), replica_.adam.second_moment()}) {
+  for (const Tensor& moment : {replica_.adam.first_moment().values(), replica_.adam.second_moment().values()}) {
     if (!before(address, moment.data) && before(address, moment.as<char>() + moment.bytes())) return true;
   }
   return false;
@@ -115,17 +115,17 @@ void ProbeRecorder::end_update(bool training) {
   for (const Parameter& parameter : store_.all()) {
     std::set<std::int64_t> numbers;
     const auto view = [&](const Tensor& flat) { return flat.row_slice(parameter.offset, parameter.shape.elements()); };
-    for (const ConstTensor& read :
-         {ConstTensor(parameter.gradient), ConstTensor(parameter.master),
-          ConstTensor(view(replica_.adam.first_moment())), ConstTensor(view(replica_.adam.second_moment()))}) {
+    for (const ConstTensor& read : {ConstTensor(parameter.gradient), ConstTensor(parameter.master),
+                                    ConstTensor(view(replica_.adam.first_moment().values())),
+                                    ConstTensor(view(replica_.adam.second_moment().values()))}) {
       const Inputs writers = writers_.of(read);
       numbers.insert(writers.begin(), writers.end());
     }
     numbers.erase(Writers::nobody);
     inputs[parameter.index] = {numbers.begin(), numbers.end()};
   }
-  write_parameters("adam_update", "first_moment", ProbeRole::weight, replica_.adam.first_moment(), inputs);
-  write_parameters("adam_update", "second_moment", ProbeRole::weight, replica_.adam.second_moment(), inputs);
+  write_parameters("adam_update", "first_moment", ProbeRole::weight, replica_.adam.first_moment().values(), inputs);
+  write_parameters("adam_update", "second_moment", ProbeRole::weight, replica_.adam.second_moment().values(), inputs);
   write_parameters("adam_update", "weight", ProbeRole::weight, store_.masters(), inputs);
   for (const Parameter& parameter : store_.all()) {
     const Inputs numbers = writers_.of(parameter.master);

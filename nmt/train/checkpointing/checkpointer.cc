@@ -77,7 +77,7 @@ void Checkpointer::require_one_folder() {
 }
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
-  gathers_state_ = replica.sharding.between_hosts();
+  gathers_state_ = replica.sharding.shards_optimizer();
   if (!store_ && place_.count == 1) return StateCopy::help(replica);
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
@@ -263,17 +263,17 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   std::string text;
   if (checkpoint) {
     read_weights(checkpoint->weights(), model, backend_);
-    read_moments(checkpoint->optimizer(), model.parameters(), adam, backend_);
     text = to_text(checkpoint->state);
   }
   text = communicator_.all_gather(text)[0];
   if (text.empty()) return false;
   replica.sharding.broadcast(model.parameters().masters());
-  replica.sharding.broadcast(adam.first_moment());
-  replica.sharding.broadcast(adam.second_moment());
   replica.sharding.write([&] { model.refresh_compute_copies(backend_); });
-  for (const Tensor& flat : {model.parameters().masters(), adam.first_moment(), adam.second_moment()}) {
-    replica.sharding.drop_others(model.parameters(), flat);
+  replica.sharding.drop_other_masters(model.parameters());
+  for (const auto& [moment, prefix] : {std::pair(&adam.first_moment(), "m."), {&adam.second_moment(), "v."}}) {
+    std::vector<float> values;
+    if (checkpoint) values = read_moment(checkpoint->optimizer(), prefix, model.parameters());
+    replica.sharding.write_moment(model.parameters(), *moment, std::move(values));
   }
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);

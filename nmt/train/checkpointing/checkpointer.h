@@ -36,8 +36,8 @@ struct ResumeOptions {
 ///
 /// With checkpoint.sharded and several hosts, the first rank of each host writes its shard of the tensors, all side by
 /// side, into a folder that rank 0 makes. When all are written, rank 0 gathers their digests, writes the rest and gives
-/// the folder its name. Saving is then collective: every rank makes the same calls. It also is if hosts keep shares of
-/// the state (ParameterSharding::between_hosts()).
+/// the folder its name. Saving is then collective: every rank makes the same calls. It also is with a
+/// sharded optimizer (ParameterSharding::shards_optimizer()).
 class Checkpointer {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
@@ -96,7 +96,7 @@ class Checkpointer {
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
-  bool gathers_state_ = false;            // the last save gathered what hosts keep shares of
+  bool gathers_state_ = false;            // the last save gathered the state of a sharded optimizer
   ShardPlace place_;                      // of this rank's host; count 1: rank 0 writes the whole checkpoint
   std::optional<CheckpointStore> store_;  // rank 0 only; the writing thread's while there is one
   // A sharded checkpoint on rank 0, until all shards are written: its folder, and its content without them.

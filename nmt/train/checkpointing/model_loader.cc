@@ -1,5 +1,7 @@
 #include "nmt/train/checkpointing/model_loader.h"
 
+#include <algorithm>
+
 #include "base/atomic_file.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/data/gssm/graph.h"
@@ -14,15 +16,14 @@ void read_weights(const TensorFiles& weights, Model& model, Backend& backend) {
   model.refresh_compute_copies(backend);
 }
 
-void read_moments(const TensorFiles& moments, const ParameterStore& parameters, const Adam& adam, Backend& backend) {
+std::vector<float> read_moment(const TensorFiles& moments, const std::string& prefix,
+                               const ParameterStore& parameters) {
+  std::vector<float> values(static_cast<std::size_t>(parameters.flat_size()));
   for (const Parameter& parameter : parameters.all()) {
-    const auto read = [&](const char* prefix, const Tensor& flat) {
-      backend.upload(moments.tensor(prefix + parameter.name, parameter.shape).data,
-                     Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
-    };
-    read("m.", adam.first_moment());
-    read("v.", adam.second_moment());
+    const ConstTensor tensor = moments.tensor(prefix + parameter.name, parameter.shape);
+    std::copy_n(tensor.as<float>(), tensor.shape.elements(), values.begin() + parameter.offset);
   }
+  return values;
 }
 
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision) {

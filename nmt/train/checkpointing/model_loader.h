@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
@@ -29,7 +31,8 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
 /// finite, or a parameter is missing or has another shape.
 void read_weights(const TensorFiles& weights, Model& model, Backend& backend);
 
-/// Copies the moments of all parameters into `adam`. Throws Failure if one is missing or has another shape.
-void read_moments(const TensorFiles& moments, const ParameterStore& parameters, const Adam& adam, Backend& backend);
+/// The moment whose tensors begin with `prefix`, "m." or "v.", in the order of the flat arrays, with 0 in their
+/// padding. Throws Failure if a tensor is missing or has another shape.
+std::vector<float> read_moment(const TensorFiles& moments, const std::string& prefix, const ParameterStore& parameters);
 
 }  // namespace babelring

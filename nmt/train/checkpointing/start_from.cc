@@ -92,7 +92,7 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
   });
   sharding.broadcast(model.parameters().masters());
   sharding.write([&] { model.refresh_compute_copies(backend); });
-  sharding.drop_others(model.parameters(), model.parameters().masters());
+  sharding.drop_other_masters(model.parameters());
 }
 
 }  // namespace babelring

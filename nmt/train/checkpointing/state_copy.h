@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,7 +13,7 @@ namespace babelring {
 /// A copy of a shard's weights and moments in host memory.
 class StateCopy {
  public:
-  /// Copies the shard at `place`; absent: nothing. Collective if hosts keep shares of the state: each rank calls it.
+  /// Copies the shard at `place`; absent: nothing. Collective if the optimizer is sharded: each rank calls it.
   StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place);
   /// Takes part in the copies of other ranks and copies nothing. Collective like them.
   static void help(const ModelReplica& replica) { const StateCopy nothing(replica, std::nullopt); }
@@ -23,8 +24,10 @@ class StateCopy {
   const std::vector<NamedTensor>& moments() const { return moments_; }
 
  private:
-  void copy(const ModelReplica& replica, ParameterRange range, Tensor flat, const std::string& prefix,
-            std::vector<NamedTensor>& tensors);
+  /// A flat array in parts, whose values are in the backend's memory.
+  using ReadPart = std::function<void(const ElementRange& part, ConstTensor values)>;
+  void copy(const ModelReplica& replica, ParameterRange range, const std::string& prefix,
+            const std::function<void(const ReadPart&)>& read, std::vector<NamedTensor>& tensors);
 
   // The shard's range of the flat arrays of weights, first and second moments, with padding.
   std::vector<std::unique_ptr<float[]>> values_;

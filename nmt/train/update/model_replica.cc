@@ -40,7 +40,7 @@ ModelReplica::ModelReplica(const TrainConfig& config, std::int64_t vocabulary, B
                              sharding.parameter_memory(), config.training.precision)),
       model(*owned_model),
       adam(model.parameters(), config.optimizer.adam, sharding.own_shard(model.parameters().flat_size()),
-           [this](std::size_t bytes) { return sharding.allocate_share(bytes, MemoryPurpose::moments); }),
+           [this] { return sharding.allocate_moment(model.parameters().flat_size()); }),
       arenas(on),
       weights_gather(sharding.make_weights_gather(model.parameters())) {
   config.check_ranks(among.size());
@@ -65,7 +65,7 @@ void ModelReplica::await_weights() {
 
 void ModelReplica::initialize(std::uint64_t seed) {
   sharding.write([this, seed] { model.initialize(backend, seed); });
-  sharding.drop_others(model.parameters(), model.parameters().masters());
+  sharding.drop_other_masters(model.parameters());
 }
 
 }  // namespace babelring

@@ -20,8 +20,8 @@ struct ModelReplica {
   void initialize(std::uint64_t seed);
   /// Sets all gradients to 0, also the padding between parameters, which backward does not write.
   void clear_gradients();
-  /// Waits until the weights of the last update have arrived from other hosts. Call it before anything but the next
-  /// update reads or writes weights. Throws CommError.
+  /// Waits until the weights of the last update have arrived from other hosts or GPUs. Call it before anything but the
+  /// next update reads or writes weights. Throws CommError.
   void await_weights();
 
   RankContext rank() { return {.backend = backend, .communicator = communicator, .arenas = arenas}; }
@@ -33,7 +33,7 @@ struct ModelReplica {
   Model& model;  // *owned_model
   Adam adam;
   ActivationArenas arenas;
-  const std::unique_ptr<WeightsGather> weights_gather;  // null unless hosts keep shares
+  const std::unique_ptr<WeightsGather> weights_gather;  // null unless the optimizer is sharded
 };
 
 }  // namespace babelring

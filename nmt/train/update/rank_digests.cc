@@ -77,7 +77,7 @@ RankDigest compare_whole_weights(const ModelReplica& replica, std::int64_t updat
 RankDigest digest_over_ranks(const ModelReplica& replica, std::int64_t update) {
   const ParameterStore& store = replica.model.parameters();
   RankDigest digest;
-  replica.sharding.read_whole(store, store.masters(), [&] { digest = compare_whole_weights(replica, update); });
+  replica.sharding.read_masters(store, [&] { digest = compare_whole_weights(replica, update); });
   return digest;
 }
 

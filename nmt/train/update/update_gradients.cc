@@ -12,7 +12,7 @@ namespace {
 std::int64_t choose_bucket_bytes(const TrainConfig& config, const ModelReplica& replica) {
   Communicator& communicator = replica.communicator;
   const std::int64_t gradient_bytes = replica.model.parameters().count() * static_cast<std::int64_t>(sizeof(float));
-  if (replica.sharding.between_hosts()) return replica.sharding.scattered_bytes();
+  if (replica.sharding.shards_optimizer()) return replica.sharding.scattered_bytes();
   return replica.sharding.single_copy()  // without buckets
              ? gradient_bytes
              : config.communication.bucket_bytes(gradient_bytes, communicator, communicator.device_memory());
@@ -58,6 +58,7 @@ FetchedLosses UpdateGradients::forward_backward(const UpdateBatches& batches, st
 }
 
 void UpdateGradients::begin(const UpdateBatches& batches) {
+  if (!replica_.backend.host_memory()) replica_.await_weights();  // a recorded pass cannot wait in its middle
   own_units_ = batches.units;
   receives_ = batches.receives();
   exchange_.begin(batches);
@@ -102,7 +103,8 @@ Context UpdateGradients::make_context(const UpdateBatches& batches, std::size_t 
   context.dropout_seed =
       derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
   context.clock = &clock_;
-  if (WeightsGather* weights = replica_.weights_gather.get()) {
+  WeightsGather* const weights = replica_.weights_gather.get();
+  if (weights != nullptr && replica_.backend.host_memory()) {
     context.before_read = [this, weights](const Parameter& parameter) {
       if (weights->has(parameter)) return;
       clock_.enter(StepPart::communication);

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +21,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t slot_floats = 16384;  // floats per rank and block of a sum
+constexpr std::size_t slot_bytes = 65536;  // per rank and block
 constexpr int max_ranks = 8;
 
 /// Rendezvous in memory mapped by all ranks. Counters grow by one per block; a rank that has written block n waits
@@ -28,7 +30,7 @@ struct Meeting {
   std::atomic<int> joined;
   std::atomic<pid_t> processes[max_ranks];
   std::atomic<std::int64_t> written[max_ranks], taken[max_ranks];
-  float slots[max_ranks][slot_floats];
+  alignas(64) char slots[max_ranks][slot_bytes];
 };
 
 struct State {
@@ -56,7 +58,7 @@ struct NcclCommObject {
   std::chrono::steady_clock::time_point joined_at = std::chrono::steady_clock::now();
   std::atomic<int> result{0};
   std::atomic<bool> stopped{false};
-  std::atomic<int> running{0};  // all-reduces queued on streams
+  std::atomic<int> running{0};  // collectives queued on streams
   std::atomic<int> polls{0};    // remaining "in progress" results
   std::int64_t queued = 0;      // used by the queuing thread
   std::int64_t blocks = 0;      // used by the stream's thread
@@ -69,6 +71,10 @@ struct NcclCommObject {
 };
 
 namespace {
+
+std::size_t width_of(int type) {
+  return type == nccl_float32 ? 4 : type == nccl_bfloat16 ? 2 : 1;
+}
 
 float read_element(const void* data, std::size_t i, int type) {
   return type == nccl_float32 ? static_cast<const float*>(data)[i]
@@ -100,43 +106,83 @@ bool until_all(NcclCommObject& comm, const std::atomic<std::int64_t>* counts, st
   return true;
 }
 
-void sum_block(NcclCommObject& comm, void* data, std::size_t begin, std::size_t count, int type) {
+/// Shows each rank the `bytes` bytes of all others while `read` runs.
+template <class Read>
+void meet(NcclCommObject& comm, const void* own, std::size_t bytes, Read read) {
   Meeting& meeting = *comm.meeting;
   const std::int64_t block = ++comm.blocks;
-  float* own = meeting.slots[comm.rank];
-  for (std::size_t i = 0; i < count; ++i) own[i] = read_element(data, begin + i, type);
+  if (own != nullptr) std::memcpy(meeting.slots[comm.rank], own, bytes);
   meeting.written[comm.rank] = block;
   if (!until_all(comm, meeting.written, block)) return;
-  for (std::size_t i = 0; i < count; ++i) {
-    float total = state().plan.wrong_sums ? 1.0f : 0.0f;
-    for (int rank = 0; rank < comm.ranks; ++rank) {
-      total += meeting.slots[rank][i];
-      if (type == nccl_bfloat16) total = static_cast<float>(BFloat16(total));
-    }
-    write_element(data, begin + i, type, total);
-  }
+  read(meeting.slots);
   meeting.taken[comm.rank] = block;
   until_all(comm, meeting.taken, block);
+}
+
+/// Calls work(first byte, bytes) for each block of `bytes` bytes.
+template <class Work>
+void in_blocks(const NcclCommObject& comm, std::size_t bytes, Work work) {
+  for (std::size_t begin = 0; begin < bytes && !comm.stopped; begin += slot_bytes) {
+    work(begin, std::min(slot_bytes, bytes - begin));
+  }
+}
+
+/// Writes bytes [first, last) of the sum into `data`. Other elements become NaN, so that a test notices who reads them,
+/// unless the sum is 0: gradients that nobody writes must stay 0.
+void sum(NcclCommObject& comm, void* data, std::size_t bytes, int type, std::size_t first, std::size_t last) {
+  const std::size_t width = width_of(type);
+  in_blocks(comm, bytes, [&](std::size_t begin, std::size_t size) {
+    char* const block = static_cast<char*>(data) + begin;
+    meet(comm, block, size, [&](const auto& slots) {
+      for (std::size_t i = 0; i < size / width; ++i) {
+        float total = state().plan.wrong_sums ? 1.0f : 0.0f;
+        for (int rank = 0; rank < comm.ranks; ++rank) {
+          total += read_element(slots[rank], i, type);
+          if (type == nccl_bfloat16) total = static_cast<float>(BFloat16(total));
+        }
+        const bool own = begin + i * width >= first && begin + i * width < last;
+        write_element(block, i, type, own || total == 0 ? total : std::numeric_limits<float>::quiet_NaN());
+      }
+    });
+  });
+}
+
+/// Copies the rank's `bytes` bytes to `to` on all ranks. `data` is null on the others.
+void copy_from(NcclCommObject& comm, int root, const char* data, char* to, std::size_t bytes) {
+  in_blocks(comm, bytes, [&](std::size_t begin, std::size_t size) {
+    meet(comm, data == nullptr ? nullptr : data + begin, size,
+         [&](const auto& slots) { std::memcpy(to + begin, slots[root], size); });
+  });
 }
 
 void wait_for_abort(const NcclCommObject& comm) {
   while (!comm.stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void sum_on_device(NcclCommObject& comm, FakeDeviceStream& stream, void* data, std::size_t count, int type,
-                   std::int64_t number) {
-  const FakeNccl::Plan& plan = state().plan;
-  if (concerns(comm.rank) && plan.fails_at == number) comm.result = nccl_remote_error;
-  if (concerns(comm.rank) && (plan.fails_at == number || plan.hangs_at == number)) {
-    wait_for_abort(comm);
-  } else {
-    stream.in_memory([&] {
-      for (std::size_t begin = 0; begin < count && !comm.stopped; begin += slot_floats) {
-        sum_block(comm, data, begin, std::min(slot_floats, count - begin), type);
-      }
-    });
+/// Queues `work` on the stream as the collective that `function` names.
+int queue(const char* function, std::size_t count, int type, NcclComm comm, void* handle,
+          const std::function<void()>& work) {
+  if (comm->polls > 0) return 4;
+  if (comm->first) comm->polls = state().plan.connect_polls;
+  comm->first = false;
+  {
+    const std::lock_guard lock(state().mutex);
+    state().calls.push_back({function, comm->rank, count, type});
   }
-  --comm.running;
+  ++comm->running;
+  FakeDeviceStream& stream = FakeDeviceStream::from_handle(handle);
+  stream.add([comm, &stream, work, number = comm->queued++] {
+    const FakeNccl::Plan& plan = state().plan;
+    const bool fails = concerns(comm->rank) && plan.fails_at == number;
+    if (fails) comm->result = nccl_remote_error;
+    if (fails || (concerns(comm->rank) && plan.hangs_at == number)) {
+      wait_for_abort(*comm);
+    } else {
+      stream.in_memory(work);
+    }
+    --comm->running;
+  });
+  return comm->polls > 0 ? nccl_in_progress : nccl_success;
 }
 
 int fake_unique_id(NcclUniqueId* id) {
@@ -186,17 +232,37 @@ int fake_async_error(NcclComm comm, int* result) {
 }
 
 int fake_all_reduce(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm, void* handle) {
-  if (from != to || op != nccl_sum || comm->polls > 0) return 4;
-  if (comm->first) comm->polls = state().plan.connect_polls;
-  comm->first = false;
-  {
-    const std::lock_guard lock(state().mutex);
-    state().calls.push_back({comm->rank, count, type});
-  }
-  ++comm->running;
-  FakeDeviceStream& stream = FakeDeviceStream::from_handle(handle);
-  stream.add([=, &stream, number = comm->queued++] { sum_on_device(*comm, stream, to, count, type, number); });
-  return comm->polls > 0 ? nccl_in_progress : nccl_success;
+  if (from != to || op != nccl_sum) return 4;
+  const std::size_t bytes = count * width_of(type);
+  return queue("all-reduce", count, type, comm, handle, [=] { sum(*comm, to, bytes, type, 0, bytes); });
+}
+
+int fake_reduce_scatter(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm, void* handle) {
+  const std::size_t bytes = count * width_of(type), own = static_cast<std::size_t>(comm->rank) * bytes;
+  if (static_cast<const char*>(from) + own != to || op != nccl_sum) return 4;
+  return queue("reduce-scatter", count, type, comm, handle, [=] {
+    sum(*comm, static_cast<char*>(to) - own, bytes * static_cast<std::size_t>(comm->ranks), type, own, own + bytes);
+  });
+}
+
+int fake_all_gather(const void* from, void* to, std::size_t count, int type, NcclComm comm, void* handle) {
+  const std::size_t bytes = count * width_of(type);
+  char* const all = static_cast<char*>(to);
+  if (all + static_cast<std::size_t>(comm->rank) * bytes != from) return 4;
+  return queue("all-gather", count, type, comm, handle, [=] {
+    for (int rank = 0; rank < comm->ranks; ++rank) {
+      char* const of_rank = all + static_cast<std::size_t>(rank) * bytes;
+      copy_from(*comm, rank, rank == comm->rank ? of_rank : nullptr, of_rank, bytes);
+    }
+  });
+}
+
+int fake_broadcast(const void* from, void* to, std::size_t count, int type, int root, NcclComm comm, void* handle) {
+  if (from != to) return 4;
+  return queue("broadcast", count, type, comm, handle, [=] {
+    copy_from(*comm, root, root == comm->rank ? static_cast<char*>(to) : nullptr, static_cast<char*>(to),
+              count * width_of(type));
+  });
 }
 
 void leave(NcclComm comm) {
@@ -263,6 +329,11 @@ NcclLibrary FakeNccl::library(int version) {
                        .init_rank = fake_join,
                        .async_error = fake_async_error,
                        .all_reduce = fake_all_reduce,
+                       .reduce_scatter = fake_reduce_scatter,
+                       .all_gather = fake_all_gather,
+                       .broadcast = fake_broadcast,
+                       .group_start = [] { return 0; },
+                       .group_end = [] { return 0; },
                        .finalize = [](NcclComm) { return 0; },
                        .destroy = fake_destroy,
                        .abort = fake_abort,

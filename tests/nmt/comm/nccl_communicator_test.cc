@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "nmt/comm/host_exchange.h"
 #include "nmt/core/random.h"
 #include "nmt/parallel/buckets.h"
 #include "tests/nmt/comm/fake_device_stream.h"
@@ -168,6 +169,53 @@ TEST_F(NcclCommunicatorTest, SendsHalfAsMuchInBf16) {
     EXPECT_NEAR(static_cast<double>(update.totals.bytes_sent), nccl_elements * 2 * 2 * 2 / 3.0, 5);
   }
   for (const FakeNccl::Call& call : FakeNccl::calls(1)) EXPECT_EQ(call.type, nccl_bfloat16);
+}
+
+/// Of 2 rounds and a part: the last one has no stripe for each rank.
+TEST_F(NcclCommunicatorTest, ScattersSumsAndGathersParts) {
+  constexpr std::int64_t stripe = 50, round = nccl_ranks * stripe, elements = 2 * round + 70;
+  for (const GradientWire wire : {GradientWire::f32, GradientWire::bf16}) {
+    FakeNccl::reset();
+    on_ranks([&](Rank& own) {
+      own.options.wire = wire;
+      const auto opened = own.open();
+      ASSERT_TRUE(opened) << opened.error();
+      Communicator& nccl = **opened;
+      HostExchange& exchange = *nccl.host_exchange();
+      EXPECT_EQ(exchange.host_count(), nccl_ranks);
+      EXPECT_EQ(exchange.stripe_of(exchange.place()), own.rank);
+      const Buffer memory = nccl.allocate(elements * sizeof(float));
+      const Tensor values = memory.view({elements}, DType::f32);
+      for (std::int64_t i = 0; i < elements; ++i) values.as<float>()[i] = nccl_value(own.rank, i);
+      PartsByPlace parts(nccl_ranks);
+      for (std::int64_t begin = 0; begin < elements; begin += round) {
+        exchange.reduce_scatter_start(values.row_slice(begin, std::min(round, elements - begin)), stripe);
+        for (std::int64_t rank = 0; rank < nccl_ranks; ++rank) {
+          const std::int64_t first = begin + rank * stripe, last = std::min(elements, first + stripe);
+          if (first < last) parts[static_cast<std::size_t>(rank)].push_back({first, last});
+        }
+      }
+      exchange.finish(exchange.all_gather_start(values, parts));
+      const double rounding = wire == GradientWire::bf16 ? 1.01 * nccl_ranks / 256 : 1e-6;
+      for (std::int64_t i = 0; i < elements; ++i) {
+        double sum = 0, magnitude = 0;
+        for (int rank = 0; rank < nccl_ranks; ++rank) {
+          sum += static_cast<double>(nccl_value(rank, i));
+          magnitude += std::abs(static_cast<double>(nccl_value(rank, i)));
+        }
+        ASSERT_NEAR(static_cast<double>(values.as<float>()[i]), sum, rounding * magnitude) << i;
+      }
+      const double sent = static_cast<double>(wire_bytes(wire, 2 * round) + 2 * wire_bytes(wire, 70)) + elements * 4.0;
+      EXPECT_NEAR(static_cast<double>(nccl.totals().bytes_sent), sent * 2 / 3, 5);
+      EXPECT_THROW(exchange.reduce_scatter_start(values, stripe), Failure);
+      EXPECT_THROW(exchange.all_gather_start(values, PartsByPlace(nccl_ranks - 1)), Failure);
+      own.control.barrier();
+    });
+    std::vector<std::string> functions;
+    for (const FakeNccl::Call& call : FakeNccl::calls(1)) functions.push_back(call.function);
+    EXPECT_THAT(functions, ElementsAre("all-reduce", "reduce-scatter", "reduce-scatter", "all-reduce", "all-gather",
+                                       "all-gather", "broadcast", "broadcast"));
+  }
 }
 
 TEST_F(NcclCommunicatorTest, RefusesWhatIsNotF32) {

@@ -66,6 +66,11 @@ TEST(NcclLibraryTest, DeclarationsMatchTheHeader) {
   static_assert(same_call<decltype(NcclFunctions::init_rank), decltype(&ncclCommInitRankConfig)>);
   static_assert(same_call<decltype(NcclFunctions::async_error), decltype(&ncclCommGetAsyncError)>);
   static_assert(same_call<decltype(NcclFunctions::all_reduce), decltype(&ncclAllReduce)>);
+  static_assert(same_call<decltype(NcclFunctions::reduce_scatter), decltype(&ncclReduceScatter)>);
+  static_assert(same_call<decltype(NcclFunctions::all_gather), decltype(&ncclAllGather)>);
+  static_assert(same_call<decltype(NcclFunctions::broadcast), decltype(&ncclBroadcast)>);
+  static_assert(same_call<decltype(NcclFunctions::group_start), decltype(&ncclGroupStart)>);
+  static_assert(same_call<decltype(NcclFunctions::group_end), decltype(&ncclGroupEnd)>);
   static_assert(same_call<decltype(NcclFunctions::finalize), decltype(&ncclCommFinalize)>);
   static_assert(same_call<decltype(NcclFunctions::abort), decltype(&ncclCommAbort)>);
   static_assert(same_call<decltype(NcclFunctions::destroy), decltype(&ncclCommDestroy)>);
@@ -83,6 +88,7 @@ TEST(NcclLibraryTest, DeclarationsMatchTheHeader) {
   EXPECT_EQ(int{nccl_success}, int{ncclSuccess});
   EXPECT_EQ(int{nccl_remote_error}, int{ncclRemoteError});
   EXPECT_EQ(int{nccl_in_progress}, int{ncclInProgress});
+  EXPECT_EQ(int{nccl_int8}, int{ncclInt8});
   EXPECT_EQ(int{nccl_float32}, int{ncclFloat32});
   EXPECT_EQ(int{nccl_bfloat16}, int{ncclBfloat16});
   EXPECT_EQ(int{nccl_sum}, int{ncclSum});

@@ -127,12 +127,13 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
   }
   int place() const override { return rank_ / local_size_; }
   int host_count() const override { return group_.hosts_; }
+  int stripe_of(int place) const override { return local_rank() * group_.hosts_ + place; }
   void reduce_scatter_start(Tensor tensor, std::int64_t stripe) override {
     started_.push_back([this, tensor, stripe] {
       auto* values = tensor.as<float>();
       const std::int64_t count = tensor.shape.elements();
       reduce(values, static_cast<std::size_t>(count));
-      const std::int64_t own = local_rank() * group_.hosts_ + place();
+      const std::int64_t own = stripe_of(place());
       for (std::int64_t i = 0; i < count; ++i) {
         if (i / stripe != own && values[i] != 0) values[i] = std::numeric_limits<float>::quiet_NaN();
       }

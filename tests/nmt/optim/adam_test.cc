@@ -68,7 +68,7 @@ TEST_F(AdamTest, ClipsByTheGlobalNorm) {
   gradient(0) = 3;
   gradient(1) = 4;
   EXPECT_NEAR(step(clipped, 0).gradient_norm, 5, 1e-6);
-  EXPECT_NEAR(clipped.first_moment().as<float>()[0], 0.1f * 0.6f, 1e-7);
+  EXPECT_NEAR(clipped.first_moment().values().as<float>()[0], 0.1f * 0.6f, 1e-7);
 }
 
 TEST_F(AdamTest, SkipsWhatIsNotFinite) {
@@ -80,7 +80,7 @@ TEST_F(AdamTest, SkipsWhatIsNotFinite) {
   }
   EXPECT_EQ(adam.steps(), 0);
   EXPECT_EQ(master(1), 5);
-  EXPECT_EQ(adam.first_moment().as<float>()[2], 0);
+  EXPECT_EQ(adam.first_moment().values().as<float>()[2], 0);
   gradient(2) = 7;
   EXPECT_FALSE(step(adam, 0.1).skipped);
   EXPECT_EQ(adam.steps(), 1);
@@ -99,7 +99,7 @@ TEST(AdamParameters, BiasesAndNormsDoNotDecayAndFrozenOnesStay) {
   const auto values = [](const Tensor& tensor) { return tensor.as<float>(); };
   std::fill_n(values(store.masters()), store.flat_size(), 1.0f);
   for (int rank = 0; rank < 2; ++rank) {  // of two that have one copy
-    const auto moments = [](std::size_t bytes) { return allocate_host(bytes); };
+    const auto moments = [&] { return Moment(allocate_host(store.masters().bytes()), store.flat_size()); };
     Adam adam(store, {.weight_decay = 0.5}, Shards(store.flat_size(), rank, 2), moments);
     adam.freeze(store.all()[4]);
     adam.freeze(store.all()[5]);
@@ -130,7 +130,7 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
   const GradientNorm reference_norm(whole, *backend);
 
   std::vector<Buffer> common;  // masters, compute copies, moments
-  for (int i = 0; i < 4; ++i) common.push_back(allocate_host(reference.first_moment().bytes()));
+  for (int i = 0; i < 4; ++i) common.push_back(allocate_host(reference.first_moment().values().bytes()));
   std::deque<ParameterStore> stores(ranks);
   std::vector<Adam> adams;
   std::vector<GradientNorm> norms;
@@ -140,9 +140,11 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
     const auto next = [&common, i = std::size_t{0}](std::size_t bytes) mutable {
       return Buffer(common[i++].data(), bytes, [](void*) {});
     };
-    auto moments = next;
-    moments(0), moments(0);
     declare(store, {next, allocate_host});
+    const auto moments = [&, i = std::size_t{2}]() mutable {
+      const Buffer& memory = common[i++];
+      return Moment(Buffer(memory.data(), memory.bytes(), [](void*) {}), store.flat_size());
+    };
     adams.emplace_back(store, options, Shards(store.flat_size(), rank, ranks), moments);
     norms.emplace_back(store, *backend);
     gradients.push_back(store.gradients());
@@ -171,8 +173,8 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
   const auto bytes_of = [](const Tensor& tensor) { return std::string(tensor.as<char>(), tensor.bytes()); };
   EXPECT_TRUE(bytes_of(stores[0].masters()) == bytes_of(whole.masters()));
   EXPECT_TRUE(bytes_of(stores[1].compute_copies()) == bytes_of(whole.compute_copies()));
-  EXPECT_TRUE(bytes_of(adams[2].first_moment()) == bytes_of(reference.first_moment()));
-  EXPECT_TRUE(bytes_of(adams[0].second_moment()) == bytes_of(reference.second_moment()));
+  EXPECT_TRUE(bytes_of(adams[2].first_moment().values()) == bytes_of(reference.first_moment().values()));
+  EXPECT_TRUE(bytes_of(adams[0].second_moment().values()) == bytes_of(reference.second_moment().values()));
   EXPECT_NE(whole.masters().as<float>()[count - 1], 0);
 }
 

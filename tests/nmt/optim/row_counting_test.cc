@@ -60,8 +60,9 @@ class Rank {
     if (!allocate) allocate = [this](std::size_t bytes) { return backend_->allocate(bytes); };
     declare_parameters(store_);
     store_.allocate({allocate, [this](std::size_t bytes) { return backend_->allocate(bytes); }}, type);
+    const auto moment = [&] { return Moment(allocate(store_.masters().bytes()), store_.flat_size()); };
     adam_.emplace(store_, AdamOptions{.weight_decay = 1e-3},
-                  ranks > 1 ? Shards(store_.flat_size(), rank, ranks) : Shards(), allocate);
+                  ranks > 1 ? Shards(store_.flat_size(), rank, ranks) : Shards(), moment);
     adam_->freeze(store_.all()[5]);
     counting_.emplace(store_, *backend_, allocate);
     squares_ = backend_->allocate(sizeof(float));

@@ -1,4 +1,4 @@
-#include "nmt/comm/nccl/all_reduce.h"
+#include "nmt/comm/nccl/operation.h"
 
 #include <fmt/format.h>
 
@@ -34,8 +34,8 @@ Status NcclTicket::status() const {
   return status_;
 }
 
-Collective::Progress NcclAllReduce::advance() {
-  // Only the oldest all-reduce queries the driver, which the main thread needs too.
+Collective::Progress NcclOperation::advance() {
+  // Only the oldest operation queries the driver, which the main thread needs too.
   if (queue_->completed.load() != number_) return Progress::none;
   double ms = 0;
   if (!ticket_->done(ms) || !status())
@@ -45,16 +45,16 @@ Collective::Progress NcclAllReduce::advance() {
   return Progress::done;
 }
 
-std::string NcclAllReduce::name() const {
-  return fmt::format("all-reduce of {:.1f} MB by NCCL", static_cast<double>(payload_bytes_) / 1e6);
+std::string NcclOperation::name() const {
+  return fmt::format("{} of {:.1f} MB by NCCL", kind_.name, static_cast<double>(kind_.bytes) / 1e6);
 }
 
-std::optional<Collective::Times> NcclAllReduce::measured_times() const {
+std::optional<Collective::Times> NcclOperation::measured_times() const {
   if (clock_ == nullptr) return std::nullopt;
   return ticket_->times(*clock_);
 }
 
-Status NcclAllReduce::status() const {
+Status NcclOperation::status() const {
   if (Status queuing = ticket_->status(); !queuing) return queuing;
   const Result<NcclGroup::State> state = queue_->group.state();
   return state ? Status() : Error{state.error()};

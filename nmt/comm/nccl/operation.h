@@ -13,20 +13,20 @@
 
 namespace babelring {
 
-/// State shared by a rank's NCCL all-reduces. They complete in the order in which they were queued.
+/// State shared by a rank's NCCL operations. They complete in the order in which they were queued.
 struct NcclQueue {
   explicit NcclQueue(const NcclFunctions& functions) : group(functions) {}
   NcclGroup group;
   std::atomic<std::int64_t> completed{0};
-  std::atomic<std::int64_t> busy_ns{0};  // device time of all-reduces, measured from when their input was ready
+  std::atomic<std::int64_t> busy_ns{0};  // device time of operations, measured from when their input was ready
 };
 
-/// Passes the outcome of queuing an all-reduce from the main thread to the communication thread. Thread-safe.
+/// Passes the outcome of queuing an operation from the main thread to the communication thread. Thread-safe.
 class NcclTicket {
  public:
-  /// The all-reduce was queued on the device, between the two marks.
+  /// The operation was queued on the device, between the two marks.
   void queued(std::unique_ptr<DeviceEvent> begin, std::unique_ptr<DeviceEvent> end);
-  /// The all-reduce could not be queued.
+  /// The operation could not be queued.
   void failed(const std::string& error);
 
   /// True if the device has finished it; sets `ms` to the device time.
@@ -42,25 +42,30 @@ class NcclTicket {
   Status status_;
 };
 
-/// An all-reduce on GPUs, tracked as a collective by the communication thread. Polls the device for completion and
+/// A collective between GPUs, tracked by the communication thread. Polls the device for completion and
 /// reports NCCL's errors. abort() aborts NCCL.
-class NcclAllReduce final : public Collective {
+class NcclOperation final : public Collective {
  public:
-  /// `number` is the number of all-reduces queued before this one. `clock` is null unless spans are recorded.
-  NcclAllReduce(std::shared_ptr<NcclQueue> queue, std::shared_ptr<NcclTicket> ticket, std::int64_t number,
-                std::int64_t payload_bytes, std::shared_ptr<const DeviceClock> clock)
+  struct Kind {
+    std::string name;                // "all-reduce"
+    std::int64_t bytes = 0;          // of its tensor
+    std::int64_t payload_bytes = 0;  // see Collective
+  };
+  /// `number` is the number of operations queued before this one. `clock` is null unless spans are recorded.
+  NcclOperation(std::shared_ptr<NcclQueue> queue, std::shared_ptr<NcclTicket> ticket, std::int64_t number, Kind kind,
+                std::shared_ptr<const DeviceClock> clock)
       : queue_(std::move(queue)),
         ticket_(std::move(ticket)),
         clock_(std::move(clock)),
         number_(number),
-        payload_bytes_(payload_bytes) {}
+        kind_(std::move(kind)) {}
 
   void begin() override {}
   Progress advance() override;
   std::string name() const override;
   /// 0, because the host sends no data.
   std::int64_t bytes() const override { return 0; }
-  std::int64_t payload_bytes() const override { return payload_bytes_; }
+  std::int64_t payload_bytes() const override { return kind_.payload_bytes; }
   std::optional<Times> measured_times() const override;
   Status status() const override;
   void abort() noexcept override { queue_->group.abort(); }
@@ -69,7 +74,8 @@ class NcclAllReduce final : public Collective {
   std::shared_ptr<NcclQueue> queue_;
   std::shared_ptr<NcclTicket> ticket_;
   std::shared_ptr<const DeviceClock> clock_;
-  std::int64_t number_, payload_bytes_;
+  std::int64_t number_;
+  Kind kind_;
 };
 
 }  // namespace babelring
