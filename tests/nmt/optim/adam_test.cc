@@ -130,21 +130,17 @@ TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
   const GradientNorm reference_norm(whole, *backend);
 
   std::vector<Buffer> common;  // masters, compute copies, moments
-  for (int i = 0; i < 4; ++i) common.push_back(allocate_host(reference.first_moment().values().bytes()));
+  for (int i = 0; i < 4; ++i) common.push_back(allocate_host(whole.masters().bytes()));
   std::deque<ParameterStore> stores(ranks);
   std::vector<Adam> adams;
   std::vector<GradientNorm> norms;
   std::vector<ConstTensor> gradients;
   for (int rank = 0; rank < ranks; ++rank) {
     ParameterStore& store = stores[static_cast<std::size_t>(rank)];
-    const auto next = [&common, i = std::size_t{0}](std::size_t bytes) mutable {
-      return Buffer(common[i++].data(), bytes, [](void*) {});
-    };
-    declare(store, {next, allocate_host});
-    const auto moments = [&, i = std::size_t{2}]() mutable {
-      const Buffer& memory = common[i++];
-      return Moment(Buffer(memory.data(), memory.bytes(), [](void*) {}), store.flat_size());
-    };
+    auto next = common.begin();
+    const auto allocate = [&next](std::size_t bytes) { return Buffer((next++)->data(), bytes, [](void*) {}); };
+    declare(store, {allocate, allocate_host});
+    const auto moments = [&] { return Moment(allocate(store.masters().bytes()), store.flat_size()); };
     adams.emplace_back(store, options, Shards(store.flat_size(), rank, ranks), moments);
     norms.emplace_back(store, *backend);
     gradients.push_back(store.gradients());
