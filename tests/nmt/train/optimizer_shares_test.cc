@@ -25,6 +25,14 @@ TrainConfig config_of_shares(DType precision, OptimizerPlacement optimizer) {
   return config;
 }
 
+/// An attempt of a run.
+struct Part {
+  const char* end;
+  OptimizerPlacement optimizer;
+  int hosts;
+  bool sharded_checkpoint;
+};
+
 /// Ranks that share memory, on `hosts` hosts.
 std::vector<Collector> train_hosts(const TrainConfig& config, int ranks, int hosts,
                                    const std::filesystem::path& folder = {}) {
@@ -54,12 +62,6 @@ TEST(OptimizerShares, GiveTheSameBitsAsWholeCopies) {
 
 /// The collectives of threads add in the order of ranks, so that hosts change no bit.
 TEST(OptimizerShares, ResumeFromWholeCopiesAndOtherHostsAndBack) {
-  struct Part {
-    const char* end;
-    OptimizerPlacement optimizer;
-    int hosts;
-    bool sharded_checkpoint;
-  };
   using enum OptimizerPlacement;
   for (const DType precision : {DType::f32, DType::bf16}) {
     TrainConfig config = config_of_shares(precision, replicated);
@@ -164,12 +166,6 @@ TEST(OptimizerSharesOfGpus, ResumeFromWholeCopiesAndOtherNumbersOfGpus) {
     const std::vector<StepRecord> expected = train_gpus(config, 2)[0].steps;
     const TemporaryFolder folder;
     std::vector<StepRecord> found;
-    struct Part {
-      const char* end;
-      OptimizerPlacement optimizer;
-      int hosts;
-      bool sharded_checkpoint;
-    };
     using enum OptimizerPlacement;
     for (const Part& part : {Part{"2u", sharded, 1, false}, Part{"3u", replicated, 1, false},
                              Part{"5u", sharded, 2, true}, Part{"6u", sharded, 1, false}}) {
