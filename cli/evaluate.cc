@@ -55,7 +55,7 @@ std::string set_of_folder(const EvaluateArguments& arguments, const TrainConfig&
   return config.data.valid_set.empty() ? usual : config.data.valid_set;
 }
 
-/// The folder of a translation's sets: that of --data, else the one with which the checkpoint was trained.
+/// The folder of a translation's sets: --data, else data.folder of the checkpoint.
 std::string folder_of_sets(const EvaluateArguments& arguments, const TrainConfig& config) {
   if (!arguments.data.empty()) return arguments.data;
   if (std::filesystem::exists(std::filesystem::path(config.data.folder) / Manifest::file_name))

@@ -7,7 +7,7 @@ if(BABELRING_CUDA STREQUAL "ON" OR (BABELRING_CUDA STREQUAL "AUTO" AND NOT BABEL
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Of projects that ask for 3.25, CMake 3.25's module wants nvToolsExt, which CUDA 13 no longer has.
+    # In projects that require 3.25, CMake 3.25's module looks for nvToolsExt, which CUDA 13 no longer has.
     set(minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
     set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
     find_package(CUDAToolkit 13.0 QUIET)

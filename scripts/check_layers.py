@@ -93,7 +93,7 @@ def is_generated(root: pathlib.Path, header: str) -> bool:
 
 
 def include_fault(root: pathlib.Path, path: str, quoted: bool, header: str) -> str | None:
-    """What is wrong with one include of one file, or None."""
+    """The violation of one include of one file, or None."""
     in_tests = path.startswith("tests/")
     for pattern, allowed, name in RESERVED:
         if re.match(pattern, header) and not path.startswith(allowed) and not in_tests:

@@ -28,7 +28,7 @@ candidates() {
   fi
 }
 
-# Of the sources on standard input, those that the build compiles and that hold no coroutine.
+# Prints the sources on standard input that the build compiles and that hold no coroutine.
 readable() {
   grep -vE '^(server/(http|api)/|tests/(server|e2e)/|nmt/ops/cuda/)' | while read -r source; do
     if grep -qF "\"file\": \"$ROOT/$source\"" "$BUILD/compile_commands.json" && ! grep -qE '\bco_(await|return|yield)\b' "$source"; then

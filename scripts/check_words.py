@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds names and prose against the glossary in CONTRIBUTING.md: the words of its column "never" may stand nowhere in the
-tree. An entry that ends with _ is the beginning of a name; any other entry is a word or a phrase, in any case. Prints one
-line a violation and exits 1 when there is any.
+tree. An entry that ends with _ is the beginning of a name; any other entry is a word or a phrase, in any case. A comment
+must also name the thing that it describes: it may not begin with "What", "Those", "The one" or "Of". Prints one line a
+violation and exits 1 when there is any.
 
   scripts/check_words.py [ROOT]
 """
@@ -35,6 +36,9 @@ GLOSSARY = "CONTRIBUTING.md"
 #: Public names that older programs and files use; they are read for as long as those are about.
 PUBLIC = ("most_ranks", "most_running", "most_pieces")
 _ROW = re.compile(r"^\|(?:[^|]*\|){2}([^|]*)\|\s*$")
+#: A comment that describes a thing without its name; "Of `started`: …" names a kind of record.
+_COMMENT = re.compile(r'[ \t]*(?:///?|#|""")')
+_NAMELESS = re.compile(r'[ \t]*(?:///?|#|""") ?(What|Those|The ones?|Of)\b(?! `)')
 _ENTRY = re.compile(r"`([^`]+)`")
 
 
@@ -58,8 +62,20 @@ def pattern_of(entry: str) -> str:
     return rf"(?<![A-Za-z0-9_]){words}\w+" if entry.endswith("_") else rf"(?<![\w-]){words}(?![\w-])"
 
 
+def nameless(text: str) -> list[tuple[int, str]]:
+    """The line and the first words of each comment that describes a thing without its name."""
+    found = []
+    before = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _NAMELESS.match(line)
+        if match and not _COMMENT.match(before):
+            found.append((number, match[1]))
+        before = line
+    return found
+
+
 def violations(root: pathlib.Path) -> list[str]:
-    """One line for each forbidden word, as path:line: word."""
+    """One line for each forbidden word or nameless comment, as path:line: word."""
     entries = forbidden((root / GLOSSARY).read_text(encoding="utf-8"))
     if not entries:
         return [f"{GLOSSARY}:1: found no table with a column 'never', expected the glossary"]
@@ -69,6 +85,10 @@ def violations(root: pathlib.Path) -> list[str]:
         if any(part in str(path) for part in GENERATED) or path.name == pathlib.Path(__file__).name:
             continue
         text = (root / path).read_text(encoding="utf-8")
+        if path.suffix != ".md":
+            out += [
+                f"{path}:{line}: '{words}': name the thing that the comment describes" for line, words in nameless(text)
+            ]
         for match in pattern.finditer(text):
             if match[0] not in PUBLIC:
                 word = " ".join(re.sub(r"[/#*]", " ", match[0]).split())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What takes too long for each change: tests labelled slow, clang-tidy over every source, every check of the address sanitizer, the
+# Everything that takes too long for each change: tests labelled slow, clang-tidy over every source, every check of the address sanitizer, the
 # thread sanitizer, and, where there is a CUDA toolkit, the bundle for GPU machines, which must not be too large to send. Takes
 # test.sh's place in nightly jobs.
 set -euo pipefail

@@ -238,7 +238,7 @@ what_next() {
     'stop the server' "scripts/quickstart.sh --stop --dir $dir"
 }
 
-# What a further call needs to find this run.
+# A further call reads this file to find the run.
 repeated_options() {
   [ "$corpus" = libreoffice ] || printf ' --corpus %s' "$corpus"
   [ "$dir" = "$ROOT/runs/quickstart" ] || printf ' --dir %s' "$dir"

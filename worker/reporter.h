@@ -39,7 +39,7 @@ struct ReporterOptions {
 /// Delivers one rank's records to the server. write() appends to the rank's spool file and never waits for the network.
 /// A sender thread posts the spooled records in batches and retries until the server confirms them.
 ///
-/// Of the ranks of a host that share the spool folder one sends the records of all, from their spools (RecordSender),
+/// One of the ranks of a host that share the spool folder sends the records of all, from their spools (RecordSender),
 /// and each rank confirms by its spool. A rank sends its own as soon as that rank has ended or the disk is full.
 ///
 /// Unconfirmed records of earlier attempts are sent first: each sender sends those of its ranks, and rank 0 those of

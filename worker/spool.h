@@ -19,9 +19,9 @@ std::filesystem::path spool_path(const std::filesystem::path& folder, std::int64
 
 /// Limits of a spool.
 struct SpoolLimits {
-  /// Of both parts of the spool together, as far as the server has confirmed them; 0: none. When the file reaches half
-  /// of it, and the older part (rank-0.old.jsonl) is confirmed, the file takes the place of the older part and a new
-  /// one begins.
+  /// Limit of both parts of the spool together, as far as the server has confirmed them; 0: none. When the file reaches
+  /// half of it, and the older part (rank-0.old.jsonl) is confirmed, the file takes the place of the older part and a
+  /// new one begins.
   std::int64_t max_bytes = 0;
   std::size_t max_kept_bytes = std::size_t{8} << 20;  // memory for lines that cannot be written
   std::chrono::milliseconds between_trials{1000};     // min time between attempts to write after an error

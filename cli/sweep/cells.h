@@ -21,7 +21,8 @@ struct SweepCell {
   std::string text() const;
 };
 
-/// All cells of a grid, those that are left out among them: whose configuration is invalid or that of another cell.
+/// All cells of a grid. A cell is left out if its configuration is invalid or another cell has the same; the result has
+/// left-out cells, too.
 /// Throws ConfigError if `base` cannot be read, a key is unknown, or no cell is valid.
 std::vector<SweepCell> expand_sweep(const SweepGrid& grid);
 

@@ -17,7 +17,7 @@ struct SweepAxis {
   std::vector<std::vector<std::string>> points;  // of each point: a value for each key
 };
 
-/// What `nmt sweep` reads: a base configuration, what all runs change in it, and the axes whose points it crosses.
+/// The input of `nmt sweep`: a base configuration, what all runs change in it, and the axes whose points it crosses.
 struct SweepGrid {
   std::string name;            // letters, digits, - . and _
   std::filesystem::path base;  // configuration file

@@ -25,7 +25,7 @@ struct DryOptions {
   void declare(CLI::App& command, const std::string& tokens_help);
   /// The configuration with all overrides; data.folder may be absent. Throws UsageFailure.
   TrainConfig config() const;
-  /// As many source tokens as target tokens.
+  /// A batch with equal numbers of source and target tokens.
   DryBatch batch(const TrainConfig& config, std::int64_t default_tokens) const;
 };
 

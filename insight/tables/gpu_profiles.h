@@ -20,7 +20,7 @@ struct GpuProfile {
 /// and counted in `skipped`. Throws UsageFailure.
 std::vector<GpuProfile> gpu_profiles(const CsvTable& table, std::size_t* skipped = nullptr);
 
-/// One of them. Throws UsageFailure, naming those that exist, if there is none.
+/// The profile of a GPU and model. Throws UsageFailure that names the existing profiles if there is none.
 const GpuProfile& find_profile(const std::vector<GpuProfile>& profiles, std::string_view gpu, std::string_view model);
 
 /// The number of parameters of a published image model; 0 if unknown. Source: torchvision's model pages.

@@ -208,7 +208,7 @@ double RunModel::sums_ms(const Topology& topology) const {
   return sum;
 }
 
-/// Of the slowest link that a rank reports; 0: unknown.
+/// The rate of the slowest link that a rank reports; 0: unknown.
 double RunModel::nominal_gbit() const {
   double slowest = 0;
   for (const verdict::RankSteps& rank : run_.input.ranks) {

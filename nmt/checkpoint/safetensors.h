@@ -50,7 +50,7 @@ class SafetensorsReader {
   /// A view of a tensor in the mapped file. Throws Failure if it is missing or has a type, rank or alignment that
   /// ConstTensor does not support.
   ConstTensor tensor(std::string_view name) const;
-  /// As above; also throws Failure if shape or type differ.
+  /// Like above; also throws Failure if shape or type differ.
   ConstTensor tensor(std::string_view name, const Shape& shape, DType dtype = DType::f32) const;
 
  private:

@@ -23,7 +23,7 @@ class TensorFiles {
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return file_of_.contains(name); }
 
-  /// As the members of SafetensorsReader.
+  /// Like SafetensorsReader::tensor().
   ConstTensor tensor(std::string_view name) const;
   ConstTensor tensor(std::string_view name, const Shape& shape, DType dtype = DType::f32) const;
 

@@ -60,7 +60,7 @@ PeerKnowledge::News PeerKnowledge::aged(const News& news, Time reported, Time no
   return {.rank = age_ms <= max_age_ms ? news.rank : -1, .value = news.value, .age_ms = age_ms};
 }
 
-/// Of this rank's own peers and from the reports of all but `except`; without this rank.
+/// The silent ranks among this rank's own peers and in the reports of all ranks but `except`; without this rank.
 std::vector<PeerKnowledge::News> PeerKnowledge::all_silent(Time now, int except) const {
   std::vector<News> found;
   for (const auto& [rank, peer] : known_) {

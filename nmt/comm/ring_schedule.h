@@ -15,7 +15,7 @@ struct RingLayout {
   std::int64_t stripe = 0;   // 0: equal chunks, whose sums all ranks get; else each rank gets the sums of one stripe
 
   bool scatters() const { return stripe > 0; }
-  /// Of one chunk each.
+  /// The number of steps. Each moves one chunk.
   int steps() const { return (scatters() ? 1 : 2) * (ranks - 1); }
   std::int64_t chunk_begin(int chunk) const {
     return scatters() ? std::min(count, stripe * chunk) : count * chunk / ranks;

@@ -32,7 +32,7 @@ class TwoLevelAllReduce final : public Collective {
   void begin() override;
   Progress advance() override;
   std::string name() const override;
-  /// Of this rank's shard: the messages.
+  /// The bytes of this rank's shard, which travels in messages.
   std::int64_t bytes() const override { return (shard_.end - shard_.begin) * std::int64_t{sizeof(float)}; }
   std::int64_t payload_bytes() const override { return count_ * std::int64_t{sizeof(float)}; }
   int waiting_for() const override;

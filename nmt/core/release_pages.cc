@@ -12,7 +12,7 @@ void release_pages(void* data, std::size_t bytes) {
   const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + bytes) / page * page;
   if (begin >= end) return;
   void* first = static_cast<char*>(data) + (begin - address);
-  // Of shared memory only this frees pages, of private memory only the other.
+  // MADV_REMOVE frees pages of shared memory only, MADV_DONTNEED of private memory only.
   if (::madvise(first, end - begin, MADV_REMOVE) != 0) ::madvise(first, end - begin, MADV_DONTNEED);
 }
 

@@ -79,8 +79,8 @@ DataPosition BatchPlan::position_at(double epochs) const {
 
 namespace {
 
-/// Those of the update's `parts` parts for which takes(part) is true. part_at(before, tokens) is the part of a sentence
-/// of `tokens` tokens that follows `before` tokens.
+/// Cuts an update into `parts` parts and returns the parts for which takes(part) is true. part_at(before, tokens) is
+/// the part of a sentence of `tokens` tokens that follows `before` tokens.
 template <class PartAt, class Takes>
 std::vector<BatchSlice> take_parts(const Corpus& corpus, const UpdatePlan& update, std::int64_t parts,
                                    const PartAt& part_at, const Takes& takes) {

@@ -157,7 +157,8 @@ EpochOrders::Slot& EpochOrders::find_or_make(std::int64_t number, std::int64_t f
   return slot;
 }
 
-/// Of the order of an epoch, if it is held, as far as it has been cut. Ranks that end an epoch do not need it.
+/// Frees the first half of an epoch's order if it is held and has been cut so far. Ranks that end an epoch do not need
+/// it.
 void EpochOrders::drop_first_half(std::int64_t number) const {
   if (number < 0 || totals_.updates < min_updates_to_drop) return;
   const int at = static_cast<int>(number % slots);

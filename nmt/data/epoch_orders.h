@@ -43,7 +43,7 @@ using SharePlan = std::function<std::shared_ptr<SharedFile>(std::size_t bytes, c
 /// Thread-safe, except set_order(). The corpus must outlive this.
 class EpochOrders {
  public:
-  /// Of one epoch; all epochs have the same.
+  /// The totals of an epoch, the same for all epochs.
   struct Totals {
     std::int64_t sentences = 0;                         // not longer than max_length
     std::int64_t source_tokens = 0, target_tokens = 0;  // with </s>

@@ -10,7 +10,7 @@ std::vector<int> unit_counts(const std::vector<double>& shares, int units) {
   std::vector<int> counts(shares.size(), 1);
   for (int given = ranks; given < units; ++given) {
     std::size_t next = shares.size();
-    // When the rank would be done with one unit more. Of equal ones the rank with fewer units.
+    // When the rank would be done with one more unit; of equal times the rank with fewer units comes first.
     const auto done = [&](std::size_t rank) { return std::pair((counts[rank] + 1) / shares[rank], counts[rank]); };
     for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       if (counts[rank] < 2 * units / ranks && (next == shares.size() || done(rank) < done(next))) next = rank;

@@ -21,7 +21,7 @@ struct UnitRange {
   bool has(int unit) const { return unit >= first && unit < first + count; }
 };
 
-/// A unit that another rank computes than the one in whose range it lies: positions of both ranks.
+/// A unit that is computed by another rank than `home`, in whose range it lies. Ranks are positions.
 struct MovedUnit {
   int unit = 0, computed_by = 0, home = 0;
   friend bool operator==(const MovedUnit&, const MovedUnit&) = default;

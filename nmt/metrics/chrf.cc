@@ -54,7 +54,7 @@ void add_orders(ChrfCounts& counts, std::u32string_view hypothesis, std::u32stri
   };
   for (std::size_t n = 1; n <= static_cast<std::size_t>(orders); ++n) {
     const std::int64_t in_reference = ngrams_in(reference, n);
-    // As in sacreBLEU: an order without n-grams in the reference does not count the hypothesis's either.
+    // Like sacreBLEU: an order without n-grams in the reference does not count those of the hypothesis either.
     counts.orders.push_back({in_reference == 0 ? 0 : ngrams_in(hypothesis, n), in_reference,
                              common_ngrams(count_ngrams(hypothesis, n), count_ngrams(reference, n))});
   }

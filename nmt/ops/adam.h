@@ -60,7 +60,7 @@ struct SquaredNorm {
   static constexpr std::int64_t block = 16384;  // elements per block; the last block may be shorter
   /// Number of blocks of `count` elements.
   static constexpr std::int64_t blocks(std::int64_t count) { return (count + block - 1) / block; }
-  /// Of everything whose sums these are; not finite if any of them is not.
+  /// The norm of all elements whose sums of squares these are; not finite if a sum is not.
   static double norm(std::span<const float> sums);
 
   ConstTensor x;  // any shape, contiguous, f32

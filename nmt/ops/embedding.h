@@ -21,7 +21,7 @@ struct EmbeddingForward {
   static void fields(auto& op, auto&& f) {
     f.reads("ids", op.ids).reads("positions", op.positions).reads("table", op.table).writes("y", op.y);
   }
-  /// As many elements of the table are read as y has.
+  /// Each element of y reads one of the table.
   double bytes() const { return total_bytes({ids, positions, y, y}); }
 };
 
@@ -35,7 +35,7 @@ struct EmbeddingBackward {
   static constexpr std::string_view name = "embedding_backward";
   void check() const;
   static void fields(auto& op, auto&& f) { f.reads("ids", op.ids).reads("dy", op.dy).updates("dtable", op.dtable); }
-  /// As many elements of dtable are updated as dy has.
+  /// Each element of dy updates one of dtable.
   double bytes() const { return total_bytes({ids, dy}) + 8.0 * static_cast<double>(dy.shape.elements()); }
 };
 

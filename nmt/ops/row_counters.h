@@ -8,7 +8,7 @@ namespace babelring {
 
 class OpCheck;
 
-/// What AdamUpdate counts of one row of the parameters. Every member is a sum over updates, or their max.
+/// The counts of AdamUpdate for one row of the parameters. Every member is a sum over updates, or their max.
 struct RowCount {
   std::int64_t changed_elements = 0;  // masters whose bits changed
   double ratios = 0;                  // sum of rms(change) / rms(masters before), over `measured` updates

@@ -10,7 +10,7 @@
 namespace babelring {
 
 /// How flat arrays are divided among the ranks of several hosts: in stripes, dealt out in turns to the hosts' ranks
-/// with local index 0, then to those with index 1, and so on, as HostExchange::reduce_scatter_start() does.
+/// with local index 0, then to the ranks with index 1, and so on, as HostExchange::reduce_scatter_start() does.
 class HostShares {
  public:
   /// The communicator has a host_exchange() and must outlive the object. A bucket of about `bucket_bytes` of f32

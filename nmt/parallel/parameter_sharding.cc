@@ -218,8 +218,8 @@ void ParameterSharding::read_whole(const Tensor& flat, const std::vector<Element
   drop_others(flat, gathered);
 }
 
-/// Gives back the memory of the elements of `gathered` that other hosts keep. Each rank drops those that only it
-/// receives; nobody writes them before this rank's next gather.
+/// Gives back the memory of the elements of `gathered` that other hosts keep. Each rank drops the elements that
+/// only it receives; nobody writes them before this rank's next gather.
 void ParameterSharding::drop_others(const Tensor& flat, const std::vector<ElementRange>& gathered) const {
   if (!shares_host_memory()) return;
   const PartsByPlace parts = shares_->parts_of(gathered);

@@ -154,8 +154,8 @@ struct TrainConfig {
   void check_gssm() const;
 };
 
-/// Reads YAML text, then applies `key=value` overrides. `task` sets the defaults of other keys, `preset` those of
-/// model.*, wherever they appear, so explicit keys always win. Throws ConfigError.
+/// Reads YAML text, then applies `key=value` overrides. `task` sets the defaults of other keys, `preset` the defaults
+/// of model.*, wherever they appear, so explicit keys always win. Throws ConfigError.
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides);
 

@@ -1,4 +1,4 @@
-"""What the attackers of hostile_attacks.py share: their orders, connections, requests as bytes, and the count of answers."""
+"""The base of the attackers of hostile_attacks.py: their orders, connections, requests as bytes, and the count of answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Orders:
 
 
 class Attack:
-    """What all attackers share: connections, requests as bytes, and the count of answers."""
+    """The base of all attackers: connections, requests as bytes, and the count of answers."""
 
     def __init__(self, orders: Orders) -> None:
         self.orders = orders

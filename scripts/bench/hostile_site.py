@@ -1,4 +1,4 @@
-"""What scripts/bench.sh server --hostile attacks: a server with default settings, a training run that it started, a finished run
+"""The target of scripts/bench.sh server --hostile: a server with default settings, a training run that it started, a finished run
 with a checkpoint, and a run of a reporter elsewhere."""
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Site(Client):
         return str(self.must("GET", f"/runs/{finished['id']}/checkpoints")["items"][0]["id"])
 
     def victims(self) -> dict[str, tuple[str, ...]]:
-        """Of each run that must not change: its state, attempt, and every change of state so far."""
+        """State, attempt and all changes of state of each run that must not change."""
         found = {}
         for name in ("managed", "external", "finished"):
             item = self.must("GET", f"/runs/{self.runs[name]}")

@@ -17,7 +17,7 @@ import texts
 import train_step
 from runs import program, run
 
-# Of modes that take its options.
+# For modes that take its options.
 PROGRAMS = {
     "train-step": "bench_train_step",
     "ops": "bench_ops",

@@ -22,7 +22,7 @@ def steps(run: pathlib.Path) -> Iterator[dict[str, float]]:
 
 
 def medians(runs: Iterable[pathlib.Path]) -> dict[str, float]:
-    """Of all updates of all ranks of these runs, the median step and its parts in ms, and the bytes that a host sent."""
+    """The median step of these runs and its parts in ms, over all updates and ranks, and the bytes that a host sent."""
     found = [record for run in runs for record in steps(run)]
     if not found:
         raise ValueError("no step records after the first updates")

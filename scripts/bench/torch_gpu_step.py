@@ -63,8 +63,8 @@ class Room:
 
 
 def rooms(updates: list[dict], padded: bool) -> list[tuple[Room, Room]]:
-    """Of the source and the target of each update: alike for all where they are padded. Every sentence of padding has
-    tokens on both sides, because attention without keys is undefined."""
+    """The room of source and target in each update; equal for all updates if they are padded. Every sentence of padding
+    has tokens on both sides, because attention without keys is undefined."""
     sides = [[update[name] for update in updates] for name in ("source_offsets", "target_offsets")]
     longest = [max(SPARE, max(b - a for one in side for a, b in zip(one, one[1:]))) for side in sides]
     if not padded:

@@ -210,8 +210,8 @@ def real_text(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, 
 
 
 def records_cost(one: Run, updates: int) -> dict[str, float]:
-    """What the records of an update took: of the training thread, of the reporter's, and of the server; and their share of
-    the time of all processors. Rates of runs in turns differ by more than that."""
+    """The processor time for the records of an update: of the training thread, the reporter and the server; and their share
+    of the time of all processors. Rates of runs in turns differ by more than that."""
     cost = {
         "update_ms": one.number("report_ms"),
         "reporter_ms": one.number("reporter_processor_s") / updates * 1e3,

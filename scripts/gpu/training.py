@@ -11,7 +11,7 @@ import statistics
 import machine
 from stage import Failed, Figures, Missing, Stage, in_parallel
 
-# Of docs/measurements/2026-11-22-multi30k.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
+# From docs/measurements/2026-11-22-multi30k.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
 MULTI30K_CURVE = (
     (0, 0.0),
     (4, 13.4),

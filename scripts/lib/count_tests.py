@@ -52,7 +52,7 @@ def junit_counts(text: str) -> Counts:
 
 
 def told_by(output: str) -> list[str]:
-    """Of a failed entry's output the last lines of its failed GoogleTest cases; of another program's its last ones."""
+    """The last lines of a failed entry's failed GoogleTest cases; for another program, the last lines of its output."""
     lines = output.splitlines()
     ends = [i for i, line in enumerate(lines) if re.match(r"\[  FAILED  \] .*\(\d+ ms\)$", line)]
     chosen: list[str] = []

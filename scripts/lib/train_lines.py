@@ -44,7 +44,7 @@ def pieces(stream: Iterator[bytes]) -> Iterator[tuple[str, bool]]:
 
 
 def shown(line: str) -> str | None:
-    """What a person at a terminal is shown of a line of the log, or nothing."""
+    """The text that a person at a terminal sees for a line of the log, or nothing."""
     event = EVENT.match(line)
     if event is None:
         return line or None  # of mpirun, or of a program that fails

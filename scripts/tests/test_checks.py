@@ -145,6 +145,17 @@ class Words(Tree):
             ["base/x.h:1: 'top_bytes'", "base/x.h:1: 'Odd word'", "docs/x.md:1: 'odd word'"],
         )
 
+    def test_comments_name_the_thing_that_they_describe(self) -> None:
+        self.write("CONTRIBUTING.md", self.GLOSSARY)
+        self.write(
+            "base/x.h", "/// Of a rank.\nint x;\n/// The size. Of\n/// Those.\nint y;  // Of a rank.\n// Of `x`: y.\n"
+        )
+        self.write("tests/x.py", '"""What it is."""\nx = 1  # Those\n# The one of x.\n')
+        self.assertEqual(
+            [line.rsplit(":", 1)[0] for line in check_words.violations(self.root)],
+            ["base/x.h:1: 'Of'", "tests/x.py:1: 'What'", "tests/x.py:3: 'The one'"],
+        )
+
     def test_a_tree_without_a_glossary_fails(self) -> None:
         self.write("CONTRIBUTING.md", "no table")
         self.assertIn("expected the glossary", check_words.violations(self.root)[0])

@@ -1,4 +1,4 @@
-"""What the documents name must be there: paths of the repository, links, and the options of its scripts."""
+"""Everything that the documents name must exist: paths of the repository, links, and options of its scripts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named_paths(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What links to the headings of a document are called, as GitHub makes it of their text."""
+    """The anchors of a document's headings, as GitHub makes them."""
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in HEADING.findall(text)}
 
 

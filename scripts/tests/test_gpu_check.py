@@ -100,7 +100,7 @@ class Check(unittest.TestCase):
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors), self.results()
 
     def results(self) -> dict:
-        """Of the file that the check writes; empty without one."""
+        """The content of the file that the check writes; empty without a file."""
         file = self.folder / "out" / "gpu_check.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

@@ -24,7 +24,7 @@ LINES = [
 
 class TrainLines(unittest.TestCase):
     def shown(self, text: str, terminal: bool, size: int) -> tuple[str, str]:
-        """What is shown, and the log, of a text that arrives in blocks of that many bytes."""
+        """The shown lines and the log of a text that arrives in blocks of `size` bytes."""
         data = text.encode()
         out = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):

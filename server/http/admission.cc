@@ -159,7 +159,7 @@ RateLimiter::Verdict Admission::take_permit(const Request& request, const std::s
                                             double scale) const {
   const auto now = SteadyClock::now();
   const bool known = request.caller != nullptr;
-  // Of the token as a whole: nobody gets more by naming many runs.
+  // The bucket is that of the whole token: naming many runs gives nobody more.
   const std::string own = (known ? request.caller->token : request.address) + (ranks > 0 ? " reports" : "");
   RateLimiter::Verdict verdict = rates_.take(own, now, scale);
   // The tokens of one remote machine share its bucket too. Those of this machine do not: they all have its address.

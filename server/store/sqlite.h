@@ -137,7 +137,7 @@ class Statement {
     if (!next(*read)) read.reset();
     return read;
   }
-  /// As first(), but a default value if there is no row.
+  /// Like first(), but a default value if there is no row.
   template <class Value>
   Value value() {
     Value read{};

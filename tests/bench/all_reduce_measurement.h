@@ -16,7 +16,7 @@ struct AllReduceCase {
 /// By size up to `largest_mb`, in one bucket, and the large ones cut into several.
 std::vector<AllReduceCase> all_reduce_cases(double largest_mb);
 
-/// Of the slowest rank in each repeat, sorted. Processor time is the process's.
+/// The times of the slowest rank in each repeat, sorted, and the processor times of the process.
 struct AllReduceTimes {
   std::vector<double> ms, processor_ms;
   double error = 0;  // largest difference from the serial sum in double, of all ranks
@@ -49,7 +49,7 @@ class MeasuredGradient {
   float* gradient_;           // where the backend computes
 };
 
-/// What each rank sends a second, in GB, by the definition of nccl-tests: payload / time * 2 (n-1)/n, to be held
+/// The GB that each rank sends in a second, by the definition of nccl-tests: payload / time * 2 (n-1)/n, to be held
 /// against a link's rate in one direction.
 double bus_gb_per_s(const AllReduceCase& one, double ms, int ranks);
 

@@ -1,5 +1,5 @@
-// What bench_all_reduce measures, on ranks that are threads, with a GPU whose memory is shut to the host and an NCCL
-// that sums there: which sums are taken where, and how far they are off.
+// The measurement of bench_all_reduce, on ranks that are threads, with a GPU whose memory is shut to the host and an
+// NCCL that sums there: which sums are taken where, and how far they are off.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ class AllReduceTest : public testing::Test {
   AllReduceTest() { FakeNccl::reset(); }
   ~AllReduceTest() override { FakeNccl::reset(); }
 
-  /// What rank 0 of two finds, by NCCL or by way of the host.
+  /// The measurement of rank 0 of two, by NCCL or through host memory.
   static Measured measure(bool nccl, GradientWire wire = GradientWire::f32) {
     ThreadGroup group(2);
     Measured found;

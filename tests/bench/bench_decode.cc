@@ -91,7 +91,7 @@ double weight_bytes(const Transformer& model, std::string_view prefix) {
   return elements * static_cast<double>(size_of(model.compute_dtype()));
 }
 
-/// What the observed search cannot avoid: its matmuls; the encoder's weights once a batch; the decoder's and the
+/// The least work of the observed search: its matmuls; the encoder's weights once a batch; the decoder's and the
 /// output's once a step; of each row's cached keys and values all, at every step.
 OpCost unavoidable(const OpTimes& times, const Transformer& model, std::size_t batches) {
   OpCost cost;

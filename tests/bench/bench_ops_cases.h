@@ -20,12 +20,12 @@ struct OpCase {
   std::string name;                             // linear_forward bf16 2048x512x512
   DType type = DType::f32;                      // which peak to hold the rate against
   std::function<PreparedOp(Backend&)> prepare;  // in the memory of a backend, which must outlive the op
-  /// Of a small twin, relative to the largest value that the reference expects; the backend takes tensors in the host's
-  /// memory.
+  /// The error of a small twin of the op, relative to the largest value that the reference expects. The backend takes
+  /// tensors in host memory.
   std::function<double(Backend&)> error;
 };
 
-/// Of a model preset (tiny, base, big) with `tokens` rows, those of logits fewer. bf16 first.
+/// The ops of a model preset (tiny, base, big) with `tokens` rows, logits with fewer. bf16 first.
 std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens);
 
 }  // namespace babelring

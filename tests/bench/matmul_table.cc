@@ -56,7 +56,7 @@ void run_data(Backend& backend, const Layer& layer, bool behind_relu) {
   if (!behind_relu) backend.run(op);
 }
 
-/// Of an update's first micro-batch.
+/// The weight gradient of an update's first micro-batch.
 void run_weight(Backend& backend, const Layer& layer) {
   BenchTensors pool(backend);
   backend.run(LinearBackwardWeight{.dy = pool.uniform({layer.rows, layer.out}, DType::bf16),

@@ -30,7 +30,7 @@ PackedSequences sequences(const std::vector<std::int32_t>& ids, std::int64_t len
   return packed;
 }
 
-/// What the decoder reads: each sentence one place later, behind <s>.
+/// The decoder's input: each sentence one place later, behind <s>.
 void shift(std::vector<std::int32_t>& ids, std::int64_t length) {
   for (auto begin = ids.begin(); begin != ids.end(); begin += length) {
     std::shift_right(begin, begin + length, 1);

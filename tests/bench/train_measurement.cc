@@ -23,7 +23,7 @@ std::int64_t memory_peak() {
   return 0;
 }
 
-/// What all ranks together reach when each measures at the same time.
+/// The rates that all ranks reach together when they measure at the same time.
 MachinePeaks shared_peaks(Backend& backend, Communicator& communicator, const MeasurementOptions& options) {
   communicator.barrier();
   MachinePeaks peaks = measure_peaks(backend, static_cast<int>(options.threads), options.peak_seconds);

@@ -17,7 +17,7 @@ struct MeasurementOptions {
   RecordSink* records = nullptr;
 };
 
-/// What all ranks together did in one update.
+/// One update of all ranks together.
 struct UpdateCost {
   double wall_ms = 0;
   std::int64_t source_tokens = 0, target_tokens = 0;

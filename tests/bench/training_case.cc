@@ -167,7 +167,7 @@ double TrainingCase::unavoidable_bytes(const StepRecord& update) const {
   double bytes = parameters * (share * (8 + 16) + 8);
   // The copy for matmuls: written by Adam, read by the next update.
   if (precision() == DType::bf16) bytes += parameters * (share + 1) * element;
-  // What backward reads of forward: the inputs of matmuls, written once and read once.
+  // Values that backward reads from forward: the inputs of matmuls, written once and read once.
   const double encoder = source * (6 * width + inner);
   const double decoder = target * (9 * width + inner) + source * 2 * width;
   return bytes + 2 * element * (model.encoder_layers * encoder + model.decoder_layers * decoder);

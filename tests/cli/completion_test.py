@@ -15,7 +15,7 @@ from system import BIN  # noqa: E402
 
 
 def script(shell: str, program: str = "nmt") -> str:
-    """Of a program that is called by this name, which may be the longer one of installations."""
+    """The completion of a program called by this name, which may be the longer name of installations."""
     how = "completion" if program == "nmt" else "--completion"
     file = BIN / program.removeprefix("babelring-")
     return subprocess.run([program, how, shell], executable=file, capture_output=True, text=True, check=True).stdout
@@ -23,7 +23,7 @@ def script(shell: str, program: str = "nmt") -> str:
 
 class CompletionTest(unittest.TestCase):
     def offers(self, *words: str) -> list[str]:
-        """What bash offers for the last word."""
+        """The words that bash offers for the last word."""
         program = (
             script("bash", words[0])
             + f"""

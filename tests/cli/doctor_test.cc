@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 
-/// A finding with that severity and those words, and, unless it is well, something to do.
+/// Matches a diagnosis with this severity whose text has these words.
 auto says(Severity severity, const std::string& words) {
   return AllOf(Field(&Diagnosis::severity, severity), Field(&Diagnosis::text, HasSubstr(words)));
 }

@@ -46,7 +46,7 @@ def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
 
 
 class Doctor(unittest.TestCase):
-    """What it says about the machine that the test runs on."""
+    """Its report on the machine that runs the test."""
 
     def test_looks_at_everything(self) -> None:
         """Every area is there, this machine can run MPI, and text and exit code agree with the findings."""

@@ -32,7 +32,7 @@ class OlderProcessor(unittest.TestCase):
             self.assertRegex(done.stdout, rf"^{program} \d")
 
     def test_kernels_are_those_of_the_processor(self) -> None:
-        """What the worker would compute with."""
+        """The kernels that the worker would use."""
         qemu = shutil.which("qemu-x86_64")
         if qemu is None:
             self.skipTest("qemu-x86_64 is not installed (package qemu-user)")

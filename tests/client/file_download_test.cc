@@ -27,7 +27,7 @@ class FileDownloadTest : public testing::Test {
   }
   ~FileDownloadTest() override { fs::remove(path_); }
 
-  /// What the real server answers: the part that was asked for, if the rest of the request fits.
+  /// The answer of the real server: the requested part, if the rest of the request fits.
   ScriptedAnswer part(const ScriptedRequest& request) const {
     const std::string range = request.header("range");
     if (range.empty() || request.header("if-range") != '"' + remote_.sha256 + '"') return {.body = content_};

@@ -22,7 +22,7 @@ struct ScriptedRequest {
   std::string header(const std::string& name) const;
 };
 
-/// What goes back, byte for byte as far as the script wants.
+/// The response, byte for byte as the script says.
 struct ScriptedAnswer {
   int status = 200;
   std::string body = {};

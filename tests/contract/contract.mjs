@@ -1,4 +1,4 @@
-// What the contract (openapi.json, as the server gives it) says of an exchange: which operation it is, which answers that has,
+// Holds an exchange against the contract (openapi.json, as the server gives it): which operation it is, which answers that has,
 // and whether a body fits its schema.
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
@@ -69,7 +69,7 @@ export class Contract {
     return found;
   }
 
-  /// What is wrong with a JSON body held against a described answer's schema: a list of texts.
+  /// The faults of a JSON body by a described answer's schema: a list of texts.
   faults(base, mediaType, body) {
     return this.faultsBy(pointer(...base, 'content', mediaType, 'schema'), body);
   }

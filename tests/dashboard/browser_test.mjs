@@ -278,7 +278,7 @@ async function checkCompareAway(page) {
   await page.waitForFunction(() => document.querySelector('.problem').innerText === '');
 }
 
-/// What the server finds wrong with a configuration leads to its line.
+/// A fault that the server finds in a configuration leads to its line.
 async function checkSubmit(page, server, run) {
   await page.goto(`${server.address}/#/submit?from=${run.id}`);
   await page.waitForFunction(() => document.querySelector('#config')?.value.includes('learning_rate'));

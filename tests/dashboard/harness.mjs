@@ -1,4 +1,4 @@
-// What the tests of the page in a browser share: a server of their own, Chromium, and the checks that hold on every page.
+// Shared by the tests of the page in a browser: a server of their own, Chromium, and checks of every page.
 import { strict as assert } from 'node:assert';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// What a reader does with the page of a run, in Chromium against a real server that gets a made-up run.
+// A reader's actions on the page of a run, in Chromium against a real server that gets a made-up run.
 //   node run_page_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { pathToFileURL } from 'node:url';

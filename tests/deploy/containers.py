@@ -40,7 +40,7 @@ exec chroot "$root" "$@"
 
 @dataclass(frozen=True)
 class Image:
-    """What a container takes from its image."""
+    """The settings that a container takes from its image."""
 
     files: Path
     user: int
@@ -138,7 +138,7 @@ class Switch:
         return container
 
     def inside(self, container: Container, *command: str, seconds: int = 300) -> subprocess.CompletedProcess[str]:
-        """As `docker exec`."""
+        """Like `docker exec`."""
         assert container.process is not None
         children = Path(f"/proc/{container.process.pid}/task/{container.process.pid}/children").read_text().split()
         if not children:

@@ -217,7 +217,7 @@ class ComposeTest(ImageCase):
         )
 
     def ranks(self, switch: Switch, tokens: Path) -> list[tuple[int, str]]:
-        """What the server shows where Prometheus runs; its metrics too."""
+        """The ranks and hosts of the run, as the server tells the host on which Prometheus runs; checks its metrics, too."""
         scrape = yaml.safe_load((COMPOSE / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"][0]
         file = tokens / Path(scrape["authorization"]["credentials_file"]).name
         self.assertEqual(file.stat().st_mode & 0o777, 0o644)
@@ -252,7 +252,7 @@ class KubernetesTest(ImageCase):
         return Container(name, image, container["command"] + container["args"], {}, volumes)
 
     def secret(self, name: str, files: dict[str, str], group: int) -> Path:
-        """As Kubernetes mounts it for a pod with this fsGroup."""
+        """A folder as Kubernetes mounts it for a pod with this fsGroup."""
         folder = self.volume(name, 0)
         for file, text in files.items():
             (folder / file).write_text(text)
@@ -262,7 +262,7 @@ class KubernetesTest(ImageCase):
         return folder
 
     def keys(self, group: int) -> Path:
-        """As the operators make them: their key is of another kind than its file's name says."""
+        """SSH keys as the operators make them: the key is of another kind than its file's name says."""
         made = self.volume("made", 0)
         run("ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-C", "", "-f", made / "id_rsa")
         files = {name: (made / name).read_text() for name in ("id_rsa", "id_rsa.pub")}

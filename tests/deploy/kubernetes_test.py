@@ -25,7 +25,7 @@ def image_text(file: str) -> str:
 
 
 def objects(folder: str) -> list[dict]:
-    """Those of the kustomization in this folder."""
+    """The objects of the kustomization in this folder."""
     kustomization = yaml.safe_load((FOLDER / folder / "kustomization.yaml").read_text(encoding="utf-8"))
     texts = [(FOLDER / folder / file).read_text(encoding="utf-8") for file in kustomization["resources"]]
     return [item for text in texts for item in yaml.safe_load_all(text)]

@@ -149,7 +149,7 @@ class ControlTest(SystemTest):
         return wait_for("all ranks", reported)
 
     def digests(self, run: str) -> dict[int, str]:
-        """Of the weights after each update, from the ranks' own spools, the newest attempt's last."""
+        """The digests of the weights after each update, from the ranks' spools; those of the newest attempt win."""
         found = {}
         for file in sorted(
             (self.folder / "server" / "runs" / run / "spool").glob("attempt-*/rank-0.jsonl"),

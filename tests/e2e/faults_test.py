@@ -1,4 +1,4 @@
-"""What happens when something dies, stops or goes away."""
+"""Programs, hosts and files that die, stop or go away."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ class FaultsTest(SystemTest):
                 self.assertEqual(
                     [caught & ours for _, caught in threads if caught & ours], [], "a handler is installed"
                 )
-                # The one that waits for them holds none back meanwhile, every other one all three.
+                # The rank that waits for them holds none back meanwhile, every other rank all three.
                 self.assertEqual(sorted({held & ours for held, _ in threads}), [0, ours])
                 self.assertEqual(len([held for held, _ in threads if held & ours == 0]), 1)
             os.kill(pids[1], stop)

@@ -123,7 +123,7 @@ class GssmTest(SystemTest):
         text = stored.read_text(encoding="utf-8")
         self.assertIn("sequences_per_update: 30\n", text)
         self.assertIn("sequences_per_update: 30\n", self.records("run", "lifecycle")[0]["config"])
-        # As if less memory had been free when the run began.
+        # The value that `auto` would have chosen with less free memory.
         stored.write_text(text.replace("sequences_per_update: 30\n", "sequences_per_update: 6\n"), encoding="utf-8")
         resumed = self.start_run(overrides=[*automatic, "training.stop_after=4u"])
         self.assertEqual(resumed.wait(), 0, resumed.text())

@@ -58,7 +58,7 @@ class RunsTest(SystemTest):
         return json.loads(self.nmt("show", run, "--json"))["state"]
 
     def end_runs(self) -> None:
-        """So that no rank outlives the test."""
+        """Stops all runs, so that no rank outlives the test."""
         for item in json.loads(self.nmt("list", "--json")):
             if item["state"] not in ("succeeded", "failed", "stopped", "lost"):
                 self.nmt("stop", item["id"], "--now", "--wait")

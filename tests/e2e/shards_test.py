@@ -32,7 +32,7 @@ class ShardsTest(TwoHostTest):
         return sorted(path.name for path in folder.iterdir() if path.name.startswith(prefix)) if folder.exists() else []
 
     def digests(self, name: str) -> dict[int, str]:
-        """Of the weights by update, from the last attempt that trained it."""
+        """The digests of the weights by update, from the last attempt that trained it."""
         return {step["update"]: step["weights_digest"] for step in self.records(name, "step")}
 
     def test_shards_continue_on_any_hosts_with_the_bits_of_whole_checkpoints(self) -> None:

@@ -110,7 +110,7 @@ class Slurm:
         return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120).stdout
 
     def both(self, *command: str) -> str:
-        """What a program writes, errors included: srun lists its plugins there."""
+        """The output of a program, with standard error, where srun lists its plugins."""
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120)
         return done.stdout + done.stderr
 

@@ -81,7 +81,7 @@ def is_running(pid: int) -> bool:
 
 
 def spool_records(file: Path) -> list[dict[str, Any]]:
-    """Of a spool that may be growing: a line that is being written is left out."""
+    """The records of a spool that may be growing. Leaves out a line that is being written."""
     return [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
 
 
@@ -191,11 +191,11 @@ class Run:
         return self.process.wait(timeout=seconds)
 
     def pids(self) -> list[int]:
-        """Of processes that were started, the workers among them."""
+        """The process ids of mpirun's children, workers among them."""
         return list(map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()))
 
     def rank_pids(self) -> list[int]:
-        """Of the worker processes, by rank."""
+        """The process ids of the workers, by rank."""
         pids = {}
         for pid in self.pids():
             try:
@@ -285,6 +285,6 @@ communication: {{deadline_s: 120, bucket_mb: 0.1}}
         return run
 
     def records(self, name: str, kind: str, rank: int = 0) -> list[dict[str, Any]]:
-        """Of a rank's spool files, all attempts in order."""
+        """The records of a rank's spool files, all attempts in order."""
         files = sorted((self.folder / name / "spool").glob(f"attempt-*/rank-{rank}.jsonl"))
         return [record for file in files for record in spool_records(file) if record["kind"] == kind]

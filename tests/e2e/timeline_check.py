@@ -1,4 +1,4 @@
-"""What must hold of every timeline that a run wrote."""
+"""Checks that every timeline of a run must pass."""
 
 from __future__ import annotations
 

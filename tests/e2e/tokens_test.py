@@ -1,4 +1,4 @@
-"""What a worker may report with tokens that are bound to runs, as operators hand them out."""
+"""Reports of workers with tokens that are bound to runs, as operators hand them out."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class TranslateTest(SystemTest):
             return error.code, json.loads(error.read())
 
     def translators(self) -> list[int]:
-        """Of this test's server."""
+        """The process ids of the translators of this test's server."""
         children = Path(f"/proc/{self.at.process.pid}/task").glob("*/children")
         pids = [int(pid) for file in children for pid in file.read_text().split()]
         return [pid for pid in pids if serves(pid)]

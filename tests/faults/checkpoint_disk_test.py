@@ -56,7 +56,7 @@ class CheckpointDiskTest(SystemTest):
         return [log["text"] for log in self.records("run", "log") if "was not written, training goes on" in log["text"]]
 
     def checkpoint_disk(self) -> str:
-        """What /readyz says of it."""
+        """The answer of /readyz."""
         try:
             return self.server_.get("/readyz")["checkpoint_disk"]
         except urllib.error.HTTPError as error:
@@ -77,7 +77,7 @@ class CheckpointDiskTest(SystemTest):
         wait_for("readiness", lambda: self.checkpoint_disk() == "ok")
         begin = time.monotonic()
         broken = break_()
-        # What a checkpoint that was being written gives back is taken again.
+        # Takes again the space that an unfinished checkpoint gives back.
         wait_for("a refused checkpoint", lambda: self.ended() or self.failures() or (full and not break_()))
         detected, kept, updates = time.monotonic() - begin, self.names(), self.updates()
         self.assertTrue(kept, "the old checkpoint is gone")

@@ -1,5 +1,5 @@
-"""What happens while a checkpoint is being written: its files wait for a disk that takes its time. Training continues, a stop
-waits for the checkpoint, and a kill leaves the one before, from which the run goes on with the same bits."""
+"""Checkpoints on a slow disk. While one is being written, training continues, a stop waits for it, and a kill leaves the
+checkpoint before, from which the run goes on with the same bits."""
 
 import os
 import signal

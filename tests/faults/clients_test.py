@@ -34,7 +34,7 @@ class ClientsTest(FaultTest):
         return client
 
     def latencies(self, count: int = 200) -> list[float]:
-        """Of a run's status over one connection, in ms."""
+        """The times of requests for a run's status over one connection, in ms."""
         times = []
         for _ in range(count):
             began = time.monotonic()

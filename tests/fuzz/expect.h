@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// What must hold whatever the input; the fuzzer keeps an input for which it does not.
+/// A condition that must hold for every input; the fuzzer keeps an input for which it does not.
 inline void expect(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "does not hold: %s\n", what);

@@ -1,4 +1,4 @@
-"""What tests of packages and images share: commands, this build's Debian packages, and a new Debian root."""
+"""Shared by the tests of packages and images: commands, this build's Debian packages, and a new Debian root."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ReferenceBackend final : public Backend {
   void synchronize() override {}
   bool prefers_fused_matmuls() const override { return true; }
   bool prefers_bias_gradient_with_gate() const override { return true; }
-  /// Of 256 rows at most, so that small tests have several.
+  /// Chunks of at most 256 rows, so that small tests have several.
   LossChunks loss_chunks() const override { return {.bytes = 0, .equal = true}; }
   std::string description() const override { return "reference (double, 1 thread)"; }
 

@@ -12,10 +12,10 @@
 
 namespace babelring {
 
-/// What layers and models are tested on; all but the first two as a GPU is: with memory that is not the host's.
+/// The backends that layers and models are tested on. All but the first two have memory of their own, like a GPU.
 inline const std::string test_backends[] = {"cpu", "reference", "closed", "emulated", "cuda"};
 
-/// The one of that name; null for cuda where there is no GPU.
+/// The backend of this name; null for cuda where there is no GPU.
 inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
   if (name == "cpu") return make_cpu_backend(1);
   if (name == "reference") return make_reference_backend();
@@ -24,7 +24,7 @@ inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
   return !find_cuda() ? nullptr : make_cuda_backend(0);
 }
 
-/// Those of this machine.
+/// The names of the backends that this machine can run.
 inline std::vector<std::string> available_backends() {
   std::vector<std::string> names(std::begin(test_backends), std::end(test_backends));
   if (!find_cuda()) names.pop_back();

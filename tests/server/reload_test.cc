@@ -68,7 +68,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
   EXPECT_EQ(status_for("two.example"), 200);
   EXPECT_EQ(names(), "large mpirun-local ");
 
-  // What is wrong is left as it was; the other parts are read all the same.
+  // A file with a fault keeps its old values; the other files are read nevertheless.
   write_file_atomically(options, "allow-host: [three.example]\nlog-levle: info\n");
   write_file_atomically(profiles, "medium: {}\n");
   server.send(SIGHUP);

@@ -56,7 +56,7 @@ TEST(Console, TellsAValidationFromTheTrainingSample) {
   EXPECT_THAT(log.text(), HasSubstr("training sample after update 50: loss 2.2500, "));
 }
 
-/// What a log line or another program writes next begins at the front of the bar's line.
+/// The next output, of a log line or another program, begins at the front of the bar's line.
 TEST(Console, LeavesTheCursorAtTheStartOfTheBar) {
   TrainConfig config;
   testing::internal::CaptureStderr();

@@ -15,7 +15,7 @@
 
 namespace babelring {
 
-/// What the real server keeps of the records it was sent. Thread-safe; outlives restarts of TestServer.
+/// The records that the real server keeps. Thread-safe; outlives restarts of TestServer.
 class Ledger {
  public:
   /// Asked about each batch before it is stored: a status other than 200 refuses it. Before the first request.
@@ -35,7 +35,7 @@ class Ledger {
   std::int64_t duplicates_ = 0;
 };
 
-/// What the server does with a request instead of, or after, storing it.
+/// The server's reaction to a request instead of, or after, storing it.
 struct Behaviour {
   int status = 200;                    // other than 200: nothing is stored
   std::string body = "";               // if not empty: answers with it and stores nothing

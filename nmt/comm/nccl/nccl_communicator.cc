@@ -73,7 +73,7 @@ class NcclCommunicator final : public Communicator, private HostExchange {
   void finish(std::int64_t) override { all_reduce_finish(); }
 
   void start_sum(const NcclSum& sum, const char* name);
-  /// What an operation queues on the stream: before NCCL may be busy, then when it is no longer. Both return a mark.
+  /// The two steps in which an operation is queued on the stream. NCCL may be busy between them. Both return a mark.
   struct Steps {
     std::function<std::unique_ptr<DeviceEvent>()> begin, end;
   };

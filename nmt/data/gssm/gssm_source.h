@@ -29,7 +29,7 @@ class GssmSource : public UpdateSource {
   DataPosition resume(DataOrder, const std::optional<DataPosition>&, double) override { return {}; }
   std::int64_t updates_per_epoch() const override { return 0; }
   UpdateShape shape() const override;
-  /// Of the graph and the length. Changes with kernel_seed, not with the number of ranks.
+  /// The digest of graph and length. Changes with kernel_seed, not with the number of ranks.
   const std::string& digest() const override { return digest_; }
 
   const GssmGenerator& generator() const { return generator_; }

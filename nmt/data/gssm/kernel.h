@@ -38,7 +38,8 @@ class GssmKernel {
   }
 
  private:
-  /// Of each column, `threshold` / 2^32 goes to its own state and the rest to another. Source: Walker 1977, Vose 1991.
+  /// A column of the alias method: `threshold` / 2^32 of it goes to its own state, the rest to `other`. Source: Walker
+  /// 1977, Vose 1991.
   struct Alias {
     std::uint32_t threshold;
     std::uint32_t other;

@@ -15,7 +15,7 @@ struct RowShares {
   double lost_in_rounding = 0;  // of all (row, update) that changed masters: without a change of a compute copy
   double untouched = 0;         // of all (row, update): without a gradient
 };
-/// Of rows [begin, end).
+/// The shares of rows [begin, end).
 RowShares shares_of(const ParameterWindow& window, std::int64_t begin, std::int64_t end);
 
 /// The summary of a window as in docs/formats.md, without `format` and `rows_file`. `vocabulary`: null if there is no

@@ -97,7 +97,7 @@ void ProbeRecorder::ran(const OpRun& run) {
   const Inputs inputs = inputs_of(run);
   const std::string layer(place_.layer(run).empty() ? run.op : place_.layer(run));
   for (const OpField& field : run.fields) {
-    // Of flat arrays the optimizer writes parts that depend on the ranks: end_update() records whole parameters.
+    // The optimizer writes parts of flat arrays that depend on the ranks: end_update() records whole parameters.
     if (!is_written(field) || run.op == AdamUpdate::name) continue;
     if (store_.at(field.tensor.data) && parameter_of(store_, field.tensor) == nullptr) {
       writers_.wrote(field.tensor, Writers::nobody);

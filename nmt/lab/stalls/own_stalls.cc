@@ -125,7 +125,8 @@ std::vector<insight::MeasuredStall> measure_own_stalls(const OwnStallsPlan& plan
   const TaskData data = open_task_data(config);
   const std::vector<fs::path> files = files_of(plan.folder, set);
   std::vector<double> shares = plan.cached;
-  if (std::ranges::find(shares, 1.0) == shares.end()) shares.push_back(1);  // fetch stalls are those beyond it
+  if (std::ranges::find(shares, 1.0) == shares.end())
+    shares.push_back(1);  // stalls beyond this share's are fetch stalls
   std::vector<insight::MeasuredStall> points;
   for (const int workers : plan.workers) {
     for (const double share : shares) {

@@ -43,8 +43,8 @@ OpObserver* Timeline::begin(const UpdateStart& start) {
   return &*trace_->recorder;
 }
 
-/// Of a trace that begins with `update`, on rank 0. A request waits for a trace that the configuration asks for.
-/// Without either, no update.
+/// The facts of a trace that begins with `update`, on rank 0. A request waits for a configured trace. Without a request
+/// and a configured trace: no update.
 TraceFacts Timeline::facts_of(std::int64_t update) const {
   if (configured_for(update)) {
     return {.first_update = update, .updates = parts_.config.updates, .ops = parts_.config.ops};

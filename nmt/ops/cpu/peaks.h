@@ -20,8 +20,8 @@ struct MachinePeaks {
 /// Each of the eight figures takes `seconds`, and 288 MiB a thread are allocated. The OpenMP team of the caller works.
 MachinePeaks measure_machine_peaks(int threads, double seconds = 0.1);
 
-/// What `threads` threads reach together: multiply-adds as above for products of this type, and the triad. Takes about
-/// `seconds`, and 48 MiB a thread meanwhile.
+/// The rates that `threads` threads reach together: multiply-adds as above for products of this type, and the triad.
+/// Takes about `seconds`, and 48 MiB a thread meanwhile.
 PeakRates measure_processor_rates(DType type, int threads, double seconds);
 
 }  // namespace babelring

@@ -48,7 +48,7 @@ struct NoCounter {
 
 /// A lane's sums over its elements of a row's piece.
 struct LaneCounter {
-  /// Of a master before and after the update, and its gradient.
+  /// Counts the change of a master. `gradient`: its gradient.
   __device__ void count(float before, float after, float gradient) {
     const bool differs = std::bit_cast<unsigned>(before) != std::bit_cast<unsigned>(after);
     const unsigned rounded = pack_bf16(before, after);
@@ -114,7 +114,7 @@ struct CountedRows {
   RowPart* parts;
 };
 
-/// As finish_piece() of the CPU, by one lane. The other pieces' sums come from blocks of threads that run at the same
+/// Like finish_piece() of the CPU, by one lane. The other pieces' sums come from blocks of threads that run at the same
 /// time: they are read past the caches.
 __device__ void finish_piece(const CountedRows& rows, const RowPiece& piece, const RowPart& sums) {
   RowPart row = sums;

@@ -75,7 +75,7 @@ struct ScoreRow {
   std::int64_t at;  // of the row's first element
 };
 
-/// Of a row of attention, the bits of (query row, head, key position).
+/// The dropout bits of a row of attention: those of (query row, head, key position).
 __device__ DeviceDropoutRow attention_dropout(const DropoutKey& key, int head, int token) {
   DropoutKey of_head = read_key(key);
   of_head.key = derive_seed(of_head.key, static_cast<std::uint64_t>(head));

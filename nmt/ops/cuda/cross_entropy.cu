@@ -16,11 +16,11 @@ namespace {
 // One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
 // with this number of threads, the caches hold all rows that are being read.
 constexpr int row_threads = 512;
-/// Of a multiprocessor at the same time, which leaves a thread 32 registers, or 40.
+/// Blocks that run on a multiprocessor at the same time. Leaves a thread 32 registers, or 40.
 template <class T>
 constexpr int blocks_at_once = sizeof(T) == 2 ? 4 : 3;
 
-/// An element and its place; of two, the larger comes first, of equals the one further left.
+/// An element and its place. Larger elements rank first; of equal elements the left one.
 struct Ranked {
   float value;
   int place;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
   if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, target_logit, sums, scale);
 }
 
-/// Finds the k best one after another: each time the first of those that come after the last one found.
+/// Finds the k best elements, one after another: each time the first element that ranks behind the last found one.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads)
     top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {

@@ -26,7 +26,7 @@ __device__ float sinusoid(int position, int column, int width) {
   return column % 2 == 0 ? sinpif(half_turns) : cospif(half_turns);
 }
 
-/// Of all positions below table_positions: [table_positions, width].
+/// Writes the sinusoids of all positions below table_positions: [table_positions, width].
 __global__ void sinusoids_kernel(float* sinusoids, int width) {
   for (std::int64_t i = first_element(); i < table_positions * width; i += element_step()) {
     sinusoids[i] = sinusoid(static_cast<int>(i / width), static_cast<int>(i % width), width);
@@ -130,7 +130,7 @@ __device__ inline void put_sum(const EmbeddingSums& sums, const Run& run, int co
   put_piece<n>(place, sum);
 }
 
-/// Of n columns, over every `step`th place of a run from `first` on. Four rows are read at a time.
+/// The sums of n columns over every `step`th place of a run, from `first` on. Reads four rows at a time.
 template <class T, int n>
 __device__ inline Piece<float, n> sum_rows(const EmbeddingSums& sums, const T* dy, const Run& run, int first, int step,
                                            int column) {

@@ -189,7 +189,7 @@ __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) 
   }
 }
 
-/// Of a multiprocessor at the same time, taken for all types alike.
+/// The blocks that run on a multiprocessor at the same time, the same for all types.
 std::int64_t blocks_for(std::int64_t width) {
   return width == 512 ? blocks_at_once(2) : blocks_at_once(width == 1024 ? 4 : 0);
 }

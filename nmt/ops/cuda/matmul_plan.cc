@@ -98,7 +98,7 @@ MatmulPlan::MatmulPlan(const MatmulLibrary& library, const MatmulShape& shape) :
 void MatmulPlan::describe_epilogue() const {
   set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape_.epilogue));
   if (!has_bias(shape_.epilogue)) return;
-  // Of the bias the library asks now only how it will be aligned.
+  // At this point the library uses only the alignment of the bias.
   const auto* memory = static_cast<const std::byte*>(library_.memory);
   const void* like_it = shape_.bias_alignment < 256 ? memory + shape_.bias_alignment : memory;
   set(description_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape_.c_type));

@@ -73,7 +73,7 @@ __device__ inline void stream_elements(T* to, const Elements<T, n>& elements) {
   }
 }
 
-/// Of all elements of the pieces and `value`. A NaN is passed over.
+/// The largest of all elements of the pieces and `value`. Ignores NaN.
 template <class T, int n, int count>
 __device__ inline float largest_of(const Elements<T, n> (&pieces)[count], float value) {
 #pragma unroll
@@ -104,7 +104,7 @@ __device__ inline std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_lanes;
 }
 
-/// Of a row that a warp goes through together, a lane takes every 32nd piece of n columns: the first one's column.
+/// The first column of a lane, for a row that a warp reads together: each lane takes every 32nd piece of n columns.
 template <int n>
 __device__ inline int first_column() {
   return static_cast<int>(threadIdx.x % warp_lanes) * n;

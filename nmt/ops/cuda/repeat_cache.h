@@ -28,7 +28,7 @@ class RepeatCache {
     recordings_.clear();
     seen_.clear();
   }
-  /// The key's recording, now the one used last; null if there is none.
+  /// The key's recording, which becomes the most recently used; null if there is none.
   Recording* find(const Key& key) {
     const auto found = std::find_if(recordings_.begin(), recordings_.end(),
                                     [&](const auto& recording) { return recording.first == key; });
@@ -36,7 +36,7 @@ class RepeatCache {
     recordings_.splice(recordings_.begin(), recordings_, found);
     return &found->second;
   }
-  /// Whether the key was asked for before, among the last ones; it is from now on.
+  /// True if the key is among the last `max_seen` keys that were passed. Adds it otherwise.
   bool seen_before(const Key& key) {
     const std::uint64_t hash = hash_of(key);
     if (std::find(seen_.begin(), seen_.end(), hash) != seen_.end()) return true;
@@ -44,7 +44,7 @@ class RepeatCache {
     if (seen_.size() > max_seen) seen_.pop_front();
     return false;
   }
-  /// Of a key that has none.
+  /// Adds the recording of a key that has none.
   Recording& keep(Key key, Recording recording) {
     recordings_.emplace_front(std::move(key), std::move(recording));
     if (recordings_.size() > max_recordings) recordings_.pop_back();

@@ -13,7 +13,7 @@ namespace {
 template <int width>
 struct BackwardTiles {
   static constexpr int stride = tile_stride(width);
-  /// Of the gradients of scores, a row for each key; room + 8 in a row, so 64 rows of 72 are the most.
+  /// Room for the gradients of scores: a row of at most 64 + 8 for each of at most 64 keys.
   static constexpr int score_room = tile_rows * (tile_rows + 8);
   static constexpr std::size_t bytes =
       (5 * tile_rows * stride + score_room) * sizeof(bfloat) + tile_rows * (2 * sizeof(float) + sizeof(unsigned));
@@ -95,8 +95,8 @@ class KeyGroup {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Of two keys and two queries: dot products to probabilities after dropout, the gradients of these to those of
-  /// scores. The queries are from row `place` of their tiles on, and `query` in the sentence.
+  /// For two keys and two queries: turns dot products into probabilities after dropout, and gradients of probabilities
+  /// into gradients of scores. The queries are from row `place` of their tiles on, and `query` in the sentence.
   __device__ void soften(float (&scores)[4], float (&gradients)[4], int place, int query) const {
     const int lane = threadIdx.x % warp_lanes, column = lane % 4 * 2, key = first_ + lane / 4;
     unsigned kept[4] = {1, 1, 1, 1};
@@ -330,7 +330,7 @@ class QueryGradients {
  private:
   static constexpr int stride = tile_stride(width);
 
-  /// Of two queries and two keys, from `column` on: the gradients of probabilities to those of scores.
+  /// For two queries and two keys, from `column` on: turns gradients of probabilities into gradients of scores.
   __device__ void soften(const float (&scores)[4], float (&gradients)[4], int column) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

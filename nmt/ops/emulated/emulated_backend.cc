@@ -70,7 +70,7 @@ class EmulatedBackend final : public EveryOp<EmulatedBackend> {
   }
   void do_end_range() override { ranges_.pop_back(); }
 
-  /// As OpPlace::phase().
+  /// Like OpPlace::phase().
   std::string_view range() const {
     if (ranges_.empty()) return "";
     return ranges_.size() > 1 && ranges_.front() == micro_batch_range ? ranges_[1] : ranges_.front();

@@ -27,7 +27,7 @@ class TraceParameters : public testing::Test {
     window.rows[4].ratios = 100;
     write_window(run / "lab", window);
   }
-  /// What `parameters RUN` and these options print.
+  /// The output of `parameters RUN` with these options.
   std::string shown(const std::string& options) {
     CLI::App app;
     add_trace_parameters(app);

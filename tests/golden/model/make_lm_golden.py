@@ -160,7 +160,7 @@ def losses(model: Model) -> tuple[float, float, int, Matrix]:
 
 
 def gradient(model: Model, matrix: Matrix, tokens: int) -> list[float]:
-    """Of loss / tokens, by central differences."""
+    """The gradient of loss / tokens, by central differences."""
     slopes = []
     for row in matrix:
         for column, value in enumerate(row):

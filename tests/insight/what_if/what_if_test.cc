@@ -65,7 +65,7 @@ TEST_F(WhatIfTables, AnswersThePublishedRunAsTheTableOfPredictionsDoes) {
     const auto result = what_if(run, change);
     ASSERT_TRUE(result) << result.error();
     const double expected = table.number(row, "communication_s");
-    // Of two levels, the table leaves out the sums inside the hosts, over which the model assumes 100 Gbit/s.
+    // On two levels the table leaves out the sums inside the hosts, for which the model assumes 100 Gbit/s.
     const double inside = levels ? 2 * 243.523584 / (change.wire == Wire::bf16 ? 2 : 1) / 2 * 8 / 100 / 1000 : 0;
     EXPECT_NEAR(communication_s(*result) - inside, expected, 0.01 * expected) << link << ' ' << levels;
     ++compared;

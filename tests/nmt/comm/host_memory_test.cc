@@ -14,7 +14,7 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-/// What each rank finds in the memory that it shares after every rank has added 1; 0: it shares none.
+/// The value in the memory that each rank shares after every rank has added 1; 0: it shares none.
 std::vector<int> ranks_that_share(int ranks, int hosts, const std::function<std::string(int)>& key) {
   ThreadGroup group(ranks, false, hosts);
   std::vector<int> found(static_cast<std::size_t>(ranks));

@@ -27,7 +27,7 @@ std::vector<float> some_values(std::int64_t count, std::uint64_t seed) {
 /// Values that are sent in turn, with the errors that their sender keeps.
 struct Sender {
   explicit Sender(std::int64_t count) : errors(static_cast<std::size_t>(count)) {}
-  /// What a receiver gets.
+  /// The values that a receiver gets.
   std::vector<float> send(const std::vector<float>& values) {
     const std::int64_t count = std::ssize(values);
     std::vector<std::byte> message(static_cast<std::size_t>(int8_message_bytes(count)) + 1, std::byte{0x5a});
@@ -44,7 +44,7 @@ struct Sender {
   std::vector<float> errors;
 };
 
-/// Of the block that element `i` lies in.
+/// The largest magnitude in the block of element `i`.
 float largest_in_block(const std::vector<float>& values, std::size_t i) {
   const std::size_t begin = i / int8_block * int8_block;
   float largest = 0;

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr int nccl_ranks = 3;
 
-/// What rank `rank` has of element i.
+/// Element i of rank `rank`.
 float nccl_value(int rank, std::int64_t i) {
   return static_cast<float>(
       Random(derive_seed(7, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i))).uniform() * 2 - 1);
@@ -38,7 +38,7 @@ class NcclCommunicatorTest : public testing::Test {
     FakeNccl::reset();
   }
 
-  /// What the body of a rank uses.
+  /// The tools of a rank's body.
   struct Rank {
     int rank;
     Communicator& control;
@@ -171,7 +171,7 @@ TEST_F(NcclCommunicatorTest, SendsHalfAsMuchInBf16) {
   for (const FakeNccl::Call& call : FakeNccl::calls(1)) EXPECT_EQ(call.type, nccl_bfloat16);
 }
 
-/// Of 2 rounds and a part: the last one has no stripe for each rank.
+/// Two rounds and a rest, which has no stripe for the last rank.
 TEST_F(NcclCommunicatorTest, ScattersSumsAndGathersParts) {
   constexpr std::int64_t stripe = 50, round = nccl_ranks * stripe, elements = 2 * round + 70;
   for (const GradientWire wire : {GradientWire::f32, GradientWire::bf16}) {

@@ -249,7 +249,7 @@ class Silence {
       }
     }
   }
-  /// What rank `rank` says of ranks silent for two seconds.
+  /// The report of rank `rank` on ranks silent for two seconds.
   std::string silent(int rank) { return at(rank).silent(now_, std::chrono::seconds(2), hosts_); }
   std::int64_t questions() const { return questions_; }
 

@@ -41,7 +41,7 @@ TEST_F(HostMemoryRoom, AppliesTheControlGroupLimit) {
   EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
 }
 
-/// As in a systemd service, or in a batch system that sets the limit on the job's group.
+/// A systemd service or a batch system sets the limit on the job's group.
 TEST_F(HostMemoryRoom, AppliesTheLimitsOfAllAncestors) {
   write("self/cgroup", "4:memory:/elsewhere\n0::/job/task\n");
   fs::create_directories(folder_ / "job/task");

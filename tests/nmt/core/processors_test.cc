@@ -39,7 +39,7 @@ TEST_F(ProcessorQuota, TakesTheMinimumInVersionTwo) {
   EXPECT_EQ(quota(), 4);
 }
 
-/// As in Kubernetes: a container sees its own group as the root.
+/// In Kubernetes a container sees its own group as the root.
 TEST_F(ProcessorQuota, ReadsTheRootGroupInAContainer) {
   write("proc/self/cgroup", "0::/\n");
   write("groups/cpu.max", "50000 100000\n");

@@ -70,7 +70,7 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, std::string
     return pack(pairs);
   }
 
-  /// Of a language model, which reads the target side only.
+  /// The batch of a language model, which reads the target side only.
   PackedBatch pack_sequences() const {
     PackedBatch batch;
     for (const json::value& sequence : golden_.at("sequences").as_array()) {

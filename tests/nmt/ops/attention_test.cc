@@ -138,7 +138,7 @@ TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
   }
 }
 
-/// What lies beside a head or behind a sentence in memory has no part in it, not even as a factor of 0.
+/// Values beside a head or behind a sentence in memory are not used, not even times 0.
 TEST_P(AttentionTest, NumbersAroundAHeadAreNotRead) {
   const auto hostile = [&](std::int64_t rows, std::int64_t width) {
     const Tensor all = tensors.zeros({rows + 40, 3 * width}, type());
@@ -207,7 +207,7 @@ TEST_P(AttentionTest, DecodeEqualsReference) {
   }
 }
 
-/// What a decoder computes step by step is what training computes at once.
+/// A decoder computes step by step the values that training computes at once.
 TEST_P(AttentionTest, DecodeAgreesWithCausalForward) {
   const AttentionForward op = forward({{0, 9}, {0, 9}, 2, 16, true, 0});
   tested->run(op);

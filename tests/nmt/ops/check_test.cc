@@ -4,7 +4,7 @@
 
 #include "tests/nmt/ops/op_fixture.h"
 
-/// What check() refuses, and how it says so.
+/// The operands that check() refuses, and its messages.
 namespace babelring {
 namespace {
 

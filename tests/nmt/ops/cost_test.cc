@@ -1,4 +1,4 @@
-// What ops say they have to do at least: matmuls and bytes.
+// The least work that ops report: matmuls and bytes.
 #include <map>
 #include <string>
 

@@ -121,7 +121,7 @@ TEST_P(CrossEntropyTest, WritesTheTargetsGradientWhereverItIs) {
                       {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::correct});
 }
 
-/// Of threads that share a row, some have nothing to do in a short one.
+/// Short rows: some of the threads that share a row have nothing to do.
 TEST_P(CrossEntropyTest, SmallLogitsAreAsGoodAsLargeOnes) {
   for (const double level : {-1000.0, -100.0, 100.0}) {
     const Tensor logits = tensors.zeros({1, 5}, type());

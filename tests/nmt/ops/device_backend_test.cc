@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// What a backend of a GPU does besides ops: on the emulation everywhere, on a GPU where there is one.
+/// The functions of a GPU's backend besides ops: on the emulation everywhere, on a GPU where there is one.
 class DeviceBackend : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -275,7 +275,7 @@ TEST_P(Repeated, WorkIsGivenAnewWhenScratchMemoryHasMoved) {
   EXPECT_EQ(calls_, 10);
 }
 
-/// Lists, keys of dropout and scales are those of the time, also in a recording, whatever other ops ask for meanwhile.
+/// A replayed recording uses the lists, dropout keys and scales of the current call, whatever other ops use meanwhile.
 TEST_P(Repeated, TakesTheListsAndKeysOfTheTime) {
   constexpr std::int64_t tokens = 12, width = 16;
   const auto tensor = [&](float value) {
@@ -345,8 +345,8 @@ TEST_P(Repeated, TakesTheScaleOfTheTime) {
   }
 }
 
-/// Sentences of 200, 100 and 32 tokens, and then again only short ones: a kernel that needs less shared memory than it
-/// needed before must not lower what the recorded launches may have.
+/// Sentences of 200, 100 and 32 tokens, then short sentences only: a kernel that needs less shared memory than before
+/// must not lower the limit of the recorded launches.
 TEST_P(Repeated, SharedMemoryStaysEnoughForTheRecording) {
   constexpr std::int64_t tokens = 332, width = 64;
   std::vector<Tensor> tensors;

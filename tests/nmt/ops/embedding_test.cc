@@ -64,7 +64,7 @@ TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
   EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
 }
 
-/// What a backend keeps of the sinusoids grows with the positions, or ends at the 1024th, and follows the width.
+/// The sinusoids that a backend keeps grow with the positions, or end at the 1024th, and follow the width.
 TEST_P(EmbeddingTest, SinusoidsAreTheSameFromCallToCall) {
   for (const std::int64_t width : {64, 30, 64}) {
     for (const std::int64_t longest : {3, 700, 40, 1023, 1024, 5000}) {

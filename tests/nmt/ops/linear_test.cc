@@ -26,7 +26,7 @@ class LinearTest : public OpTest {
         << what;
     EXPECT_TRUE(same_bits(tensors.copy(op.dx), again.dx)) << what;
     EXPECT_TRUE(same_bits(op.dbias, again.dbias)) << what;
-    // Of what is stored, so that an element that was rounded the other way changes nothing.
+    // The sums of the stored values: an element that was rounded the other way changes nothing.
     op.accumulate_dbias ? reference::add(reference::column_sums(reference::load(op.dx)), sums)
                         : reference::store(reference::column_sums(reference::load(op.dx)), sums);
     EXPECT_LE(relative_error(op.dbias, sums), f32_tolerance()) << what;

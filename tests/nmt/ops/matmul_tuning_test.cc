@@ -48,13 +48,13 @@ class MatmulTuningTest : public testing::Test {
     backend.download(tensor, values.data);
     return values;
   }
-  /// Of x W^T, with the first rows of x.
+  /// x W^T for the first rows of x.
   Tensor matmul(Backend& backend, std::int64_t rows) {
     const Tensor y = on(backend, tensors_.zeros({rows, out_width}, DType::f32));
     backend.run(LinearForward{.x = on(backend, x_.row_slice(0, rows)), .weight = on(backend, weight_), .y = y});
     return downloaded(backend, y);
   }
-  /// What proposal `number` makes of it.
+  /// The product by proposal `number`.
   Tensor expected(int number, std::int64_t rows) {
     const Tensor y = tensors_.zeros({rows, out_width}, DType::f32);
     const auto *x = x_.as<float>(), *weight = weight_.as<float>();

@@ -54,7 +54,7 @@ TEST_P(PackedLinearTest, TakesRowsOfAWeightAndStridedViews) {
   }
 }
 
-/// So that a hypothesis gets the same bits whatever else is searched with it.
+/// A hypothesis gets the same bits whatever is searched beside it.
 TEST_P(PackedLinearTest, ARowDoesNotDependOnTheOthersNorOnThreads) {
   const std::int64_t rows = 97, in = 150, out = 200;
   const Tensor x = tensors.normal({rows, in}, type()), together = tensors.zeros({rows, out}, type());

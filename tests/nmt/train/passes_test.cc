@@ -66,7 +66,7 @@ class DeviceThreads final : public ThreadCommunicator {
   std::vector<Tensor> to_sum_;
 };
 
-/// What each of two ranks, on the emulated GPU of its number, reports.
+/// The reports of two ranks, each on the emulated GPU of its number.
 std::vector<std::vector<StepRecord>> train_pair(const TrainConfig& config, const Corpus& corpus) {
   ThreadGroup group(2);
   std::vector<std::vector<StepRecord>> steps(2);

@@ -33,7 +33,7 @@ void add_codes_of(const std::string& source, Codes& codes) {
   static const std::regex word(R"re("([a-z_]+)")re");
   for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at) {
     const std::string status = (*at)[1], words = (*at)[2];
-    // Of "line ? 414 : 431" only the last number stands before the code.
+    // In "line ? 414 : 431" only the last number stands before the code.
     const bool computed = status == "status" || words.find('?') != std::string::npos;
     for (std::sregex_iterator one(words.begin(), words.end(), word); one != end; ++one) {
       codes[(*one)[1]].insert(computed ? "" : status);

@@ -45,7 +45,7 @@ FileSlice slice_of(const std::string& content, std::int64_t offset, std::int64_t
 
 class ResponseWriterTest : public SocketFixture {
  protected:
-  /// What the client receives of the response to request_.
+  /// The bytes that the client receives in response to request_.
   std::string sent(Response response) {
     auto text = received();
     run([&]() -> ClientSocket::Awaitable<void> {

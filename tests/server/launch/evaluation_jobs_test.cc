@@ -17,7 +17,7 @@ class EvaluationJobsTest : public SupervisorFixture {
  protected:
   EvaluationJobsTest() { profiles_["p"].evaluation = {"nmt", "evaluate", "--watch", "{run}"}; }
 
-  /// What the run's history says about its evaluation.
+  /// The entries of the run's history about its evaluation.
   std::vector<std::string> told(const std::string& run) {
     auto reader = store_->reader();
     std::vector<std::string> causes;

@@ -106,7 +106,7 @@ TEST_F(BackupTest, IsRestoredInThePlaceOfTheDatabase) {
     return store::find_run(*reader, run_id)->last.step;
   };
   EXPECT_EQ(newest_step(server.folder()), 100);
-  // What was there is there still, and can be had back the same way.
+  // The replaced store still exists and can be restored the same way.
   ASSERT_EQ(done.replaced.parent_path(), server.folder());
   const store::Restored undone = store::restore(server.folder(), done.replaced);
   EXPECT_EQ(newest_step(server.folder()), 200);

@@ -75,7 +75,7 @@ struct Step {
   Vec16f scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
 };
 
-/// NaN: the update is to be skipped.
+/// NaN: skip the update.
 float clip_factor(const AdamUpdate& op) {
   if (!op.squares) return 1;
   const std::span sums(op.squares.as<float>(), static_cast<std::size_t>(op.squares.shape.elements()));

@@ -32,7 +32,7 @@ struct Exponent {
   Vec16f largest;
 };
 
-/// Of a row with this largest element.
+/// The sum of exp(x - largest) over a row. `largest`: its largest element.
 template <class T>
 double sum_of_exponentials(const T* x, std::int64_t width, float largest) {
   const Exponent exponent(largest);

@@ -3,7 +3,7 @@ import type { Evaluation } from '../api/types';
 /// The set of the evaluations of a sample of the training set (validation.train_sample).
 const TRAIN_SAMPLE = 'train';
 
-/// What readers call a set.
+/// The name of a set for readers.
 export const setName = (set: string): string => (set === TRAIN_SAMPLE ? 'training sample' : set);
 
 /// The newest evaluation of each set other than the validation set, which is the set of the first evaluation.

@@ -44,7 +44,7 @@ export function interpolate(xs: readonly number[], ys: readonly number[], x: num
   return width > 0 ? ys[low]! + ((ys[high]! - ys[low]!) * (x - xs[low]!)) / width : ys[high]!;
 }
 
-/// What the horizontal axis of all charts means.
+/// The meaning of the horizontal axis of all charts.
 export interface XAxis {
   mode: XMode;
   startMs: number; // the run's start
@@ -76,7 +76,7 @@ export function xOfStep(axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>, st
   return xValue(axis, step, step <= steps[0]! ? timeMs[0]! : interpolate(steps, timeMs, step));
 }
 
-/// What the server is asked for to fill `range`.
+/// The range to request from the server in order to fill `range`.
 export function rangeOnServer(
   axis: XAxis,
   range: readonly [number, number],

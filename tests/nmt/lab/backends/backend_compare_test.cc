@@ -58,7 +58,7 @@ TEST_P(EmulatedAgainstCpu, AgreesInEveryOp) {
   EXPECT_EQ(ran, names_of(AllOps()));
 }
 
-/// What computing in bf16 costs: some ops round in between, such as the sum before a norm.
+/// The rounding of bf16: some ops round in between, such as the sum before a norm.
 TEST(BackendCompare, Bf16IsWithinItsRoundingsOfF32) {
   const BackendComparison comparison =
       compare_backends(smallest_plan(DType::bf16), make_cpu_backend(1), make_named_backend("--b", "f32", 1));

@@ -1,4 +1,4 @@
-"""What nvcc makes of the kernels, for sm_90: registers, spills, and instructions of hot loops. No device is needed."""
+"""The compiled kernels for sm_90: registers, spills, and instructions of hot loops. No device is needed."""
 import concurrent.futures
 import os
 import pathlib
@@ -41,7 +41,7 @@ REGISTERS_OF_OTHERS = 64
 
 
 def compile_kernels(source, *options):
-    """What nvcc says on stderr."""
+    """The output of nvcc on stderr."""
     done = subprocess.run([*NVCC, *OPTIONS, *options, source], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{source}: nvcc failed: {done.stderr}")
@@ -192,7 +192,7 @@ class Dropout(unittest.TestCase):
 
 class EmbeddingRows(unittest.TestCase):
     def test_are_read_by_pieces_and_compute_no_sinusoids(self):
-        """Those of positions beyond the table are computed in double, in a loop of their own."""
+        """Sinusoids of positions beyond the table are computed in double, in a loop of their own."""
         ptx = kernels_in_ptx(KERNELS / "embedding.cu")["embedding_forward_kernel<8, __nv_bfloat16>"]
         rows = [loop for loop in loops(ptx) if any("ld.global.v4.f32" in text for text in loop)]
         self.assertTrue(rows, "sinusoids are read four at a time")

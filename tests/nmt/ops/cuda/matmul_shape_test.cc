@@ -18,7 +18,7 @@ std::vector<float> some_values(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-/// What a matmul of this shape means, in the words of its declaration.
+/// The meaning of a matmul of this shape, in the words of its declaration.
 void multiply(const MatmulShape& s, const float* a, const float* b, float* c) {
   for (std::int64_t i = 0; i < s.m; ++i) {
     for (std::int64_t j = 0; j < s.n; ++j) {

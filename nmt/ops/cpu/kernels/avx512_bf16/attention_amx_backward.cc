@@ -29,7 +29,7 @@ struct Task : HeadTask {
   Task(const AttentionBackward& backward, std::int64_t index, std::byte* thread_memory, const Scratch& places,
        Prefetcher& next_task)
       : HeadTask(backward, index, thread_memory, next_task), op(backward), at(places) {}
-  /// Of probabilities or gradients.
+  /// The block of probabilities or gradients at this query.
   std::byte* block_of(std::int64_t place, std::int64_t query) const {
     return memory + place + query / block_queries * at.key_rows * 64;
   }

@@ -1,6 +1,6 @@
 import { METRICS, SEED, type At, type Axis, type Metric } from '../../lib/sweep';
 
-/// What the page shows, as stored in its address.
+/// The state of the page, as stored in its address.
 export interface SweepState {
   metric: Metric | null; // null: the page chooses
   at: At;

@@ -42,7 +42,7 @@ namespace babelring::emulation {
 /// The number of algorithms that are proposed for each matmul.
 inline constexpr int proposals = 3;
 
-/// What an algorithm is chosen for; it is held against the call.
+/// The matmul for which an algorithm is chosen, compared with the call.
 struct Choice {
   std::uint32_t alignment[4];
   std::uint64_t workspace;

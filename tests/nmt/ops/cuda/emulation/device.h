@@ -14,7 +14,7 @@
 #include "tests/nmt/ops/cuda/emulation/memory.h"
 #include "tests/nmt/ops/cuda/emulation/streams.h"
 
-/// What CUDA's handles point to, and the devices.
+/// The objects behind CUDA's handles, and the devices.
 struct CUstream_st {
   babelring::emulation::Stream* stream;
   int device;
@@ -54,7 +54,7 @@ int& current_device();
 Stream& stream_of(cudaStream_t stream);
 /// Into a stream's queue, or into the graph that it records.
 void submit(Stream& stream, Task task);
-/// What waiting ends with: the first thing that went wrong since it was last asked for.
+/// Returns and forgets the first error since the last call.
 cudaError_t outcome();
 cudaError_t refuse(cudaError_t error, std::string why);
 /// Refuses a launch with more dynamic shared memory than the kernel may have on the current device now.

@@ -187,7 +187,7 @@ TEST(EmulatedThreads, KernelsAreNotGivenTheHostsMemory) {
   EXPECT_EQ(cudaMemcpyAsync(&back, &of_host, 4, cudaMemcpyDeviceToHost, nullptr), cudaErrorInvalidValue);
 }
 
-/// What lanes hold of a [16, 16] and b [8, 16] row by row, multiplied by the matrix unit, against plain loops.
+/// The matrix unit's product of a [16, 16] and b [8, 16], held by lanes row by row, against plain loops.
 __global__ void mma_kernel(const __nv_bfloat16* a, const __nv_bfloat16* b, float* d) {
   __shared__ __align__(16) __nv_bfloat16 shared[24 * 16];
   const unsigned lane = threadIdx.x;

@@ -71,7 +71,8 @@ void Fiber::rewind() {
   __asan_unpoison_memory_region(stack_bottom_, stack_bytes_);
 #endif
   fake_stack_ = nullptr;
-  // As babelring_switch_stacks leaves a stack: six registers, where to go on, and above it where begin() would return.
+  // Like babelring_switch_stacks leaves a stack: six registers, where to go on, and above it where begin() would
+  // return.
   auto** top = reinterpret_cast<void**>(pages_ + guard_bytes + usable_bytes);
   top[-1] = nullptr;
   top[-2] = reinterpret_cast<void*>(&Fiber::begin);

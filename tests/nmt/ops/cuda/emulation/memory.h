@@ -9,8 +9,8 @@ namespace babelring::emulation {
 
 enum class Place { device, pinned };
 
-/// What was allocated and not freed: the device's memory, and the host's that the device may read. From malloc, so that
-/// the address sanitizer watches over it, and full of NaN, but for large blocks, which are zero.
+/// The memory that was allocated and not freed: of the device, and of the host as far as the device may read it. From
+/// malloc, so that the address sanitizer watches over it, and full of NaN, but for large blocks, which are zero.
 class Memory {
  public:
   static constexpr std::size_t installed = std::size_t{8} << 30;

@@ -103,7 +103,7 @@ void* allocate(std::size_t bytes, Place place) {
   return device().memory.allocate(bytes, place);
 }
 
-/// As the driver does, when all work is done that may still use it.
+/// Like the driver, frees memory when all work that may use it is done.
 cudaError_t release(void* data, Place place) {
   const std::lock_guard lock(device().mutex);
   if (data == nullptr) return cudaSuccess;
@@ -123,7 +123,7 @@ cudaError_t set_bytes(void* to, int value, std::size_t bytes, cudaStream_t strea
   return cudaSuccess;
 }
 
-/// Of memory that is not pinned the driver takes its copy before it returns.
+/// Like the driver, copies memory that is not pinned before it returns.
 cudaError_t upload(void* to, const void* from, std::size_t bytes, Stream& stream) {
   if (device().memory.holds(from, bytes, Place::pinned)) {
     submit(stream, {.work = [=] {

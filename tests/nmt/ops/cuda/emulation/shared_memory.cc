@@ -14,7 +14,7 @@
 
 namespace babelring::cuda {
 
-/// What dynamic_shared() of nmt/ops/cuda/device_math.cuh declares.
+/// The memory that dynamic_shared() of nmt/ops/cuda/device_math.cuh declares.
 alignas(128) thread_local unsigned char dynamic_shared_bytes[emulation::max_shared_bytes];
 
 }  // namespace babelring::cuda

@@ -47,7 +47,7 @@ class Streams {
   void fail(std::string fault) {
     if (fault_.empty()) fault_ = std::move(fault);
   }
-  /// What went wrong since the last call.
+  /// The error since the last call.
   std::string take_fault() { return std::exchange(fault_, {}); }
 
  private:

@@ -71,7 +71,7 @@ class Block {
   [[noreturn]] void fault(std::string&& text);
   Thread& current() { return *current_; }
 
-  /// What a fiber does all its life.
+  /// The loop of a fiber.
   void work();
 
  private:

@@ -27,7 +27,7 @@ std::string run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const std:
 /// Returns when all threads of the block that have not ended are here.
 void meet_block(std::source_location where);
 
-/// What lanes that meet bring and take.
+/// The values that lanes exchange when they meet.
 struct Meeting {
   unsigned present = 0;  // a bit a lane
   const void* in[warp_lanes];

@@ -8,7 +8,7 @@
 
 #include "tests/nmt/ops/cuda/emulation/threads.h"
 
-/// What CUDA C++ has and C++ has not, as far as the kernels use it; functions keep CUDA's names.
+/// The parts of CUDA C++ that the kernels use and C++ does not have; functions keep CUDA's names.
 #define __global__
 #define __device__
 #define __host__
@@ -54,7 +54,7 @@ T shuffle(unsigned mask, T value, int from, const char* what, std::source_locati
   return result;
 }
 
-/// Of lanes' conditions, a bit each.
+/// The conditions of the lanes, one bit each.
 inline unsigned ballot(unsigned mask, bool condition, const char* what, std::source_location where) {
   unsigned result = 0;
   const Combine combine = [](Meeting& meeting) {
