@@ -137,9 +137,9 @@ void RunModel::make_record() {
   record_.jitter = jitter_of(run_.input, window_);
   find_buckets();
   setup_.topology.wire = configured_wire(facts().gradient_wire);
-  // GPUs that keep shares of the moments are predicted as if each kept all.
-  const bool shares = facts().optimizer == "sharded" && !facts().on_gpus;
-  setup_.topology.optimizer = shares ? Optimizer::sharded : Optimizer::replicated;
+  const bool shares = facts().optimizer == "sharded";
+  if (shares && facts().on_gpus) assumed_.emplace_back("each GPU keeps all moments");
+  setup_.topology.optimizer = shares && !facts().on_gpus ? Optimizer::sharded : Optimizer::replicated;
   setup_.topology.bf16_weights = facts().precision != "f32";
   const double total = measured_.total();
   if (measured_.data > data_bound_share * total) {

@@ -191,8 +191,10 @@ TEST(WhatIf, KnowsAShardedOptimizer) {
   run.input.facts.precision = "f32";
   EXPECT_FALSE(what_if(run, {})->baseline.setup.topology.bf16_weights);
   run.input.facts.on_gpus = true;
-  EXPECT_THAT(what_if(run, {.optimizer = Optimizer::sharded})->warnings,
-              ::testing::Contains(::testing::HasSubstr("without GPUs only")));
+  const auto on_gpus = what_if(run, {.optimizer = Optimizer::sharded});
+  EXPECT_EQ(on_gpus->baseline.setup.topology.optimizer, Optimizer::replicated);
+  EXPECT_THAT(on_gpus->assumed, ::testing::Contains("each GPU keeps all moments"));
+  EXPECT_THAT(on_gpus->warnings, ::testing::Contains(::testing::HasSubstr("for hosts without GPUs; GPUs keep shares")));
 }
 
 TEST(WhatIf, TakesThePlacementFromTheConfigurationOfOlderWorkers) {
