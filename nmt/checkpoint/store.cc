@@ -38,7 +38,11 @@ void remove_leftover(const fs::path& leftover) {
   fs::rename(leftover, doomed, error);
   if (error == std::errc::no_such_file_or_directory) return;  // its writer has removed it
   if (error) throw fs::filesystem_error("", leftover, error);
-  fs::remove_all(doomed);
+  do {  // that process may be removing the same files, as an old checkpoint's
+    error.clear();
+    fs::remove_all(doomed, error);
+  } while (error == std::errc::no_such_file_or_directory);
+  if (error) throw fs::filesystem_error("", doomed, error);
 }
 
 }  // namespace

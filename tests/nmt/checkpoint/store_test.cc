@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -159,6 +160,23 @@ TEST_F(StoreTest, LeftoversAreRemovedAtStart) {
   CheckpointStore store(folder_, 2);
   EXPECT_EQ(entries(folder_), 1U);
   EXPECT_EQ(store.latest()->update, 1);
+}
+
+/// The process whose run was taken over may be removing an old checkpoint, whose files it finds by its open folder.
+TEST_F(StoreTest, LeftoversAreRemovedWhileTheirWriterRemovesThem) {
+  const fs::path leftover = folder_ / ".tmp-removed-update-00000002";
+  for (int round = 0; round < 20; ++round) {
+    fs::create_directories(leftover);
+    for (int file = 0; file < 200; ++file) std::ofstream(leftover / std::to_string(file)) << "x";
+    const int open_folder = ::open(leftover.c_str(), O_DIRECTORY | O_RDONLY);
+    std::thread writer([open_folder] {
+      for (int file = 199; file >= 0; --file) ::unlinkat(open_folder, std::to_string(file).c_str(), 0);
+      ::close(open_folder);
+    });
+    EXPECT_NO_THROW(CheckpointStore(folder_, 1, false)) << "round " << round;
+    writer.join();
+    EXPECT_EQ(entries(folder_), 0U);
+  }
 }
 
 TEST_F(StoreTest, LeftoversAreRemovedWhileTheirWriterGoesOn) {
