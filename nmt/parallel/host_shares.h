@@ -13,8 +13,8 @@ namespace babelring {
 /// with local index 0, then to the ranks with index 1, and so on, as HostExchange::reduce_scatter_start() does.
 class HostShares {
  public:
-  /// The communicator has a host_exchange() and must outlive the object. A bucket of about `bucket_bytes` of f32
-  /// gradients is one round of stripes.
+  /// Collective. The communicator has a host_exchange() and must outlive the object. A bucket of about `bucket_bytes`
+  /// of f32 gradients is one round of stripes.
   HostShares(Communicator& communicator, std::int64_t bucket_bytes);
 
   HostExchange& exchange() const { return *communicator_->host_exchange(); }
@@ -24,6 +24,8 @@ class HostShares {
   Shards own() const { return at(exchange().place()); }
   /// The shard of the rank with this rank's local index at `place`.
   Shards at(int place) const;
+  /// The shard of any rank.
+  Shards of_rank(int rank) const;
   /// The elements of `ranges` that the ranks with this rank's local index have.
   PartsByPlace parts_of(const std::vector<ElementRange>& ranges) const;
   /// Gathers parts of a tensor in memory from HostExchange::allocate_for_gathers() and waits for them.
@@ -32,6 +34,7 @@ class HostShares {
  private:
   Communicator* communicator_;
   std::int64_t stripe_;
+  std::vector<int> stripes_;  // of the ranks: the number of each one's first stripe
 };
 
 }  // namespace babelring

@@ -14,6 +14,7 @@ namespace babelring {
 namespace {
 
 constexpr std::int64_t f32_bytes = size_of(DType::f32);
+constexpr std::int64_t block_elements = 4 << 20;
 
 }  // namespace
 
@@ -83,8 +84,10 @@ Buffer ParameterSharding::allocate_share(std::size_t bytes, MemoryPurpose purpos
 }
 
 Moment ParameterSharding::allocate_moment(std::int64_t size) const {
-  const Shards kept = shares_ && !shares_host_memory() ? shares_->own() : Shards();
-  return Moment(allocate_share(Moment::bytes_of(size, kept), MemoryPurpose::moments), size, kept);
+  constexpr auto purpose = MemoryPurpose::moments;
+  const Shards kept = shares_ ? shares_->own() : Shards();
+  const std::size_t bytes = Moment::bytes_of(size, kept);
+  return Moment(shares_ ? backend_.allocate(bytes, purpose) : allocate(bytes, purpose), size, kept);
 }
 
 ParameterMemory ParameterSharding::parameter_memory() const {
@@ -153,23 +156,28 @@ void ParameterSharding::broadcast(Tensor tensor) const {
   if (communicator_.rank() != 0 && first_of_copy) backend_.upload(host.data(), tensor);
 }
 
-void ParameterSharding::write_moment(const ParameterStore& store, const Moment& moment,
-                                     std::vector<float> values) const {
-  const bool first_of_copy = !shared_copy_ || communicator_.local_rank() == 0;
-  if (!single_copy()) {
-    const auto bytes = static_cast<std::size_t>(moment.size() * f32_bytes);
-    if (first_of_copy) values.resize(static_cast<std::size_t>(moment.size()));
-    if (shared_copy_) {
-      communicator_.broadcast_to_hosts(values.data(), bytes);
-    } else {
-      communicator_.broadcast(values.data(), bytes, 0);
+/// In blocks, so that ranks need little memory beside the moment.
+void ParameterSharding::write_moment(const Moment& moment, const std::vector<float>& values) const {
+  const bool all_ranks_write = shares_ || !shared_copy_;
+  const bool writes = all_ranks_write || communicator_.local_rank() == 0;
+  std::vector<float> block;
+  for (std::int64_t begin = 0; begin < moment.size(); begin += block_elements) {
+    const std::int64_t end = std::min(moment.size(), begin + block_elements);
+    const auto bytes = static_cast<std::size_t>((end - begin) * f32_bytes);
+    block.resize(static_cast<std::size_t>(end - begin));
+    if (communicator_.rank() == 0) std::copy_n(values.begin() + begin, end - begin, block.begin());
+    if (all_ranks_write) {
+      communicator_.broadcast(block.data(), bytes, 0);
+    } else if (!single_copy()) {
+      communicator_.broadcast_to_hosts(block.data(), bytes);
+    }
+    if (!writes) continue;
+    for (const ElementRange& kept : moment.kept()) {
+      const ElementRange part{.begin = std::max(begin, kept.begin), .end = std::min(end, kept.end)};
+      if (part.begin < part.end) backend_.upload(block.data() + (part.begin - begin), moment.part(part));
     }
   }
-  if (first_of_copy) {
-    for (const ElementRange& range : moment.kept()) backend_.upload(values.data() + range.begin, moment.part(range));
-  }
-  release_writes();
-  if (shares_host_memory()) drop_others(moment.values(), {{0, store.flat_size()}});
+  if (!all_ranks_write) release_writes();
 }
 
 /// The masters that WeightsGather does not gather.
@@ -180,53 +188,21 @@ std::vector<ElementRange> ParameterSharding::masters_on_demand(const ParameterSt
 }
 
 void ParameterSharding::read_masters(const ParameterStore& store, const std::function<void()>& read) const {
-  read_whole(store.masters(), masters_on_demand(store), read);
-}
-
-/// GPUs gather one round after another, in memory of one round.
-void ParameterSharding::read_moment(
-    const ParameterStore& store, const Moment& moment,
-    const std::function<void(const ElementRange& part, ConstTensor values)>& read) const {
-  const ElementRange all{.begin = 0, .end = store.flat_size()};
-  if (!shares_ || shares_host_memory()) {
-    return read_whole(moment.values(), {all}, [&] { read(all, moment.values()); });
-  }
-  const Buffer memory = backend_.allocate(static_cast<std::size_t>(scattered_bytes()), MemoryPurpose::communication);
-  const Tensor round = memory.view({shares_->round()}, DType::f32);
-  for (std::int64_t begin = 0; begin < all.end; begin += shares_->round()) {
-    const ElementRange part{.begin = begin, .end = std::min(all.end, begin + shares_->round())};
-    for (const ElementRange& own : shares_->own().within(part)) {
-      backend_.run(Cast{.x = moment.part(own), .y = round.row_slice(own.begin - begin, own.end - own.begin)});
-    }
-    const ElementRange in_round{.begin = 0, .end = part.end - begin};
-    shares_->gather(round, shares_->parts_of({in_round}));
-    read(part, round.row_slice(0, in_round.end));
-  }
-}
-
-void ParameterSharding::drop_other_masters(const ParameterStore& store) const {
-  drop_others(store.masters(), masters_on_demand(store));
-}
-
-/// Runs `read` while `flat` is whole. `gathered`: the elements that are gathered for it.
-void ParameterSharding::read_whole(const Tensor& flat, const std::vector<ElementRange>& gathered,
-                                   const std::function<void()>& read) const {
   if (!shares_) return read();
-  shares_->gather(flat, shares_->parts_of(gathered));
+  shares_->gather(store.masters(), shares_->parts_of(masters_on_demand(store)));
   read();
   release_writes();  // other ranks of the host may still read what this one drops
-  drop_others(flat, gathered);
+  drop_other_masters(store);
 }
 
-/// Gives back the memory of the elements of `gathered` that other hosts keep. Each rank drops the elements that
-/// only it receives; nobody writes them before this rank's next gather.
-void ParameterSharding::drop_others(const Tensor& flat, const std::vector<ElementRange>& gathered) const {
+/// Each rank drops the masters that only it receives; nobody writes them before this rank's next gather.
+void ParameterSharding::drop_other_masters(const ParameterStore& store) const {
   if (!shares_host_memory()) return;
-  const PartsByPlace parts = shares_->parts_of(gathered);
+  const PartsByPlace parts = shares_->parts_of(masters_on_demand(store));
   for (int place = 0; place < shares_->hosts(); ++place) {
     if (place == shares_->exchange().place()) continue;
     for (const auto& [begin, end] : parts[static_cast<std::size_t>(place)]) {
-      release_pages(flat.as<float>() + begin, static_cast<std::size_t>((end - begin) * f32_bytes));
+      release_pages(store.masters().as<float>() + begin, static_cast<std::size_t>((end - begin) * f32_bytes));
     }
   }
 }

@@ -23,10 +23,10 @@ namespace babelring {
 /// Otherwise every rank has a full copy in its backend's memory and performs the same update. From the same gradients
 /// both give bit-identical results. Collective: every rank makes the same calls.
 ///
-/// With communication.optimizer sharded a host keeps moments and masters of its share only, that of its ranks' shards.
-/// The flat arrays have their full size, but no memory for what other hosts keep. A GPU keeps the moments of its shard
-/// and all masters, of which it updates its shard. After a step WeightsGather gathers what passes read. Everything else
-/// is gathered by read_whole() and read_moment().
+/// With communication.optimizer sharded each rank keeps the moments of its shard only, and a host the masters of its
+/// ranks' shards: the flat array has its full size, but no memory for the masters of other hosts. A GPU keeps all
+/// masters, and updates those of its shard. After a step WeightsGather gathers what passes read; read_masters() gathers
+/// the other masters.
 class ParameterSharding {
  public:
   /// Backend and communicator must outlive the object. `gradient_bytes`: of the model's f32 gradients. Throws
@@ -45,11 +45,14 @@ class ParameterSharding {
 
   /// Allocates memory for weights or moments: the shared copy, which each rank's ledger counts, or this rank's.
   Buffer allocate(std::size_t bytes, MemoryPurpose purpose) const;
-  /// Allocates a moment of zeros for `size` elements. It takes memory for this host's, or this GPU's, share only.
+  /// Allocates a moment of zeros for `size` elements: of the shared copy, or with a sharded optimizer of this rank's
+  /// shard.
   Moment allocate_moment(std::int64_t size) const;
   /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
   /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
+  /// The shard of a rank if the optimizer is sharded.
+  Shards shard_of(int rank) const { return shares_->of_rank(rank); }
   /// The shard that this rank updates in a flat array of `count` elements. Divided if the ranks of a host share a copy
   /// or the optimizer is sharded.
   Shards own_shard(std::int64_t count) const;
@@ -75,13 +78,10 @@ class ParameterSharding {
   void broadcast(Tensor tensor) const;
 
   /// Sets the moment to rank 0's `values`, a value for each element. Other ranks pass none.
-  void write_moment(const ParameterStore& store, const Moment& moment, std::vector<float> values) const;
+  void write_moment(const Moment& moment, const std::vector<float>& values) const;
 
   /// Runs `read` while the store's masters are whole on every rank. `read` may be collective.
   void read_masters(const ParameterStore& store, const std::function<void()>& read) const;
-  /// Runs `read` for parts of the moment, in order, with their values while they are on every rank.
-  void read_moment(const ParameterStore& store, const Moment& moment,
-                   const std::function<void(const ElementRange& part, ConstTensor values)>& read) const;
   /// Gives the memory back that masters take for what other hosts keep. Call it after all masters were written.
   void drop_other_masters(const ParameterStore& store) const;
 
@@ -94,9 +94,6 @@ class ParameterSharding {
   void choose_shares(const CommConfig& config, std::int64_t gradient_bytes);
   Buffer allocate_share(std::size_t bytes, MemoryPurpose purpose) const;
   void release_writes() const;
-  void read_whole(const Tensor& flat, const std::vector<ElementRange>& gathered,
-                  const std::function<void()>& read) const;
-  void drop_others(const Tensor& flat, const std::vector<ElementRange>& gathered) const;
   std::vector<ElementRange> masters_on_demand(const ParameterStore& store) const;
 
   Backend& backend_;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "nmt/comm/host_exchange.h"
@@ -46,8 +47,8 @@ class NcclCommunicator final : public Communicator, private HostExchange {
   bool device_memory() const override { return true; }
   Buffer allocate(std::size_t bytes) override { return sum_.stream().allocate(bytes); }
   void all_reduce_start(Tensor tensor) override;
-  /// Orders the backend's later work behind all operations.
-  void all_reduce_finish() override { sum_.stream().before_backend(); }
+  void transfer_start(const std::vector<Transfer>& transfers) override;
+  void all_reduce_finish() override;
   HostExchange* host_exchange() override { return this; }
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
@@ -56,7 +57,8 @@ class NcclCommunicator final : public Communicator, private HostExchange {
   void barrier() override { control_.barrier(); }
   void fail_fast(std::chrono::milliseconds silence) override { control_.fail_fast(silence); }
   CommTotals totals() const override {
-    return {.bytes_sent = bytes_sent_.load(), .busy_ms = static_cast<double>(queue_->busy_ns.load()) * 1e-6};
+    return {.bytes_sent = bytes_sent_.load() + control_.totals().bytes_sent,
+            .busy_ms = static_cast<double>(queue_->busy_ns.load()) * 1e-6};
   }
   void record_spans(bool on) override;
   std::vector<CommSpan> take_spans() override { return control_.take_spans(); }
@@ -89,6 +91,7 @@ class NcclCommunicator final : public Communicator, private HostExchange {
   int exceptions_at_start_;
   std::shared_ptr<const DeviceClock> clock_;  // null unless spans are recorded
   std::int64_t started_ = 0;
+  bool transfers_in_flight_ = false;
   std::atomic<std::int64_t> bytes_sent_{0};
 };
 
@@ -111,6 +114,18 @@ void NcclCommunicator::reduce_scatter_start(Tensor tensor, std::int64_t stripe) 
   }
   const ElementRange own{.begin = std::min(count, rank() * stripe), .end = std::min(count, (rank() + 1) * stripe)};
   start_sum({.tensor = tensor, .stripe = count == stripe * size() ? stripe : 0, .own = own}, "reduce-scatter");
+}
+
+/// Through host memory.
+void NcclCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
+  control_.transfer_start(transfers);
+  transfers_in_flight_ = true;
+}
+
+/// Orders the backend's later work behind all operations. The host waits for transfers only.
+void NcclCommunicator::all_reduce_finish() {
+  sum_.stream().before_backend();
+  if (std::exchange(transfers_in_flight_, false)) control_.all_reduce_finish();
 }
 
 void NcclCommunicator::start_sum(const NcclSum& sum, const char* name) {

@@ -132,8 +132,7 @@ class ProbedTraining {
     const TensorFiles moments = checkpoint_->optimizer();
     for (const auto& [moment, prefix] :
          {std::pair(&replica_->adam.first_moment(), "m."), {&replica_->adam.second_moment(), "v."}}) {
-      replica_->sharding.write_moment(replica_->model.parameters(), *moment,
-                                      read_moment(moments, prefix, replica_->model.parameters()));
+      replica_->sharding.write_moment(*moment, read_moment(moments, prefix, replica_->model.parameters()));
     }
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/run_fence.h"
@@ -12,7 +13,6 @@
 #include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
-#include "nmt/train/checkpointing/state_copy.h"
 
 namespace babelring {
 
@@ -20,15 +20,20 @@ namespace {
 
 constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints written while training was already diverging
 
-/// The place of this rank's host among the hosts, in the order of their first ranks.
-ShardPlace place_of_host(const Communicator& communicator) {
-  std::vector<std::string> hosts;
-  for (const std::string& host : communicator.hosts()) {
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+/// The shard that each rank writes; absent: none. Of `sharded` checkpoints the first rank of each host writes one, in
+/// the order of these ranks; otherwise rank 0 writes everything.
+std::vector<std::optional<ShardPlace>> shards_of_ranks(const Communicator& communicator, bool sharded) {
+  std::vector<std::optional<ShardPlace>> shards(static_cast<std::size_t>(communicator.size()));
+  std::set<std::string> hosts;
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    const int index = static_cast<int>(hosts.size());
+    const bool first = hosts.insert(communicator.hosts()[rank]).second;
+    if (first && (sharded || rank == 0)) shards[rank] = {.index = index};
   }
-  const std::string& own = communicator.hosts()[static_cast<std::size_t>(communicator.rank())];
-  return {.index = static_cast<int>(std::find(hosts.begin(), hosts.end(), own) - hosts.begin()),
-          .count = static_cast<int>(hosts.size())};
+  for (auto& shard : shards) {
+    if (shard && sharded) shard->count = static_cast<int>(hosts.size());
+  }
+  return shards;
 }
 
 /// True if there is a thread and it has not ended within `time`.
@@ -58,8 +63,8 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
   if (communicator.rank() == 0) {
     store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
   }
-  if (config.checkpoint.sharded && !config.emulated()) place_ = place_of_host(communicator);
-  if (place_.count > 1) require_one_folder();
+  shards_ = shards_of_ranks(communicator, config.checkpoint.sharded && !config.emulated());
+  if (writes_shards()) require_one_folder();
 }
 
 void Checkpointer::require_one_folder() {
@@ -78,27 +83,36 @@ void Checkpointer::require_one_folder() {
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
   gathers_state_ = replica.sharding.shards_optimizer();
-  if (!store_ && place_.count == 1) return StateCopy::help(replica);
-  CheckpointContent content{.update = state.progress.update,
-                            .state = to_json(state),
-                            .texts = {{"config.yaml", config_yaml(config_)}},
-                            .sacrebleu = scores.sacrebleu,
-                            .loss = scores.loss,
-                            .best = scores.best};
-  if (!vocabulary_model_.empty()) content.texts["spm.model"] = vocabulary_model_;
-  if (place_.count > 1) return start_shard(replica, std::move(content));
-  StateCopy copy(replica, place_);
-  content.weights = copy.weights();
-  content.optimizer = copy.moments();
-  writing_ = std::async(std::launch::async, [this, copy = std::move(copy), content = std::move(content)] {
+  if (!own_shard() && !collective()) return;
+  if (store_) {
+    content_ = {.update = state.progress.update,
+                .state = to_json(state),
+                .texts = {{"config.yaml", config_yaml(config_)}},
+                .sacrebleu = scores.sacrebleu,
+                .loss = scores.loss,
+                .best = scores.best};
+    if (!vocabulary_model_.empty()) content_.texts["spm.model"] = vocabulary_model_;
+  }
+  copy_.emplace(replica, shards_);
+  if (copy_->complete()) start_writing();
+}
+
+/// Starts the threads that write the copied state. Collective if hosts write shards.
+void Checkpointer::start_writing() {
+  StateCopy copy = std::move(*copy_);
+  copy_.reset();
+  if (writes_shards()) return start_shard(std::move(copy));
+  if (!store_) return;
+  content_.weights = copy.weights();
+  content_.optimizer = copy.moments();
+  writing_ = std::async(std::launch::async, [this, copy = std::move(copy), content = std::move(content_)] {
     return store_->save(content, guard_);
   });
 }
 
-void Checkpointer::start_shard(const ModelReplica& replica, CheckpointContent content) {
+void Checkpointer::start_shard(StateCopy copy) {
   Result<json::value> made = json::value();
   if (store_) {
-    content_ = std::move(content);
     try {
       unfinished_ = store_->begin(content_.update);
       made = json::value(json::string(unfinished_->path().filename().string()));
@@ -107,20 +121,19 @@ void Checkpointer::start_shard(const ModelReplica& replica, CheckpointContent co
     }
   }
   const Result<json::value> name = gather_results(communicator_, made)[0];
-  if (!name || communicator_.local_rank() != 0) {
-    if (name) StateCopy::help(replica);
+  if (!name || !own_shard()) {
     shard_ = ready_result(name ? Result<json::value>(json::value()) : Error{name.error()});
     return;
   }
   const std::filesystem::path folder = folder_ / std::string(name->as_string());
-  shard_ = std::async(std::launch::async,
-                      [folder, place = place_, copy = StateCopy(replica, place_)]() -> Result<json::value> {
-                        try {
-                          return json::value(to_json(write_shard(folder, place, copy.weights(), copy.moments())));
-                        } catch (const Failure& failure) {
-                          return Error{failure.what()};
-                        }
-                      });
+  shard_ =
+      std::async(std::launch::async, [folder, shard = *own_shard(), copy = std::move(copy)]() -> Result<json::value> {
+        try {
+          return json::value(to_json(write_shard(folder, shard, copy.weights(), copy.moments())));
+        } catch (const Failure& failure) {
+          return Error{failure.what()};
+        }
+      });
 }
 
 bool Checkpointer::writing() const {
@@ -128,8 +141,11 @@ bool Checkpointer::writing() const {
 }
 
 std::optional<Status> Checkpointer::finish_save(FinishSave how) {
-  const bool collective = place_.count > 1 || gathers_state_;
-  if (collective && how != FinishSave::alone) return finish_shards(how);
+  if (collective() && how != FinishSave::alone) return finish_shards(how);
+  if (copy_) {
+    copy_.reset();
+    return Error{"training failed before the state had been gathered"};
+  }
   if (shard_.valid()) {
     shard_.wait();
     shard_ = {};
@@ -143,6 +159,12 @@ std::optional<Status> Checkpointer::finish_save(FinishSave how) {
 
 /// Collective.
 std::optional<Status> Checkpointer::finish_shards(FinishSave how) {
+  if (copy_) {
+    how == FinishSave::wait ? copy_->finish() : copy_->advance();
+    if (!copy_->complete()) return std::nullopt;
+    start_writing();
+    if (how == FinishSave::poll) return std::nullopt;
+  }
   if (how == FinishSave::wait) wait_for_writers();
   if (shard_.valid()) {
     if (const Status all = complete_shards(); !all) return all;
@@ -273,7 +295,7 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   for (const auto& [moment, prefix] : {std::pair(&adam.first_moment(), "m."), {&adam.second_moment(), "v."}}) {
     std::vector<float> values;
     if (checkpoint) values = read_moment(checkpoint->optimizer(), prefix, model.parameters());
-    replica.sharding.write_moment(model.parameters(), *moment, std::move(values));
+    replica.sharding.write_moment(*moment, values);
   }
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);

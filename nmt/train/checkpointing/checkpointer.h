@@ -5,12 +5,14 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/train/checkpointing/checkpoint_policy.h"
+#include "nmt/train/checkpointing/state_copy.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
 #include "nmt/train/update/model_replica.h"
@@ -48,7 +50,9 @@ class Checkpointer {
                Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
   /// Copies the state, on rank 0 or the host's shard of it on each host's first rank, and starts a thread that writes
-  /// it as a checkpoint. The replica may change as soon as this returns. No other write may be in progress.
+  /// it as a checkpoint. With a sharded optimizer the thread starts later: the state arrives while finish_save() is
+  /// polled, once after each update. The replica may change as soon as this returns, and must outlive the write. No
+  /// other write may be in progress.
   void start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores);
   /// True while a thread of this rank is writing.
   bool writing() const;
@@ -83,7 +87,12 @@ class Checkpointer {
   std::optional<Checkpoint> find_good(std::int64_t before) const;
   bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
   void require_one_folder();
-  void start_shard(const ModelReplica& replica, CheckpointContent content);
+  /// The shard that this rank writes; absent: none.
+  std::optional<ShardPlace> own_shard() const { return shards_[static_cast<std::size_t>(communicator_.rank())]; }
+  bool writes_shards() const { return shards_[0]->count > 1; }
+  bool collective() const { return writes_shards() || gathers_state_; }
+  void start_writing();
+  void start_shard(StateCopy copy);
   std::optional<Status> finish_shards(FinishSave how);
   Status complete_shards();
   void wait_for_writers();
@@ -96,12 +105,13 @@ class Checkpointer {
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
-  bool gathers_state_ = false;            // the last save gathered the state of a sharded optimizer
-  ShardPlace place_;                      // of this rank's host; count 1: rank 0 writes the whole checkpoint
-  std::optional<CheckpointStore> store_;  // rank 0 only; the writing thread's while there is one
-  // A sharded checkpoint on rank 0, until all shards are written: its folder, and its content without them.
+  bool gathers_state_ = false;                     // the last save gathered the state of a sharded optimizer
+  std::vector<std::optional<ShardPlace>> shards_;  // that the ranks write
+  std::optional<CheckpointStore> store_;           // rank 0 only; the writing thread's while there is one
+  std::optional<StateCopy> copy_;                  // until it is complete
+  CheckpointContent content_;                      // on rank 0, until the writing thread has it
+  // The folder of a sharded checkpoint on rank 0, until all shards are written.
   std::unique_ptr<ScratchFolder> unfinished_;
-  CheckpointContent content_;
   // Last: they end before the members that they use.
   std::future<Result<json::value>> shard_;       // of this host, null on other ranks; then
   std::future<CheckpointStore::Saved> writing_;  // on rank 0: the rest, or the whole checkpoint

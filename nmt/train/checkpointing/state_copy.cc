@@ -1,42 +1,161 @@
 #include "nmt/train/checkpointing/state_copy.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace babelring {
 
-StateCopy::StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place) {
-  const ParameterStore& store = replica.model.parameters();
-  const ParameterSharding& sharding = replica.sharding;
-  const ParameterRange range = place ? parameters_of_shard(store.all(), *place) : ParameterRange();
-  const auto read_masters = [&](const ReadPart& read) {
-    sharding.read_masters(store, [&] { read({.begin = 0, .end = store.flat_size()}, store.masters()); });
-  };
-  copy(replica, range, "", read_masters, weights_);
-  copy(
-      replica, range, "m.",
-      [&](const ReadPart& read) { sharding.read_moment(store, replica.adam.first_moment(), read); }, moments_);
-  copy(
-      replica, range, "v.",
-      [&](const ReadPart& read) { sharding.read_moment(store, replica.adam.second_moment(), read); }, moments_);
+namespace {
+
+constexpr std::int64_t max_steps = 16;
+constexpr std::int64_t min_message_elements = 1 << 16;
+
+std::int64_t elements_in(const ElementRange& range) {
+  return range.end - range.begin;
 }
 
-void StateCopy::copy(const ModelReplica& replica, ParameterRange range, const std::string& prefix,
-                     const std::function<void(const ReadPart&)>& read, std::vector<NamedTensor>& tensors) {
-  if (range.begin == range.end) return read([](const ElementRange&, const ConstTensor&) {});
-  const std::deque<Parameter>& parameters = replica.model.parameters().all();
+ElementRange elements_of(const std::deque<Parameter>& parameters, const ParameterRange& range) {
+  if (range.begin == range.end) return {};
   const Parameter& last = parameters[range.end - 1];
-  const ElementRange shard{.begin = parameters[range.begin].offset, .end = last.offset + last.shape.elements()};
-  values_.push_back(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(shard.end - shard.begin)));
-  float* const values = values_.back().get();
-  read([&](const ElementRange& part, const ConstTensor& found) {
-    const std::int64_t begin = std::max(part.begin, shard.begin), end = std::min(part.end, shard.end);
-    if (begin >= end) return;
-    replica.backend.download(found.row_slice(begin - part.begin, end - begin), values + (begin - shard.begin));
-  });
-  for (std::size_t i = range.begin; i < range.end; ++i) {
-    tensors.push_back(
-        {.name = prefix + parameters[i].name,
-         .tensor = ConstTensor(values + (parameters[i].offset - shard.begin), parameters[i].shape, DType::f32)});
+  return {.begin = parameters[range.begin].offset, .end = last.offset + last.shape.elements()};
+}
+
+}  // namespace
+
+StateCopy::StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardPlace>>& shards)
+    : replica_(&replica) {
+  const std::deque<Parameter>& parameters = replica.model.parameters().all();
+  const auto parameters_of = [&](const std::optional<ShardPlace>& shard) {
+    return shard ? parameters_of_shard(parameters, *shard) : ParameterRange();
+  };
+  const ParameterRange range = parameters_of(shards[static_cast<std::size_t>(replica.communicator.rank())]);
+  shard_ = elements_of(parameters, range);
+  for (auto& values : values_) {
+    values = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(elements_in(shard_)));
+  }
+  name_tensors(range);
+  if (replica.sharding.shards_optimizer()) {
+    std::vector<ElementRange> wanted;
+    for (const auto& shard : shards) wanted.push_back(elements_of(parameters, parameters_of(shard)));
+    plan_messages(wanted);
+    start_step();
+  } else if (elements_in(shard_) > 0) {
+    for (std::size_t array = 0; array < arrays; ++array) read({array, shard_}, values_[array].get());
+  }
+}
+
+void StateCopy::name_tensors(const ParameterRange& range) {
+  const std::deque<Parameter>& parameters = replica_->model.parameters().all();
+  constexpr std::array<const char*, arrays> prefixes{"", "m.", "v."};
+  for (std::size_t array = 0; array < arrays; ++array) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const float* const values = values_[array].get() + (parameters[i].offset - shard_.begin);
+      (array == 0 ? weights_ : moments_)
+          .push_back({.name = prefixes.at(array) + parameters[i].name,
+                      .tensor = ConstTensor(values, parameters[i].shape, DType::f32)});
+    }
+  }
+}
+
+/// `wanted`: the shard of each rank.
+void StateCopy::plan_messages(const std::vector<ElementRange>& wanted) {
+  const int own = replica_->communicator.rank();
+  for (int to = 0; to < std::ssize(wanted); ++to) {
+    const ElementRange& shard = wanted[static_cast<std::size_t>(to)];
+    for (int from = 0; from < std::ssize(wanted); ++from) {
+      const std::vector<ElementRange> kept = replica_->sharding.shard_of(from).within(shard);
+      if (from != to) {
+        add_messages(from, to, kept);
+      } else if (to == own) {
+        for (const Part& part : parts_of(kept)) read(part, place_of(part));
+      }
+    }
+  }
+}
+
+std::vector<StateCopy::Part> StateCopy::parts_of(const std::vector<ElementRange>& ranges) {
+  std::vector<Part> parts;
+  for (std::size_t array = 0; array < arrays; ++array) {
+    for (const ElementRange& range : ranges) parts.push_back({array, range});
+  }
+  return parts;
+}
+
+/// Divides what a rank sends to another among the steps, and copies it if it is this rank's.
+void StateCopy::add_messages(int from, int to, const std::vector<ElementRange>& kept) {
+  const std::vector<Part> parts = parts_of(kept);
+  std::int64_t total = 0;
+  for (const Part& part : parts) total += elements_in(part.elements);
+  const std::int64_t enough = std::max(min_message_elements, (total + max_steps - 1) / max_steps);
+  std::size_t step = 0;
+  for (std::size_t first = 0; first < parts.size(); ++step) {
+    Message message{.transfer = {.from = from, .to = to}};
+    std::int64_t elements = 0;
+    for (; first < parts.size() && elements < enough; ++first) {
+      message.parts.push_back(parts[first]);
+      elements += elements_in(parts[first].elements);
+    }
+    message.transfer.bytes = elements * std::int64_t{sizeof(float)};
+    if (from == replica_->communicator.rank()) {
+      allocate(message);
+      auto* next = static_cast<float*>(message.transfer.memory->data());
+      for (const Part& part : message.parts) {
+        read(part, next);
+        next += elements_in(part.elements);
+      }
+    }
+    if (step == steps_.size()) steps_.emplace_back();
+    steps_[step].push_back(std::move(message));
+  }
+}
+
+void StateCopy::allocate(Message& message) {
+  message.transfer.memory = std::make_shared<Buffer>(allocate_host(static_cast<std::size_t>(message.transfer.bytes)));
+}
+
+/// Copies values that this rank keeps.
+void StateCopy::read(const Part& part, float* values) const {
+  const Adam& adam = replica_->adam;
+  const ElementRange& range = part.elements;
+  const Tensor kept = part.array == 0
+                          ? replica_->model.parameters().masters().row_slice(range.begin, elements_in(range))
+                          : (part.array == 1 ? adam.first_moment() : adam.second_moment()).part(range);
+  replica_->backend.download(kept, values);
+}
+
+float* StateCopy::place_of(const Part& part) const {
+  return values_[part.array].get() + (part.elements.begin - shard_.begin);
+}
+
+/// Starts the messages of the next step.
+void StateCopy::start_step() {
+  if (complete()) return;
+  std::vector<Transfer> transfers;
+  for (Message& message : steps_[arrived_]) {
+    if (message.transfer.to == replica_->communicator.rank()) allocate(message);
+    transfers.push_back(message.transfer);
+  }
+  replica_->communicator.transfer_start(transfers);
+}
+
+void StateCopy::advance() {
+  if (complete()) return;
+  for (Message& message : std::exchange(steps_[arrived_], {})) {
+    if (message.transfer.to != replica_->communicator.rank()) continue;
+    const auto* next = static_cast<const float*>(message.transfer.memory->data());
+    for (const Part& part : message.parts) {
+      std::copy_n(next, elements_in(part.elements), place_of(part));
+      next += elements_in(part.elements);
+    }
+  }
+  ++arrived_;
+  start_step();
+}
+
+void StateCopy::finish() {
+  while (!complete()) {
+    replica_->communicator.all_reduce_finish();
+    advance();
   }
 }
 

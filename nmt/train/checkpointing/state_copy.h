@@ -1,8 +1,9 @@
 #pragma once
 
-#include <functional>
+#include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "nmt/checkpoint/shard.h"
@@ -10,28 +11,55 @@
 
 namespace babelring {
 
-/// A copy of a shard's weights and moments in host memory.
+/// A copy of a shard's weights and moments in host memory. With a sharded optimizer each rank first copies the values
+/// that it keeps; they travel to the ranks that need them while training goes on. Collective then: every rank makes the
+/// same calls.
 class StateCopy {
  public:
-  /// Copies the shard at `place`; absent: nothing. Collective if the optimizer is sharded: each rank calls it.
-  StateCopy(const ModelReplica& replica, std::optional<ShardPlace> place);
-  /// Takes part in the copies of other ranks and copies nothing. Collective like them.
-  static void help(const ModelReplica& replica) { const StateCopy nothing(replica, std::nullopt); }
+  /// Copies this rank's shard. `shards`: of each rank; absent: none. The replica may change afterwards, and must
+  /// outlive the copy until it is complete.
+  StateCopy(const ModelReplica& replica, const std::vector<std::optional<ShardPlace>>& shards);
 
-  /// By parameter name; that of a moment begins with "m." or "v.". Valid until the copy, or the object it is moved
-  /// to, is destroyed.
+  /// True if all ranks have all values; the same on all ranks.
+  bool complete() const { return arrived_ == steps_.size(); }
+  /// Takes the values that have arrived, and sends the next. Call it once after each update, whose collectives have
+  /// waited for the values.
+  void advance();
+  /// Waits until it is complete.
+  void finish();
+
+  /// By parameter name; that of a moment begins with "m." or "v.". Valid when complete, until the copy, or the object
+  /// it is moved to, is destroyed.
   const std::vector<NamedTensor>& weights() const { return weights_; }
   const std::vector<NamedTensor>& moments() const { return moments_; }
 
  private:
-  /// A flat array in parts, whose values are in the backend's memory.
-  using ReadPart = std::function<void(const ElementRange& part, ConstTensor values)>;
-  void copy(const ModelReplica& replica, ParameterRange range, const std::string& prefix,
-            const std::function<void(const ReadPart&)>& read, std::vector<NamedTensor>& tensors);
+  /// Masters, first and second moments, whose parts the rank that keeps them reads on its backend.
+  static constexpr std::size_t arrays = 3;
+  struct Part {
+    std::size_t array = 0;
+    ElementRange elements;
+  };
+  struct Message {
+    Transfer transfer;
+    std::vector<Part> parts;
+  };
 
-  // The shard's range of the flat arrays of weights, first and second moments, with padding.
-  std::vector<std::unique_ptr<float[]>> values_;
+  void name_tensors(const ParameterRange& range);
+  void plan_messages(const std::vector<ElementRange>& wanted);
+  static std::vector<Part> parts_of(const std::vector<ElementRange>& ranges);
+  void add_messages(int from, int to, const std::vector<ElementRange>& kept);
+  static void allocate(Message& message);
+  void read(const Part& part, float* values) const;
+  float* place_of(const Part& part) const;
+  void start_step();
+
+  const ModelReplica* replica_;
+  ElementRange shard_;                                   // elements of this rank's copy, with padding
+  std::array<std::unique_ptr<float[]>, arrays> values_;  // of the shard
   std::vector<NamedTensor> weights_, moments_;
+  std::vector<std::vector<Message>> steps_;  // the messages of all ranks that travel beside one update
+  std::size_t arrived_ = 0;                  // steps
 };
 
 }  // namespace babelring

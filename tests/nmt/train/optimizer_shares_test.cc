@@ -112,7 +112,7 @@ TEST(OptimizerShares, AreCountedInTheRecordsOfMemory) {
     return train_hosts(config, 4, 2)[0].steps.back().memory_bytes;
   };
   const auto whole = memory(OptimizerPlacement::replicated), shares = memory(OptimizerPlacement::sharded);
-  EXPECT_EQ(shares.at("moments"), whole.at("moments") / 2);
+  EXPECT_EQ(shares.at("moments"), whole.at("moments") / 4) << "those of a rank, not of its host";
   EXPECT_EQ(shares.at("weights"), whole.at("weights") * 2 / 3) << "4 and 2 bytes of each become 2 and 2";
 }
 
