@@ -95,7 +95,15 @@ stage_checks() {
   return $status
 }
 
-stage_scripts() { python3 -m unittest discover -s scripts/tests 2>&1 | tee "$LOGS/scripts.tests"; }
+# Each file of tests by itself, three at once: the longest wait for the programs that they start.
+stage_scripts() {
+  local status=0
+  # shellcheck disable=SC2016
+  (cd scripts/tests && printf '%s\n' test_*.py) |
+    xargs -P 3 -I{} sh -c 'python3 -m unittest discover -s scripts/tests -p "$2" >"$1/scripts.$2.tests" 2>&1' sh "$LOGS" {} || status=1
+  cat "$LOGS"/scripts.*.tests
+  return $status
+}
 
 stage_build() {
   cmake --preset "$PRESET"
@@ -119,7 +127,7 @@ stage_ctest() {
 
 # Tests of whole programs, ranks and hosts: they wait for most of their time, and depend on what else the machine does.
 stage_system() {
-  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 1)) run_ctest "build/$PRESET" system -L 'e2e|mpi' -LE slow --repeat until-pass:2
+  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 2)) run_ctest "build/$PRESET" system -L 'e2e|mpi' -LE slow --repeat until-pass:2
 }
 
 # Checks the answers that the server's tests received against the openapi.json that it served there.
@@ -243,21 +251,20 @@ stage_faults_long() { BABELRING_BIN=$ROOT/build/$PRESET/bin scripts/faults.sh --
 
 # Adds a stage's results to the totals. A stage without counted tests is one test itself.
 count() { # STAGE STATUS
-  local file counts ok bad left
+  local files counts ok bad left
   if [ "$2" -eq $SKIPPED ]; then
     skipped=$((skipped + 1)) detail=$(tail -n 1 "$LOGS/$1.log")
     return
   fi
-  for file in "$LOGS/$1.xml" "$LOGS/$1.tests"; do
-    if [ -e "$file" ]; then
-      counts=$(python3 scripts/lib/count_tests.py "$file")
-      read -r ok bad left <<<"$counts"
-      if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
-      passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
-      detail="$ok passed, $bad failed, $left skipped"
-      return
-    fi
-  done
+  mapfile -t files < <(compgen -G "$LOGS/$1.xml" || compgen -G "$LOGS/$1.*tests")
+  if [ ${#files[@]} -gt 0 ]; then
+    counts=$(python3 scripts/lib/count_tests.py "${files[@]}")
+    read -r ok bad left <<<"$counts"
+    if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
+    detail="$ok passed, $bad failed, $left skipped"
+    return
+  fi
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)) detail=passed; else failed=$((failed + 1)) detail=FAILED; fi
 }
 
