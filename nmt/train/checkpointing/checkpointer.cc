@@ -141,7 +141,7 @@ bool Checkpointer::writing() const {
 }
 
 std::optional<Status> Checkpointer::finish_save(FinishSave how) {
-  if (collective() && how != FinishSave::alone) return finish_shards(how);
+  if (collective() && how != FinishSave::alone) return finish_collectively(how);
   if (copy_) {
     copy_.reset();
     return Error{"training failed before the state had been gathered"};
@@ -158,9 +158,13 @@ std::optional<Status> Checkpointer::finish_save(FinishSave how) {
 }
 
 /// Collective.
-std::optional<Status> Checkpointer::finish_shards(FinishSave how) {
+std::optional<Status> Checkpointer::finish_collectively(FinishSave how) {
   if (copy_) {
-    how == FinishSave::wait ? copy_->finish() : copy_->advance();
+    if (how == FinishSave::wait) {
+      copy_->finish();
+    } else {
+      copy_->advance();
+    }
     if (!copy_->complete()) return std::nullopt;
     start_writing();
     if (how == FinishSave::poll) return std::nullopt;

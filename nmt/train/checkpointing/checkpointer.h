@@ -93,7 +93,7 @@ class Checkpointer {
   bool collective() const { return writes_shards() || gathers_state_; }
   void start_writing();
   void start_shard(StateCopy copy);
-  std::optional<Status> finish_shards(FinishSave how);
+  std::optional<Status> finish_collectively(FinishSave how);
   Status complete_shards();
   void wait_for_writers();
   Status written();
