@@ -86,8 +86,8 @@ class Communicator {
     if (!transfers.empty()) fail("transfer_start: {} cannot", description());
   }
   /// Waits for all started all-reduces and transfers and all operations that tracker() follows. With device memory the
-  /// host does not wait: work submitted to the backend afterwards waits on the device instead, and the next collective
-  /// throws if an all-reduce failed.
+  /// host waits for transfers only: work submitted to the backend afterwards waits on the device for all-reduces, and
+  /// the next collective throws if one failed.
   virtual void all_reduce_finish() = 0;
   /// Forgets the rounding errors of all sums, with which the wire type int8 would change later sums in the same memory.
   /// No all-reduce may be in flight.
@@ -99,9 +99,9 @@ class Communicator {
   /// Memory that all ranks of this host map; null unless the algorithm shares memory on every host, so it is null on
   /// all ranks or on none. Owned by the communicator.
   virtual SharedArrays* shared_arrays() { return nullptr; }
-  /// Collectives between hosts of which each gets a share of a sum; null on one host, if hosts have different numbers
-  /// of ranks, and if the algorithm is neither two_level nor a ring or tree of one rank on each host. Null on all ranks
-  /// or on none. Owned by the communicator.
+  /// Collectives in which each host gets a share of a sum, with NCCL each GPU; null on one host, if hosts have
+  /// different numbers of ranks, and if the algorithm is neither two_level nor a ring or tree of one rank on each host.
+  /// Null on all ranks or on none. Owned by the communicator.
   virtual HostExchange* host_exchange() { return nullptr; }
   /// Follows operations that other transports start; null if not supported. Owned by the communicator.
   virtual CollectiveTracker* tracker() { return nullptr; }

@@ -22,10 +22,9 @@ class Moment {
   std::int64_t size() const { return size_; }
   /// The elements whose values are kept, as ascending ranges.
   const std::vector<ElementRange>& kept() const { return kept_; }
-  bool keeps_all() const { return kept_.size() == 1 && kept_[0] == ElementRange{.begin = 0, .end = size_}; }
-  /// The kept values, in the order of kept().
+  /// The kept values, in the order of kept(): [elements of kept()] f32.
   Tensor values() const;
-  /// The values of `range`. Throws Failure unless it lies in one range of kept().
+  /// The values of `range`, [its elements] f32. Throws Failure unless it lies in one range of kept().
   Tensor part(const ElementRange& range) const;
 
  private:

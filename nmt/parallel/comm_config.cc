@@ -66,9 +66,8 @@ void CommConfig::bind(OptionBinder& b) {
       "who keeps f32 masters and moments: replicated, every host all of them; sharded, each host a share, which it "
       "updates and whose bf16 weights (f32 with training.precision f32) it sends to the others while the next update "
       "begins: less memory, and 3/4 of the bytes of f32 gradients, with the same bits; with NCCL each GPU keeps a "
-      "share "
-      "of the moments; auto: sharded with bf16 weights and f32 gradients between 2, 4, 8, ... hosts without GPUs, "
-      "unless checkpoints are less than 30 updates apart");
+      "share of the moments; auto: sharded with bf16 weights and f32 gradients between 2, 4, 8, ... hosts without "
+      "GPUs, unless checkpoints are less than 30 updates apart");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
 }

@@ -14,7 +14,7 @@ namespace babelring {
 namespace {
 
 constexpr std::int64_t f32_bytes = size_of(DType::f32);
-constexpr std::int64_t block_elements = 4 << 20;
+constexpr std::int64_t block_elements = 4 << 20;  // of a moment that is broadcast
 
 }  // namespace
 

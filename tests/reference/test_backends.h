@@ -12,7 +12,7 @@
 
 namespace babelring {
 
-/// The backends that layers and models are tested on. All but the first two have memory of their own, like a GPU.
+/// The backends that layers and models are tested on. The host cannot access the memory of all but the first two.
 inline const std::string test_backends[] = {"cpu", "reference", "closed", "emulated", "cuda"};
 
 /// The backend of this name; null for cuda where there is no GPU.

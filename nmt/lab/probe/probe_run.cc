@@ -129,11 +129,7 @@ class ProbedTraining {
   void restore() {
     const TrainingState state = run_state_from_json(checkpoint_->state);
     read_weights(checkpoint_->weights(), replica_->model, backend_);
-    const TensorFiles moments = checkpoint_->optimizer();
-    for (const auto& [moment, prefix] :
-         {std::pair(&replica_->adam.first_moment(), "m."), {&replica_->adam.second_moment(), "v."}}) {
-      replica_->sharding.write_moment(*moment, read_moment(moments, prefix, replica_->model.parameters()));
-    }
+    load_moments(&*checkpoint_, *replica_);
     replica_->adam.set_steps(state.adam_steps);
     progress_ = state.progress;
     if (data_) position_ = data_->source->resume(state.data_order, state.position, progress_.epoch);

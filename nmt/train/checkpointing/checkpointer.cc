@@ -285,7 +285,6 @@ bool Checkpointer::rewind(ModelReplica& replica, TrainingState& state, std::int6
 /// Collective. Only rank 0 passes a checkpoint.
 bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state) {
   Model& model = replica.model;
-  Adam& adam = replica.adam;
   std::string text;
   if (checkpoint) {
     read_weights(checkpoint->weights(), model, backend_);
@@ -296,13 +295,9 @@ bool Checkpointer::load(const std::optional<Checkpoint>& checkpoint, ModelReplic
   replica.sharding.broadcast(model.parameters().masters());
   replica.sharding.write([&] { model.refresh_compute_copies(backend_); });
   replica.sharding.drop_other_masters(model.parameters());
-  for (const auto& [moment, prefix] : {std::pair(&adam.first_moment(), "m."), {&adam.second_moment(), "v."}}) {
-    std::vector<float> values;
-    if (checkpoint) values = read_moment(checkpoint->optimizer(), prefix, model.parameters());
-    replica.sharding.write_moment(*moment, values);
-  }
+  load_moments(checkpoint ? &*checkpoint : nullptr, replica);
   state = run_state_from_json(parse_json(text)->as_object());
-  adam.set_steps(state.adam_steps);
+  replica.adam.set_steps(state.adam_steps);
   return true;
 }
 

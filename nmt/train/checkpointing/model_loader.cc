@@ -1,6 +1,8 @@
 #include "nmt/train/checkpointing/model_loader.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "nmt/checkpoint/finite.h"
@@ -16,6 +18,9 @@ void read_weights(const TensorFiles& weights, Model& model, Backend& backend) {
   model.refresh_compute_copies(backend);
 }
 
+namespace {
+
+/// The moment whose tensors begin with `prefix`, in the order of the flat arrays, with 0 in their padding.
 std::vector<float> read_moment(const TensorFiles& moments, const std::string& prefix,
                                const ParameterStore& parameters) {
   std::vector<float> values(static_cast<std::size_t>(parameters.flat_size()));
@@ -24,6 +29,17 @@ std::vector<float> read_moment(const TensorFiles& moments, const std::string& pr
     std::copy_n(tensor.as<float>(), tensor.shape.elements(), values.begin() + parameter.offset);
   }
   return values;
+}
+
+}  // namespace
+
+void load_moments(const Checkpoint* checkpoint, const ModelReplica& replica) {
+  for (const auto& [moment, prefix] :
+       {std::pair(&replica.adam.first_moment(), "m."), {&replica.adam.second_moment(), "v."}}) {
+    std::vector<float> values;
+    if (checkpoint != nullptr) values = read_moment(checkpoint->optimizer(), prefix, replica.model.parameters());
+    replica.sharding.write_moment(*moment, values);
+  }
 }
 
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision) {

@@ -3,14 +3,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/model.h"
-#include "nmt/optim/adam.h"
 #include "nmt/train/config.h"
+#include "nmt/train/update/model_replica.h"
 
 namespace babelring {
 
@@ -31,8 +29,8 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
 /// finite, or a parameter is missing or has another shape.
 void read_weights(const TensorFiles& weights, Model& model, Backend& backend);
 
-/// The moment whose tensors begin with `prefix`, "m." or "v.", in the order of the flat arrays, with 0 in their
-/// padding. Throws Failure if a tensor is missing or has another shape.
-std::vector<float> read_moment(const TensorFiles& moments, const std::string& prefix, const ParameterStore& parameters);
+/// Sets the moments of all ranks to those of rank 0's checkpoint; other ranks pass null. Collective. Throws Failure on
+/// rank 0 if a tensor is missing or has another shape.
+void load_moments(const Checkpoint* checkpoint, const ModelReplica& replica);
 
 }  // namespace babelring

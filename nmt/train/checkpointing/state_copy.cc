@@ -7,8 +7,8 @@ namespace babelring {
 
 namespace {
 
-constexpr std::int64_t max_steps = 16;
-constexpr std::int64_t min_message_elements = 1 << 16;
+constexpr std::int64_t max_steps = 16;                  // updates beside which the values travel
+constexpr std::int64_t min_message_elements = 1 << 16;  // smaller messages would cost more than they spread
 
 std::int64_t elements_in(const ElementRange& range) {
   return range.end - range.begin;
@@ -62,6 +62,7 @@ void StateCopy::plan_messages(const std::vector<ElementRange>& wanted) {
   const int own = replica_->communicator.rank();
   for (int to = 0; to < std::ssize(wanted); ++to) {
     const ElementRange& shard = wanted[static_cast<std::size_t>(to)];
+    if (elements_in(shard) == 0) continue;
     for (int from = 0; from < std::ssize(wanted); ++from) {
       const std::vector<ElementRange> kept = replica_->sharding.shard_of(from).within(shard);
       if (from != to) {
@@ -104,6 +105,8 @@ void StateCopy::add_messages(int from, int to, const std::vector<ElementRange>& 
         next += elements_in(part.elements);
       }
     }
+    const int own = replica_->communicator.rank();
+    if (from != own && to != own) message.parts.clear();  // of many ranks they would take much memory
     if (step == steps_.size()) steps_.emplace_back();
     steps_[step].push_back(std::move(message));
   }

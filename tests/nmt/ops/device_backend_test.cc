@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// The functions of a GPU's backend besides ops: on the emulation everywhere, on a GPU where there is one.
+/// Tests of a GPU backend's functions other than ops: on the emulation everywhere, on a GPU where there is one.
 class DeviceBackend : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

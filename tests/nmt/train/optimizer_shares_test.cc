@@ -84,25 +84,34 @@ TEST(OptimizerShares, ResumeFromWholeCopiesAndOtherHostsAndBack) {
   }
 }
 
-TEST(OptimizerShares, WriteTheSameCheckpoints) {
-  std::vector<std::string> digests;
-  std::vector<std::vector<char>> moments;
-  for (const OptimizerPlacement optimizer : {OptimizerPlacement::replicated, OptimizerPlacement::sharded}) {
-    const TemporaryFolder folder;
-    TrainConfig config = config_of_shares(DType::bf16, optimizer);
-    config.checkpoint.every = "2u";
-    train_hosts(config, 4, 2, folder.path());
-    const Checkpoint checkpoint = load_checkpoint(folder / "update-00000004").value();
-    digests.push_back(checkpoint.weights_digest.root);
-    std::vector<char>& bytes = moments.emplace_back();
-    const TensorFiles files = checkpoint.optimizer();
-    for (const std::string& name : files.names()) {
-      const ConstTensor tensor = files.tensor(name);
-      bytes.insert(bytes.end(), tensor.as<char>(), tensor.as<char>() + tensor.bytes());
-    }
+/// The root of the weights' digest, and the bytes of the moments.
+std::pair<std::string, std::string> state_of(const std::filesystem::path& folder) {
+  const Checkpoint checkpoint = load_checkpoint(folder).value();
+  std::string moments;
+  const TensorFiles files = checkpoint.optimizer();
+  for (const std::string& name : files.names()) {
+    const ConstTensor tensor = files.tensor(name);
+    moments.append(tensor.as<char>(), tensor.bytes());
   }
-  EXPECT_EQ(digests[0], digests[1]);
-  EXPECT_TRUE(moments[0] == moments[1]);
+  return {checkpoint.weights_digest.root, moments};
+}
+
+/// The state of update 2 travels beside updates 3 and 4, which change it.
+TEST(OptimizerShares, WriteTheSameCheckpoints) {
+  for (const bool shards : {false, true}) {
+    const TemporaryFolder whole, gathered;
+    TrainConfig config = config_of_shares(DType::bf16, OptimizerPlacement::replicated);
+    config.checkpoint.every = "2u";
+    config.checkpoint.keep_last = 2;
+    config.checkpoint.sharded = shards;
+    train_hosts(config, 4, 2, whole.path());
+    config.communication.optimizer = OptimizerPlacement::sharded;
+    train_hosts(config, 4, 2, gathered.path());
+    for (const char* name : {"update-00000002", "update-00000004"}) {
+      EXPECT_TRUE(state_of(gathered / name) == state_of(whole / name)) << name << ", in shards: " << shards;
+    }
+    EXPECT_TRUE(state_of(whole / "update-00000002") != state_of(whole / "update-00000004"));
+  }
 }
 
 TEST(OptimizerShares, AreCountedInTheRecordsOfMemory) {

@@ -192,7 +192,7 @@ class Dropout(unittest.TestCase):
 
 class EmbeddingRows(unittest.TestCase):
     def test_are_read_by_pieces_and_compute_no_sinusoids(self):
-        """Sinusoids of positions beyond the table are computed in double, in a loop of their own."""
+        """A separate loop computes the sinusoids of positions beyond the table in double."""
         ptx = kernels_in_ptx(KERNELS / "embedding.cu")["embedding_forward_kernel<8, __nv_bfloat16>"]
         rows = [loop for loop in loops(ptx) if any("ld.global.v4.f32" in text for text in loop)]
         self.assertTrue(rows, "sinusoids are read four at a time")
