@@ -7,13 +7,6 @@
 #include "nmt/comm/tree_schedule.h"
 
 namespace babelring {
-namespace {
-
-int tag_of_sum(std::int64_t sequence) {
-  return static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-}
-
-}  // namespace
 
 bool MessageSums::by_tree(std::int64_t count) const {
   return order == AddOrder::tree || (may_choose_tree && tree_is_faster(place.ranks, count * 4));
@@ -31,7 +24,7 @@ std::int64_t MessageSums::bytes_to_send(std::int64_t count) const {
 
 std::unique_ptr<Collective> MessageSums::make(MpiProgress::World& world, std::int64_t sequence, float* data,
                                               float* errors, std::int64_t count) const {
-  const int tag = tag_of_sum(sequence);
+  const int tag = tag_of(sequence);
   if (by_tree(count)) {
     return std::make_unique<MpiTree>(world.ring.get(), tree_steps(place, count), data, count, tag, world.pool);
   }
@@ -56,7 +49,7 @@ std::int64_t MessageSums::bytes_to_scatter(std::int64_t count, std::int64_t stri
 
 std::unique_ptr<Collective> MessageSums::scatter(MpiProgress::World& world, std::int64_t sequence, float* data,
                                                  float* errors, std::int64_t count, std::int64_t stripe) const {
-  const int tag = tag_of_sum(sequence);
+  const int tag = tag_of(sequence);
   if (scatters_by_tree()) {
     return std::make_unique<MpiTree>(world.ring.get(), tree_scatter_steps(place, count, stripe), data, count, tag,
                                      world.pool);

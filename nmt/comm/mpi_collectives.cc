@@ -39,8 +39,9 @@ MpiCollective mpi_barrier(MPI_Comm comm) {
 
 namespace {
 
-/// Max bytes of a message. The deadline for progress then covers a part of a transfer.
-constexpr std::int64_t transfer_bytes = 4 << 20;
+constexpr std::int64_t max_message_bytes = 4 << 20;                  // the deadline for progress covers one message
+constexpr std::int64_t max_bytes_in_flight = 2 * max_message_bytes;  // the next one is posted before one is complete
+constexpr std::size_t max_messages_in_flight = 64;                   // each poll tests them all
 
 }  // namespace
 
@@ -50,23 +51,59 @@ std::int64_t bytes_sent_by(int rank, const std::vector<Transfer>& transfers) {
   return bytes;
 }
 
-MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank) {
-  std::vector<MpiCollective::Stage> stages;
-  std::int64_t bytes = 0;
+MpiTransfers::MpiTransfers(MPI_Comm comm, int tag, const std::vector<Transfer>& transfers, int rank)
+    : comm_(comm), tag_(tag) {
   for (const Transfer& transfer : transfers) {
-    bytes += transfer.bytes;
+    total_bytes_ += transfer.bytes;
     if (transfer.from != rank && transfer.to != rank) continue;
     const bool sends = transfer.from == rank;
-    for (std::int64_t begin = 0; begin < transfer.bytes; begin += transfer_bytes) {
-      const int count = static_cast<int>(std::min(transfer_bytes, transfer.bytes - begin));
-      stages.push_back([=, memory = transfer.memory, peer = sends ? transfer.to : transfer.from](MPI_Request* request) {
-        char* const data = static_cast<char*>(memory->data()) + begin;
-        return sends ? MPI_Isend(data, count, MPI_CHAR, peer, 0, comm, request)
-                     : MPI_Irecv(data, count, MPI_CHAR, peer, 0, comm, request);
-      });
+    for (std::int64_t begin = 0; begin < transfer.bytes; begin += max_message_bytes) {
+      waiting_.push_back({.memory = transfer.memory,
+                          .begin = begin,
+                          .bytes = static_cast<int>(std::min(max_message_bytes, transfer.bytes - begin)),
+                          .peer = sends ? transfer.to : transfer.from,
+                          .sends = sends,
+                          .request = {}});
     }
   }
-  return {fmt::format("transfer of {:.1f} MB", static_cast<double>(bytes) / 1e6), 0, std::move(stages)};
+}
+
+std::string MpiTransfers::name() const {
+  return fmt::format("transfer of {:.1f} MB", static_cast<double>(total_bytes_) / 1e6);
+}
+
+void MpiTransfers::post() {
+  while (!waiting_.empty() && in_flight_.size() < max_messages_in_flight && bytes_in_flight_ < max_bytes_in_flight) {
+    Message& message = in_flight_.emplace_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    bytes_in_flight_ += message.bytes;
+    char* const data = static_cast<char*>(message.memory->data()) + message.begin;
+    if (message.sends) {
+      check_mpi(MPI_Isend(data, message.bytes, MPI_CHAR, message.peer, tag_, comm_, message.request.out()),
+                "MPI_Isend");
+    } else {
+      check_mpi(MPI_Irecv(data, message.bytes, MPI_CHAR, message.peer, tag_, comm_, message.request.out()),
+                "MPI_Irecv");
+    }
+  }
+}
+
+Collective::Progress MpiTransfers::advance() {
+  const std::size_t before = in_flight_.size();
+  std::erase_if(in_flight_, [this](Message& message) {
+    if (!message.request.test()) return false;
+    bytes_in_flight_ -= message.bytes;
+    return true;
+  });
+  const bool moved = in_flight_.size() < before;
+  post();
+  if (in_flight_.empty()) return Progress::done;
+  return moved ? Progress::some : Progress::none;
+}
+
+int MpiTransfers::waiting_for() const {
+  const auto receive = std::ranges::find(in_flight_, false, &Message::sends);
+  return receive == in_flight_.end() ? -1 : receive->peer;
 }
 
 namespace {
@@ -79,14 +116,15 @@ std::int64_t ticks_now() {
 }
 
 /// A stage begins when the previous one is complete, so `received` is set by the stage after the answer.
-Stages asking_stages(MPI_Comm comm, const std::shared_ptr<std::vector<RoundTrip>>& trips, const Ticks& ticks) {
+Stages asking_stages(MPI_Comm comm, int tag, const std::shared_ptr<std::vector<RoundTrip>>& trips, const Ticks& ticks) {
   Stages stages;
   for (std::size_t i = 0; i < trips->size(); ++i) {
     stages.push_back([=](MPI_Request* request) {
       (*trips)[i].sent = SteadyClock::now();
-      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, 0, 0, comm, request);
+      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, 0, tag, comm, request);
     });
-    stages.push_back([=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, 0, 0, comm, request); });
+    stages.push_back(
+        [=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, 0, tag, comm, request); });
     stages.push_back([=](MPI_Request*) {
       (*trips)[i].received = SteadyClock::now();
       (*trips)[i].answered = SteadyClock::time_point(SteadyClock::duration(*ticks));
@@ -96,15 +134,15 @@ Stages asking_stages(MPI_Comm comm, const std::shared_ptr<std::vector<RoundTrip>
   return stages;
 }
 
-Stages answering_stages(MPI_Comm comm, const Ticks& ticks, int count, int ranks) {
+Stages answering_stages(MPI_Comm comm, int tag, const Ticks& ticks, int count, int ranks) {
   Stages stages;
   for (int i = 0; i < count * (ranks - 1); ++i) {
     const int peer = 1 + i / count;
     stages.push_back(
-        [=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, peer, 0, comm, request); });
+        [=](MPI_Request* request) { return MPI_Irecv(ticks.get(), 1, MPI_INT64_T, peer, tag, comm, request); });
     stages.push_back([=](MPI_Request* request) {
       *ticks = ticks_now();
-      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, peer, 0, comm, request);
+      return MPI_Isend(ticks.get(), 1, MPI_INT64_T, peer, tag, comm, request);
     });
   }
   return stages;
@@ -112,10 +150,10 @@ Stages answering_stages(MPI_Comm comm, const Ticks& ticks, int count, int ranks)
 
 }  // namespace
 
-MpiCollective mpi_round_trips(MPI_Comm comm, std::shared_ptr<std::vector<RoundTrip>> trips, int count, int rank,
-                              int ranks) {
+MpiCollective mpi_round_trips(MPI_Comm comm, int tag, std::shared_ptr<std::vector<RoundTrip>> trips, int count,
+                              int rank, int ranks) {
   const auto ticks = std::make_shared<std::int64_t>(0);
-  Stages stages = rank == 0 ? answering_stages(comm, ticks, count, ranks) : asking_stages(comm, trips, ticks);
+  Stages stages = rank == 0 ? answering_stages(comm, tag, ticks, count, ranks) : asking_stages(comm, tag, trips, ticks);
   stages.push_back([comm](MPI_Request* request) { return MPI_Ibarrier(comm, request); });
   return {fmt::format("{} round trips to rank 0", count), 0, std::move(stages)};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,13 +46,44 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
 MpiCollective mpi_barrier(MPI_Comm comm);
 
 std::int64_t bytes_sent_by(int rank, const std::vector<Transfer>& transfers);
-/// This rank's part of the transfers: one message after another, in the order of `transfers`, which is the same on all
-/// ranks, so that no two ranks wait for each other.
-MpiCollective mpi_transfers(MPI_Comm comm, const std::vector<Transfer>& transfers, int rank);
+/// This rank's part of the transfers: messages of at most 4 MiB, in the order of `transfers`, which is the same on all
+/// ranks. Up to 64 of them, of about 8 MiB, are in flight, so that a rank which receives from many does not wait for
+/// one after the other. No two ranks wait for each other: the first message in the order that is not complete is in
+/// flight on both its ranks.
+class MpiTransfers final : public Collective {
+ public:
+  /// `tag` must be unique among the transfers in flight on `comm`, because two collectives may send between the same
+  /// ranks at once.
+  MpiTransfers(MPI_Comm comm, int tag, const std::vector<Transfer>& transfers, int rank);
+
+  void begin() override { post(); }
+  Progress advance() override;
+  std::string name() const override;
+  /// Does not count towards the bytes in flight: it travels beside all-reduces, which must not wait for it.
+  std::int64_t bytes() const override { return 0; }
+  /// The sender of the first message that has not arrived; -1 if only sends are in flight.
+  int waiting_for() const override;
+
+ private:
+  struct Message {
+    std::shared_ptr<Buffer> memory;
+    std::int64_t begin = 0;
+    int bytes = 0, peer = 0;
+    bool sends = false;
+    MpiRequest request;
+  };
+  void post();
+
+  MPI_Comm comm_;
+  int tag_;
+  std::int64_t total_bytes_ = 0;  // of all ranks
+  std::deque<Message> waiting_, in_flight_;
+  std::int64_t bytes_in_flight_ = 0;
+};
 
 /// `count` round trips between rank 0 and each other rank in turn, then a barrier. `trips` receives this rank's: it has
-/// `count` entries, on rank 0 none.
-MpiCollective mpi_round_trips(MPI_Comm comm, std::shared_ptr<std::vector<RoundTrip>> trips, int count, int rank,
-                              int ranks);
+/// `count` entries, on rank 0 none. `tag` must be unique among the collectives in flight on `comm`.
+MpiCollective mpi_round_trips(MPI_Comm comm, int tag, std::shared_ptr<std::vector<RoundTrip>> trips, int count,
+                              int rank, int ranks);
 
 }  // namespace babelring

@@ -350,9 +350,9 @@ void MpiCommunicator::start_shared(const std::shared_ptr<SharedMemory>& memory, 
 
 void MpiCommunicator::transfer_start(const std::vector<Transfer>& transfers) {
   bytes_sent_ += bytes_sent_by(rank_, transfers);
-  progress_->submit(make_collective([=, rank = rank_](MpiProgress::World& world) {
-    return mpi_transfers(world.collectives.get(), transfers, rank);
-  }));
+  progress_->submit([=](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+    return std::make_unique<MpiTransfers>(world.transfers.get(), tag_of(sequence), transfers, world.rank);
+  });
 }
 
 void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {

@@ -2,12 +2,20 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace babelring {
 
 /// Throws CommError with MPI's error text unless `code` is MPI_SUCCESS. `call` is the name of the MPI function.
 void check_mpi(int code, const char* call);
+
+/// The tag of a collective's point-to-point messages: its number, within the tags that MPI guarantees. Messages between
+/// two ranks are matched in the order in which they were started, and two collectives start theirs in different orders
+/// on different ranks, so no other tag may be used: 32,768 collectives are never in flight together.
+inline int tag_of(std::int64_t sequence) {
+  return static_cast<int>(sequence % 32768);
+}
 
 /// A duplicate of MPI_COMM_WORLD with its own message space. Errors are returned, not fatal.
 class MpiChannel {

@@ -79,9 +79,8 @@ std::int64_t MpiHostExchange::all_gather_start(Tensor tensor, const PartsByPlace
   return parts_.progress.submit([=, segment_bytes = parts_.segment_bytes, data = tensor.as<char>(),
                                  board = parts_.board, number = all_gathers_++, local_ranks = parts_.local_ranks](
                                     MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-    const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
     std::unique_ptr<Collective> gather =
-        std::make_unique<MpiAllGather>(world.ring.get(), place, data, bytes, tag, segment_bytes);
+        std::make_unique<MpiAllGather>(world.ring.get(), place, data, bytes, tag_of(sequence), segment_bytes);
     if (board != nullptr) gather = std::make_unique<HostGather>(std::move(gather), board, number, local_ranks);
     gather->keep(memory);
     return gather;

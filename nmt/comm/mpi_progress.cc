@@ -110,6 +110,7 @@ bool MpiProgress::advance() {
     const auto progress = active.collective->advance();
     if (progress == Collective::Progress::none) continue;
     active.done = progress == Collective::Progress::done;
+    if (active.done) active_bytes_ -= active.collective->bytes();  // although an earlier one may keep it from retiring
     active.moved = SteadyClock::now();
     any = true;
   }
@@ -133,7 +134,6 @@ void MpiProgress::retire() {
   std::vector<CommSpan> spans;
   while (!active_.empty() && active_.front().done) {
     if (active_.front().asked != Time()) spans.push_back(span_of(active_.front()));
-    active_bytes_ -= active_.front().collective->bytes();
     active_.pop_front();
     ++retired;
   }

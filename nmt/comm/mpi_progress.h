@@ -29,7 +29,7 @@ class MpiProgress {
   struct World {
     World(int own_rank, int all_ranks, std::int64_t segment_bytes);
     int rank, ranks;
-    MpiChannel ring, collectives, questions;
+    MpiChannel ring, collectives, transfers, questions;
     PeerMonitor peers;
     SegmentPool pool;
   };

@@ -13,10 +13,6 @@
 namespace babelring {
 namespace {
 
-int tag_of(std::int64_t sequence) {
-  return static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
-}
-
 /// Adds the ranks' values in rank order.
 std::string add_values(const std::vector<std::string>& by_rank) {
   std::vector<double> sums(by_rank[0].size() / sizeof(double)), values(sums.size());
@@ -148,9 +144,9 @@ void SmallCollectives::broadcast_blocks(char* data, std::size_t bytes, int root,
 
 std::vector<RoundTrip> SmallCollectives::round_trips(int count) {
   const auto trips = std::make_shared<std::vector<RoundTrip>>(static_cast<std::size_t>(rank_ == 0 ? 0 : count));
-  run([=](MpiProgress::World& world, std::int64_t) {
+  run([=](MpiProgress::World& world, std::int64_t sequence) {
     return std::make_unique<MpiCollective>(
-        mpi_round_trips(world.collectives.get(), trips, count, world.rank, world.ranks));
+        mpi_round_trips(world.collectives.get(), tag_of(sequence), trips, count, world.rank, world.ranks));
   });
   return std::move(*trips);
 }

@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "tests/mpi/collectives_fixture.h"
 
 namespace babelring {
@@ -129,6 +131,43 @@ TEST_P(CollectivesTest, TransfersBetweenRanksAmongAllReduces) {
       if (transfers[i].to != rank) continue;
       const auto* received = static_cast<const char*>(transfers[i].memory->data());
       EXPECT_EQ(std::count(received, received + bytes, static_cast<char>(i + 1)), bytes) << "transfer " << i;
+    }
+  }
+}
+
+/// A rank that gives units starts their transfer once they are computed, while a checkpoint's is in flight; the
+/// receiver has started both. So the messages of the two interleave in different orders on the two ranks.
+TEST_P(CollectivesTest, TwoTransfersOfSeveralMessagesBetweenTheSameRanksDoNotMix) {
+  const int rank = communicator_->rank(), size = communicator_->size();
+  const auto filled = [&](std::int64_t bytes, int number) {
+    std::vector<Transfer> transfers;  // all to rank 0, and rank 0 to all
+    for (int other = 1; other < size; ++other) {
+      for (const bool to_first : {true, false}) {
+        Transfer transfer{.from = to_first ? other : 0, .to = to_first ? 0 : other, .bytes = bytes + other};
+        if (transfer.from == rank || transfer.to == rank) {
+          transfer.memory = std::make_shared<Buffer>(allocate_host(static_cast<std::size_t>(transfer.bytes)));
+          std::memset(transfer.memory->data(), transfer.from == rank ? 16 * number + rank + 1 : 0,
+                      transfer.memory->bytes());
+        }
+        transfers.push_back(std::move(transfer));
+      }
+    }
+    return transfers;
+  };
+  for (const auto& [first_bytes, second_bytes] : {std::pair{9 << 20, 14 << 20}, {5000, 9 << 20}, {9 << 20, 5000}}) {
+    const std::vector<Transfer> first = filled(first_bytes, 0), second = filled(second_bytes, 1);
+    communicator_->transfer_start(first);
+    if (rank % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    communicator_->transfer_start(second);
+    communicator_->all_reduce_finish();
+    for (const auto& [number, transfers] : {std::pair{0, &first}, {1, &second}}) {
+      for (const Transfer& transfer : *transfers) {
+        if (transfer.to != rank) continue;
+        const auto* received = static_cast<const char*>(transfer.memory->data());
+        EXPECT_EQ(std::count(received, received + transfer.bytes, static_cast<char>(16 * number + transfer.from + 1)),
+                  transfer.bytes)
+            << "transfer " << number << " from rank " << transfer.from;
+      }
     }
   }
 }

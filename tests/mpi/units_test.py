@@ -2,8 +2,9 @@
 """Trains with training.reproducible ranks and requires the same digests of weights, losses and norms.
 
 Over 1, 2 and 4 ranks, shared memory and messages, f32 and bf16, 1 and 2 threads; then a checkpoint of 2 ranks goes on
-with 4; then the slow one of two ranks gets fewer units. --long: 50 updates, 8 ranks too, and two levels on 2 and 4
-network namespaces, if this machine allows them, also with a slow rank of four.
+with 4; then the slow one of two ranks gets fewer units. On two network namespaces, if this machine allows them, units
+move while checkpoints gather a sharded optimizer: either host is slow, checkpoints are whole or sharded, and the ranks
+are killed. --long: 50 updates, 8 ranks too, and two levels on 2 and 4 namespaces, also with a slow rank of four.
 
   units_test.py PROGRAM --mpirun MPIRUN [--long]
 """
@@ -16,6 +17,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HOSTS = pathlib.Path(__file__).with_name("two_hosts.sh")
 SKIPPED = 77
@@ -35,7 +37,7 @@ def digests(command: list[str], of: str) -> dict[str, set[str]] | None:
             values = dict(field.split("=") for field in fields if "=" in field)
             found[precision].add(",".join(values[name] for name in of.split(",")))
             print(f"  {line}")
-    if not all(found.values()):
+    if not any(found.values()):
         sys.exit(f"{' '.join(command)}: no digests")
     return found
 
@@ -57,6 +59,57 @@ def slow_rank(command: list[str], ranks: int, expected: dict[str, set[str]]) -> 
         if any(float(part) > 1.1 / ranks for *_, part in values):
             return True
     return False
+
+
+def start_and_kill(command: list[str], folder: pathlib.Path, update: int) -> bool:
+    """Kills all ranks once the checkpoint of `update` or a later one is there. False if hosts were not possible."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
+        deadline = time.monotonic() + 400
+        while not any(int(path.name[-8:]) >= update for path in folder.glob("bf16/update-*[0-9]")):
+            if run.poll() is not None or time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        run.terminate()  # the script kills all processes of its hosts
+        run.wait(timeout=100)
+    if run.returncode != SKIPPED and run.returncode != 143:
+        sys.exit(f"{' '.join(command)}: exit code {run.returncode} instead of an update {update}")
+    return run.returncode != SKIPPED
+
+
+def balance_shares_and_checkpoints(
+    program: str, slow: str, state: str, expected: dict[str, set[str]], updates: str
+) -> bool:
+    """Units move between two hosts with two ranks each while every second update gathers a sharded optimizer.
+
+    Both are transfers between the same ranks, in flight together and started in another order on other ranks. The run
+    is killed and resumed. True if units moved to the fast host in the end, or if hosts are not possible here.
+    """
+    for delay_us in (400, 3000):
+        with tempfile.TemporaryDirectory() as folder:
+            options = ["every=2", f"folder={folder}", f"state={state}", f"slow={slow}", f"balance={delay_us}"]
+            command = [str(HOSTS), "--slots", "2", "--", program, updates, "two_level", "precision=bf16", *options]
+            if not start_and_kill(command, pathlib.Path(folder), 24):
+                print("  skipped: this machine does not allow network namespaces")
+                return True
+            found = digests(command, "updates,last,part")
+        ((done, last, part),) = (value.split(",") for value in (found or {}).get("bf16", set()))
+        if int(done) >= int(updates):
+            sys.exit("the run began anew instead of resuming")
+        if {last} != expected["bf16"]:
+            sys.exit(f"expected {expected['bf16']}, found {last}")
+        if float(part) < 0.22 if slow == "0,1" else float(part) > 0.28:  # 1/4 if no units moved
+            return True
+    return False
+
+
+def balance_on_hosts(program: str, long: bool, expected: dict[str, set[str]] | None, updates: str) -> None:
+    cases = [("0,1", "shared"), ("2,3", "sharded")]
+    if long:
+        cases += [("0,1", "sharded"), ("2,3", "shared")]
+    for slow, state in cases:
+        print(f"ranks {slow} of two hosts are slow; checkpoints of a {state} optimizer; killed and resumed", flush=True)
+        if not balance_shares_and_checkpoints(program, slow, state, expected or {}, updates):
+            sys.exit("no units moved, however slow the host was")
 
 
 def main() -> None:
@@ -94,8 +147,8 @@ def main() -> None:
 
     print("2 ranks, then 4 from their checkpoint, and 1 without a stop", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        digests(ranks(2, str(updates // 2), "auto", folder), "last")
-        resumed = digests(ranks(4, str(updates), "auto", folder), "last")
+        digests(ranks(2, str(updates // 2), "auto", f"folder={folder}"), "last")
+        resumed = digests(ranks(4, str(updates), "auto", f"folder={folder}"), "last")
         straight = digests(ranks(1, str(updates), "auto"), "last")
     if resumed != straight:
         sys.exit(f"resumed with other ranks: expected {straight}, found {resumed}")
@@ -105,6 +158,8 @@ def main() -> None:
     expected = digests(ranks(1, balanced_updates, "auto"), "all")
     if not slow_rank(ranks(2, balanced_updates, "shared_memory,ring"), 2, expected):
         sys.exit("no units moved from rank 1 of 2, however slow it was")
+    undisturbed = digests(ranks(1, "64", "auto", "precision=bf16"), "last")
+    balance_on_hosts(options.program, options.long, undisturbed, "64")
     if options.long:  # whether units move is not required: four ranks on two processors slow each other
         for count, command in (
             (4, ranks(4, balanced_updates, "shared_memory")),

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "base/digest.h"
@@ -13,13 +15,21 @@
 /// threads, and prints a line for each with digests. Run with any number of ranks on any hosts: the digests of a
 /// precision must be equal.
 ///
-///   mpirun -np N units_training UPDATES ALL_REDUCE,… [FOLDER | balance=DELAY]
+///   mpirun -np N units_training UPDATES ALL_REDUCE,… [KEY=VALUE …]
 ///
-/// FOLDER keeps checkpoints, from which another call goes on; it is for one path and one thread. balance: an op of rank
-/// 1 takes DELAY microseconds longer and data.balance is measured, with one thread. A line also has the part of the
-/// last update that rank 0 computed.
+///   folder=F      keeps checkpoints, from which another call goes on; for one path, with one thread
+///   every=N       a checkpoint every N updates, else only the last
+///   state=sharded hosts divide the optimizer's state, and write a checkpoint together
+///   state=shared  hosts divide the optimizer's state, and rank 0 writes it
+///   balance=US    data.balance is measured and an op takes US microseconds longer on slow ranks; one thread
+///   slow=A,B,…    the slow ranks, else 1
+///   precision=P   only f32 or bf16
+///
+/// A line also has the part of the last update that rank 0 computed.
 namespace babelring {
 namespace {
+
+using Options = std::map<std::string, std::string>;
 
 struct Setting {
   DType precision;
@@ -27,7 +37,7 @@ struct Setting {
   int threads;
 };
 
-TrainConfig config_of(const Setting& setting, const std::string& updates) {
+TrainConfig config_of(const Setting& setting, const std::string& updates, const Options& options) {
   TrainConfig config = small_config();
   config.model.inner = 1100;  // a matmul of several pieces
   config.model.attention_dropout = config.model.activation_dropout = 0.1;
@@ -40,6 +50,14 @@ TrainConfig config_of(const Setting& setting, const std::string& updates) {
                                     : setting.all_reduce == "two_level"     ? GradientPath::two_level
                                     : setting.all_reduce == "shared_memory" ? GradientPath::shared_memory
                                                                             : GradientPath::automatic;
+  if (options.contains("every")) config.checkpoint.every = (options.at("every") + "u").c_str();
+  config.checkpoint.keep_last = 100;
+  if (options.contains("state")) {
+    config.communication.optimizer = OptimizerPlacement::sharded;
+    config.checkpoint.sharded = options.at("state") == "sharded";
+  }
+  if (options.contains("balance")) config.data.balance = Balance::measured;
+  config.data.prefetch = 2;
   return config;
 }
 
@@ -65,24 +83,35 @@ std::vector<std::string> split(const std::string& list) {
   return words;
 }
 
+Options options_of(const std::vector<std::string>& arguments) {
+  Options options;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    const std::size_t sign = arguments[i].find('=');
+    options[arguments[i].substr(0, sign)] = arguments[i].substr(sign + 1);
+  }
+  return options;
+}
+
+bool is_slow(const Options& options, int rank) {
+  if (!options.contains("balance")) return false;
+  const auto slow = split(options.contains("slow") ? options.at("slow") : "1");
+  return std::ranges::find(slow, std::to_string(rank)) != slow.end();
+}
+
 void run(const std::vector<std::string>& arguments) {
-  const std::string third = arguments.size() > 2 ? arguments[2] : "";
-  const std::string key = "balance=";
-  const bool balance = third.starts_with(key);
-  const std::filesystem::path folder = balance ? "" : third;
+  const Options options = options_of(arguments);
+  const std::filesystem::path folder = options.contains("folder") ? options.at("folder") : "";
   for (const DType precision : {DType::f32, DType::bf16}) {
+    if (options.contains("precision") && options.at("precision") != name_of(precision)) continue;
     for (const std::string& all_reduce : split(arguments.at(1))) {
-      for (const int threads : folder.empty() && !balance ? std::vector{1, 2} : std::vector{1}) {
+      for (const int threads : folder.empty() && !options.contains("balance") ? std::vector{1, 2} : std::vector{1}) {
         const Setting setting{precision, all_reduce, threads};
-        TrainConfig config = config_of(setting, arguments.at(0));
-        if (balance) config.data.balance = Balance::measured;
-        config.data.prefetch = 2;
+        const TrainConfig config = config_of(setting, arguments.at(0), options);
         const auto communicator = make_mpi_communicator(config.comm_options());
-        Brake brake(std::chrono::microseconds(balance ? std::stoi(third.substr(key.size())) : 0));
-        const bool slow = balance && communicator->rank() == 1;
+        Brake brake(std::chrono::microseconds(options.contains("balance") ? std::stoi(options.at("balance")) : 0));
         const auto steps =
             train_small(config, *communicator, folder.empty() ? folder : folder / std::string(name_of(precision)),
-                        threads, 500, slow ? &brake : nullptr);
+                        threads, 500, is_slow(options, communicator->rank()) ? &brake : nullptr);
         if (communicator->rank() == 0) print_digests(setting, steps);
       }
     }
