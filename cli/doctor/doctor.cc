@@ -25,6 +25,7 @@ namespace {
 
 struct DoctorArguments {
   std::vector<std::string> hosts;
+  std::vector<std::string> exchange;  // address and port
   std::string folder = "runs";
   std::string server;
   std::string token_file, ca_file;
@@ -59,7 +60,10 @@ Diagnoses examine(const DoctorArguments& arguments) {
                                     chosen != nullptr ? std::optional<std::string>(chosen) : std::nullopt));
   append(findings, infiniband_findings(files));
   std::vector<std::pair<std::string, Result<HostReport>>> reports;
-  for (const std::string& host : arguments.hosts) reports.emplace_back(host, ask_host(arguments.remote_shell, host));
+  for (const std::string& host : arguments.hosts) {
+    const Result<HostRoute> route = route_to(host);
+    reports.emplace_back(host, ask_host(arguments.remote_shell, host, route ? route->source : ""));
+  }
   append(findings, host_findings(report_host(files), reports));
   append(findings, gpu_findings(report_gpus(files)));
   append(findings, storage_findings(arguments.folder));
@@ -71,7 +75,13 @@ Diagnoses examine(const DoctorArguments& arguments) {
 
 void run_doctor(const DoctorArguments& arguments) {
   if (arguments.this_host) {
-    fmt::print("{}\n", to_text(json_of(report_host(KernelFiles()))));
+    HostReport report = report_host(KernelFiles());
+    if (arguments.exchange.size() == 2) {
+      if (const Status done = exchange_as_caller(arguments.exchange[0], arguments.exchange[1]); !done) {
+        report.exchange = done.error();
+      }
+    }
+    fmt::print("{}\n", to_text(json_of(report)));
     return;
   }
   const Diagnoses findings = examine(arguments);
@@ -92,8 +102,8 @@ void add_doctor(CLI::App& app) {
   const auto arguments = std::make_shared<DoctorArguments>();
   command
       ->add_option("--hosts", arguments->hosts,
-                   "other hosts of the run, a,b: finds the interface to them and compares their programs and "
-                   "kernels")
+                   "other hosts of the run, a,b: finds the interface to them, exchanges 64 KiB with each, and compares "
+                   "their programs, kernels and addresses")
       ->delimiter(',');
   command
       ->add_option("--remote-shell", arguments->remote_shell,
@@ -101,6 +111,11 @@ void add_doctor(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--this-host", arguments->this_host,
                     "print the properties that --hosts compares as one JSON object and exit");
+  command
+      ->add_option("--exchange", arguments->exchange,
+                   "with --this-host: exchange 64 KiB with the host that asks, at ADDRESS,PORT")
+      ->delimiter(',')
+      ->expected(2);
   command->add_option("--runs", arguments->folder, "folder to store runs in")->capture_default_str();
   command->add_option("--server", arguments->server, "address of a server to check, http://host:port");
   command->add_option("--token-file", arguments->token_file, "file with the server token; default: BABELRING_TOKEN");

@@ -1,11 +1,15 @@
 #include "cli/doctor/hosts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string_view>
@@ -14,6 +18,8 @@
 #include "base/log.h"
 #include "base/shell.h"
 #include "base/version.h"
+#include "cli/doctor/network.h"
+#include "nmt/comm/host_name.h"
 #include "nmt/ops/cpu_kernels.h"
 
 namespace babelring {
@@ -41,6 +47,17 @@ std::string member_of(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
 }
 
+/// A bridge such as docker0 has the same address on each host; Open MPI is told to leave it out.
+std::vector<std::string> outward_addresses(const KernelFiles& files) {
+  const std::vector<std::string> bridges = local_bridges(files.sys);
+  std::vector<std::string> outward;
+  for (const auto& [name, addresses] : interface_addresses()) {
+    if (name == "lo" || std::ranges::find(bridges, name) != bridges.end()) continue;
+    outward.insert(outward.end(), addresses.begin(), addresses.end());
+  }
+  return outward;
+}
+
 /// Finds the report in the output of a remote shell. The Error is the last line of the output.
 Result<HostReport> report_in(const std::string& output) {
   std::istringstream lines(output);
@@ -51,8 +68,16 @@ Result<HostReport> report_in(const std::string& output) {
     const Result<json::value> value = line[0] == '{' ? parse_json(line) : Result<json::value>(Error{"no object"});
     if (!value.ok() || !value->is_object() || !value->get_object().contains("kernels")) continue;
     const json::object& object = value->get_object();
-    return HostReport{member_of(object, "nmt"), member_of(object, "worker"), member_of(object, "kernels"),
-                      member_of(object, "processor")};
+    HostReport report{.nmt = member_of(object, "nmt"),
+                      .worker = member_of(object, "worker"),
+                      .kernels = member_of(object, "kernels"),
+                      .processor = member_of(object, "processor"),
+                      .identity = member_of(object, "identity"),
+                      .addresses = {},
+                      .exchange = member_of(object, "exchange")};
+    std::istringstream words(member_of(object, "addresses"));
+    for (std::string address; words >> address;) report.addresses.push_back(address);
+    return report;
   }
   return Error{printable(last)};
 }
@@ -74,19 +99,29 @@ HostReport report_host(const KernelFiles& files) {
   return {.nmt = program_at(program),
           .worker = program_at(program.parent_path() / "worker"),
           .kernels = cpu_kernels(),
-          .processor = processor_model(files)};
+          .processor = processor_model(files),
+          .identity = host_identity(),
+          .addresses = outward_addresses(files),
+          .exchange = {}};
 }
 
 json::object json_of(const HostReport& report) {
-  return {{"nmt", report.nmt}, {"worker", report.worker}, {"kernels", report.kernels}, {"processor", report.processor}};
+  return {{"nmt", report.nmt},           {"worker", report.worker},
+          {"kernels", report.kernels},   {"processor", report.processor},
+          {"identity", report.identity}, {"addresses", fmt::format("{}", fmt::join(report.addresses, " "))},
+          {"exchange", report.exchange}};
 }
 
-Result<HostReport> ask_host(const std::string& remote_shell, const std::string& host) {
+Result<HostReport> ask_host(const std::string& remote_shell, const std::string& host, const std::string& source) {
   std::string command = "timeout 60";
   std::istringstream words(remote_shell);
   for (std::string word; words >> word;) command += " " + shell_quoted(word);
-  command += fmt::format(" {} {} doctor --this-host 2>&1 </dev/null", shell_quoted(host),
-                         shell_quoted(fs::read_symlink("/proc/self/exe").string()));
+  const Result<Listener> listener = source.empty() ? Result<Listener>(Error{""}) : listen_at(source);
+  const std::string exchange = listener ? fmt::format("--exchange {},{} ", source, listener->port) : "";
+  command += fmt::format(" {} {} doctor --this-host {}2>&1 </dev/null", shell_quoted(host),
+                         shell_quoted(fs::read_symlink("/proc/self/exe").string()), exchange);
+  std::future<Status> exchanged;
+  if (listener) exchanged = std::async(std::launch::async, [&] { return exchange_as_listener(*listener); });
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
   if (pipe == nullptr) return Error{"cannot start a process"};
   std::string output;
@@ -95,7 +130,12 @@ Result<HostReport> ask_host(const std::string& remote_shell, const std::string& 
     output.append(piece.data(), bytes);
     if (output.size() > (1 << 20)) break;
   }
-  return report_in(output);
+  Result<HostReport> report = report_in(output);
+  if (!listener) return report;
+  if (!report) ::shutdown(listener->socket.get(), SHUT_RDWR);  // nobody will come
+  const Status heard = exchanged.get();
+  if (report && !heard && report->exchange.empty()) report->exchange = heard.error();
+  return report;
 }
 
 Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::string, Result<HostReport>>>& others) {
@@ -122,6 +162,23 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
                           .severity = Severity::warn,
                           .text = fmt::format("{}: processor {}, here {}", host, theirs->processor, own.processor),
                           .advice = "the slower host limits the speed of all"});
+    }
+    for (const std::string& address : own.addresses) {
+      if (own.identity == theirs->identity) break;  // the same host by another name
+      if (std::ranges::find(theirs->addresses, address) == theirs->addresses.end()) continue;
+      findings.push_back({.area = "hosts",
+                          .severity = Severity::warn,
+                          .text = fmt::format("{}: it has the address {} too", host, address),
+                          .advice =
+                              "Open MPI may connect to it and wait for itself: name the network that joins the hosts, "
+                              "as the advice on the interface shows"});
+    }
+    if (!theirs->exchange.empty()) {
+      findings.push_back({.area = "hosts",
+                          .severity = Severity::fail,
+                          .text = fmt::format("{}: 64 KiB could not be exchanged: {}", host, theirs->exchange),
+                          .advice = "let the hosts' TCP ports through in both directions (a firewall), and give all "
+                                    "interfaces of the network the same MTU"});
     }
     if (findings.size() == before) {
       findings.push_back(

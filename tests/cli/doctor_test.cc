@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include <fstream>
+#include <future>
 
 #include "cli/doctor/finding.h"
 #include "cli/doctor/gpu.h"
@@ -244,7 +246,13 @@ TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
 }
 
 TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
-  const HostReport own{"1 build a", "1 build b", "oneDNN avx512_core", "Xeon"};
+  const HostReport own{.nmt = "1 build a",
+                       .worker = "1 build b",
+                       .kernels = "oneDNN avx512_core",
+                       .processor = "Xeon",
+                       .identity = "1",
+                       .addresses = {"10.0.0.1", "192.168.1.1"},
+                       .exchange = {}};
   HostReport other = own;
   EXPECT_THAT(host_findings(own, {{"hostB", other}}),
               ElementsAre(says(Severity::ok, "hostB: same programs, kernels and processor")));
@@ -255,9 +263,37 @@ TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
               ElementsAre(says(Severity::fail, "hostB: worker none, here 1 build b"),
                           says(Severity::fail, "hostB: kernels oneDNN avx2, here oneDNN avx512_core"),
                           says(Severity::warn, "hostB: processor EPYC, here Xeon")));
+  other = own;
+  other.identity = "2";
+  other.addresses = {"10.0.0.2", "192.168.1.1"};
+  other.exchange = "cannot connect to 10.0.0.1 port 40000: no answer within 10 s";
+  EXPECT_THAT(host_findings(own, {{"hostB", other}}),
+              ElementsAre(says(Severity::warn, "hostB: it has the address 192.168.1.1 too"),
+                          says(Severity::fail,
+                               "hostB: 64 KiB could not be exchanged: cannot connect to 10.0.0.1 port "
+                               "40000: no answer within 10 s")));
   EXPECT_THAT(host_findings(own, {{"hostB", Error{"Connection refused"}}}),
               ElementsAre(says(Severity::warn, "hostB could not be compared: Connection refused")));
   EXPECT_TRUE(host_findings(own, {}).empty());
+}
+
+TEST(DoctorHosts, ExchangeDataInBothDirections) {
+  const Listener listener = listen_at("127.0.0.1").value();
+  auto caller = std::async(std::launch::async, [&] { return exchange_as_caller("127.0.0.1", listener.port); });
+  exchange_as_listener(listener).value();
+  caller.get().value();
+}
+
+TEST(DoctorHosts, NameAConnectionThatIsRefusedOrClosed) {
+  const std::string port = listen_at("127.0.0.1").value().port;  // nobody listens there any more
+  EXPECT_EQ(exchange_as_caller("127.0.0.1", port).error(),
+            "cannot connect to 127.0.0.1 port " + port + ": Connection refused");
+  const Listener closes = listen_at("127.0.0.1").value();
+  auto caller = std::async(std::launch::async, [&] { return exchange_as_caller("127.0.0.1", closes.port); });
+  const FileDescriptor incoming(::accept(closes.socket.get(), nullptr, nullptr));
+  ::shutdown(incoming.get(), SHUT_WR);
+  EXPECT_EQ(caller.get().error(), "the other host closed the connection");
+  EXPECT_EQ(listen_at("not an address").error(), "'not an address' is no address");
 }
 
 }  // namespace
