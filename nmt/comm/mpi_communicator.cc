@@ -6,7 +6,6 @@
 
 #include "nmt/comm/comm_memory.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/host_name.h"
 #include "nmt/comm/message_sums.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/mpi_host_exchange.h"
@@ -146,8 +145,7 @@ void MpiCommunicator::end_thread() {
 }
 
 void MpiCommunicator::learn_hosts() {
-  hosts_ = all_gather(host_name());
-  small_->set_hosts(hosts_);
+  hosts_ = small_->learn_hosts();
   place_ = ring_place(hosts_, rank_);
   host_place_ = host_place(hosts_, rank_);
   const auto own = hosts_.begin() + rank_;

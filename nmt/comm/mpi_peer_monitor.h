@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,7 +18,9 @@ namespace babelring {
 /// blocks. Throws CommError.
 class PeerMonitor {
  public:
-  PeerMonitor(const MpiChannel& channel, int rank, int ranks) : comm_(channel.get()), knowledge_(rank, ranks) {}
+  /// `peers`: the ranks that it asks.
+  PeerMonitor(const MpiChannel& channel, int rank, std::vector<int> peers)
+      : comm_(channel.get()), knowledge_(rank, std::move(peers)) {}
 
   /// Sets whom this rank asks.
   void set_peers(std::vector<int> peers) { knowledge_.set_peers(std::move(peers)); }

@@ -8,6 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "nmt/comm/host_name.h"
+#include "nmt/comm/rank_tree.h"
+
 namespace babelring {
 namespace {
 
@@ -31,7 +34,10 @@ double seconds_of(Nanoseconds time) {
 }  // namespace
 
 MpiProgress::World::World(int own_rank, int all_ranks, std::int64_t segment_bytes)
-    : rank(own_rank), ranks(all_ranks), peers(questions, own_rank, all_ranks), pool(segment_bytes) {}
+    : rank(own_rank),
+      ranks(all_ranks),
+      peers(questions, own_rank, RankTree::by_number(all_ranks).neighbours(own_rank)),
+      pool(segment_bytes) {}
 
 MpiProgress::MpiProgress(const CommOptions& options, int rank, int ranks)
     : options_(options), rank_(rank), ranks_(ranks) {
@@ -242,13 +248,23 @@ void MpiProgress::wait(std::optional<std::int64_t> count) {
     last = now;
     const milliseconds silence(silence_ms_.load());
     const milliseconds limit = silence.count() > 0 ? 2 * silence : options_.deadline + seconds(1);
-    if (now - alive > limit) {
-      error_ = fmt::format("the communication thread of rank {} has been inside one MPI call for {:.1f} s", rank_,
-                           seconds_of(now - alive));
-    }
+    if (now - alive > limit) error_ = blocked(now - alive);
   }
   awaited_ = false;
   if (!error_.empty()) throw CommError(error_);
+}
+
+/// The message about a communication thread that does not return from MPI. Before the ranks know their hosts this is
+/// the first contact.
+std::string MpiProgress::blocked(Nanoseconds time) const {
+  const std::string what = fmt::format("the communication thread of rank {} has been inside one MPI call for {:.1f} s",
+                                       rank_, seconds_of(time));
+  if (!hosts_.empty()) return what;
+  return fmt::format(
+      "{}: the first contact with the other ranks fails. This host, {}, has {}. If another host has one of these "
+      "addresses too, or one does not lead there, choose the network that joins the hosts, as in mpirun --mca "
+      "btl_tcp_if_include 10.0.0.0/24; nmt doctor --hosts NAME,… finds it",
+      what, host_name(), host_networks());
 }
 
 bool MpiProgress::stop() {

@@ -56,7 +56,8 @@ class MpiProgress {
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
   /// Sets the host names for messages, and the ranks that this rank asks for signs of life. Before this call, messages
-  /// name ranks without hosts, and it asks all.
+  /// name ranks without hosts, and it asks its neighbours in RankTree::by_number(), with which small collectives
+  /// connect it anyway.
   void set_hosts(std::vector<std::string> hosts, std::vector<int> peers);
   double busy_ms() const;
   /// See Communicator.
@@ -87,6 +88,7 @@ class MpiProgress {
   void check_oldest(Active& oldest, Time now, std::int64_t entered);
   void pause(EventCount& event_count, std::uint32_t seen, bool moved);
   void finish(State state, const std::string& error);
+  std::string blocked(Nanoseconds time) const;
 
   const CommOptions options_;
   const int rank_, ranks_;

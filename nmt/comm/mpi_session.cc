@@ -1,6 +1,7 @@
 #include "nmt/comm/mpi_session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -10,8 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/failure.h"
 #include "nmt/comm/communicator.h"
@@ -39,11 +44,40 @@ void raise_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// True if a file of Open MPI's settings chooses interfaces: the user's, the system's, or those that a variable names.
+bool settings_choose_interfaces() {
+  std::vector<std::filesystem::path> files{"/etc/openmpi/openmpi-mca-params.conf", "/etc/openmpi-mca-params.conf"};
+  if (const char* home = std::getenv("HOME")) files.push_back(std::filesystem::path(home) / ".openmpi/mca-params.conf");
+  if (const char* named = std::getenv("OMPI_MCA_mca_base_param_files")) {
+    std::istringstream list(named);
+    for (std::string file; std::getline(list, file, ':');) files.emplace_back(file);
+  }
+  for (const std::filesystem::path& file : files) {
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);) {
+      const std::size_t begin = line.find_first_not_of(" \t");
+      if (begin != std::string::npos && line.compare(begin, 11, "btl_tcp_if_") == 0) return true;
+    }
+  }
+  return false;
+}
+
+/// Open MPI connects by any network that both hosts seem to have. A bridge such as docker0 has the same address on each
+/// host, so a rank would wait for itself.
+void leave_out_local_bridges() {
+  if (std::getenv("OMPI_MCA_btl_tcp_if_include") || std::getenv("OMPI_MCA_btl_tcp_if_exclude")) return;
+  const std::vector<std::string> bridges = local_bridges();
+  if (bridges.empty() || settings_choose_interfaces()) return;
+  const std::string list = fmt::format("127.0.0.1/8,sppp,{}", fmt::join(bridges, ","));  // the first two: its default
+  setenv("OMPI_MCA_btl_tcp_if_exclude", list.c_str(), 1);
+}
+
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv, std::chrono::milliseconds deadline)
     : exceptions_at_start_(std::uncaught_exceptions()) {
   raise_open_files();
+  leave_out_local_bridges();
   const Watchdog watchdog(deadline, [deadline] {
     spdlog::error(
         "{}: MPI_Init has not returned within {:g} s: another rank or its host was not started, is stopped or cannot "

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 namespace babelring {
 namespace {
@@ -25,12 +24,6 @@ std::string rank_name(int rank, const std::vector<std::string>& hosts) {
   if (rank < 0) return "any";
   const auto index = static_cast<std::size_t>(rank);
   return index < hosts.size() ? fmt::format("{} (host {})", rank, hosts[index]) : fmt::format("{}", rank);
-}
-
-PeerKnowledge::PeerKnowledge(int rank, int ranks) : rank_(rank) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  set_peers(std::move(all));
 }
 
 void PeerKnowledge::set_peers(std::vector<int> peers) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,8 +32,8 @@ class PeerKnowledge {
     News silent, behind;       // the rank that has been silent longest, and the one that has entered fewest collectives
   };
 
-  /// Until set_peers() it asks all ranks.
-  PeerKnowledge(int rank, int ranks);
+  /// `peers`: the ranks that it asks.
+  PeerKnowledge(int rank, std::vector<int> peers) : rank_(rank) { set_peers(std::move(peers)); }
   void set_peers(std::vector<int> peers);
   const std::vector<int>& peers() const { return asked_; }
 

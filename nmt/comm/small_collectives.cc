@@ -1,11 +1,14 @@
 #include "nmt/comm/small_collectives.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstring>
 #include <set>
 
+#include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/tree_broadcast.h"
 #include "nmt/comm/tree_gather.h"
@@ -54,6 +57,21 @@ SmallCollectives::SmallCollectives(MpiProgress& progress, int rank, int ranks)
       rank_(rank),
       ranks_(ranks),
       tree_(std::make_shared<const RankTree>(RankTree::by_number(ranks))) {}
+
+std::vector<std::string> SmallCollectives::learn_hosts() {
+  std::vector<std::string> names, identities;
+  for (const std::string& text : all_gather(host_name() + "\n" + host_identity())) {
+    names.push_back(text.substr(0, text.find('\n')));
+    identities.push_back(text.substr(names.back().size() + 1));
+  }
+  std::vector<std::string> hosts = distinct_host_names(names, identities);
+  if (rank_ == 0 && hosts != names) {
+    const std::set<std::string> given(names.begin(), names.end()), distinct(hosts.begin(), hosts.end());
+    spdlog::warn("several hosts are called {}: they are named {}", fmt::join(given, ", "), fmt::join(distinct, ", "));
+  }
+  set_hosts(hosts);
+  return hosts;
+}
 
 void SmallCollectives::set_hosts(const std::vector<std::string>& hosts) {
   tree_ = std::make_shared<const RankTree>(RankTree::by_host(hosts));

@@ -14,10 +14,10 @@ namespace babelring {
 /// other.
 class SmallCollectives {
  public:
-  /// `progress` must outlive the object. Until set_hosts() the tree follows the numbers of the ranks.
+  /// `progress` must outlive the object. Until learn_hosts() the tree follows the numbers of the ranks.
   SmallCollectives(MpiProgress& progress, int rank, int ranks);
-  /// The host of each rank.
-  void set_hosts(const std::vector<std::string>& hosts);
+  /// Gathers the name of each rank's host, different for different hosts, and forms the tree by hosts from then on.
+  std::vector<std::string> learn_hosts();
 
   /// Added in rank order, on every path.
   void sum(std::vector<double>& values);
@@ -29,6 +29,7 @@ class SmallCollectives {
   std::vector<RoundTrip> round_trips(int count);
 
  private:
+  void set_hosts(const std::vector<std::string>& hosts);
   void run(MpiProgress::Make make);
   template <class Answer>
   std::string gather(std::string name, std::string own, Answer answer);

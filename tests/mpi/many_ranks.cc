@@ -8,11 +8,12 @@
 #include <thread>
 
 #include "nmt/comm/mpi_session.h"
+#include "nmt/comm/small_collectives.h"
 #include "tests/mpi/train_small.h"
 
-/// Trains a tiny model for 20 updates, with a pause of rank 0 that makes all others ask for signs of life, and a
-/// checkpoint that is sent to all hosts. Fails if the weights of two ranks differ or if a rank has more than
-/// MAX_CONNECTIONS TCP connections to other hosts. Prints a line with the connections.
+/// Trains a tiny model for 20 updates, with pauses of a rank before the first message and in an update that make all
+/// others ask for signs of life, and a checkpoint that is sent to all hosts. Fails if the weights of two ranks differ
+/// or if a rank has more than MAX_CONNECTIONS TCP connections to other hosts. Prints a line with the connections.
 ///
 ///   mpirun -np N many_ranks MAX_CONNECTIONS FOLDER      (replaces FOLDER)
 namespace babelring {
@@ -56,6 +57,19 @@ class Delay : public UpdateObserver {
   bool delays_;
 };
 
+/// Ranks do not know their hosts yet while one of them is late.
+void wait_for_a_late_first_message() {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MpiProgress progress({}, rank, ranks);
+  std::thread thread([&] { progress.run(); });
+  if (rank == ranks / 2) std::this_thread::sleep_for(std::chrono::seconds(3));
+  SmallCollectives(progress, rank, ranks).barrier();
+  if (!progress.stop()) fail("the communication thread does not end");
+  thread.join();
+}
+
 std::vector<StepRecord> train(const char* updates, Communicator& communicator, TrainConfig config,
                               const std::filesystem::path& folder) {
   config.training.stop_after = updates;
@@ -67,6 +81,7 @@ void run(std::size_t max_connections, const std::filesystem::path& folder) {
   TrainConfig config = small_config();
   config.data.tokens_per_update = 2000;
   config.data.valid_set.clear();
+  wait_for_a_late_first_message();
   const auto communicator = make_mpi_communicator(config.comm_options());
   if (communicator->rank() == 0) std::filesystem::remove_all(folder);
   train("15u", *communicator, config, folder);

@@ -1,6 +1,9 @@
 #include <atomic>
+#include <cstdlib>
+#include <set>
 
 #include "nmt/comm/host_memory.h"
+#include "nmt/comm/host_name.h"
 #include "tests/mpi/collectives_fixture.h"
 
 namespace babelring {
@@ -28,6 +31,19 @@ TEST(MpiCommunicator, SharesMemoryOnAHostWithAnyAlgorithm) {
     EXPECT_EQ(memory->data()[0], 50 + ranks->local_size());
   }
   ranks->barrier();
+}
+
+TEST(MpiCommunicator, TellsHostsOfOneNameApart) {
+  const auto ranks = make_mpi_communicator({});
+  const char* name_of_all = std::getenv("BABELRING_HOST_NAME");  // two_hosts.sh --name
+  if (name_of_all == nullptr || *name_of_all == '\0') {
+    EXPECT_EQ(ranks->hosts()[static_cast<std::size_t>(ranks->rank())], host_name());
+    return;
+  }
+  const std::string name = name_of_all;
+  EXPECT_EQ(host_name(), name);
+  EXPECT_THAT(std::set(ranks->hosts().begin(), ranks->hosts().end()), ::testing::ElementsAre(name, name + "-2"));
+  EXPECT_EQ(ranks->local_size(), ranks->size() / 2);
 }
 
 TEST(MpiCommunicator, RefusesSharedMemoryAcrossHosts) {

@@ -2,17 +2,19 @@
 # Runs a program under mpirun on two simulated hosts: network namespaces of this machine with a TCP link between them.
 # Each has its own name (hostA, hostB), address, IPC and /dev/shm, so MPI sees two machines.
 #
-#   two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--mpirun "more options"] -- PROGRAM ARGS...
+#   two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--bridges] [--name NAME] [--mpirun "more options"] -- PROGRAM ARGS...
 #   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
 # --agent runs only PROGRAM, on hostA, and writes to FILE the plm_rsh_agent that mpirun needs to reach hostB.
 # --rate limits each host's link in both directions (tc tbf). --hosts is the number of hosts, 2 to 16 (default 2): more
 # than two (hostA, hostB, hostC, ...) are joined by a bridge. --slots is the number of ranks per host (default 1), or
-# one number for each host: 1,3 are one rank on hostA and three on hostB.
+# one number for each host: 1,3 are one rank on hostA and three on hostB. --bridges gives each host a docker0 with the same
+# address, and does not tell Open MPI which network to take. --name calls each host NAME for itself, as cloned machines do.
 # The exit code is the program's, or 77 if this machine does not allow namespaces. Everything is removed at the end.
 set -euo pipefail
 
-rate="" hosts=2 slots=1 more=() agent=""
+rate="" hosts=2 slots=1 more=() agent="" bridges="" name_of_all=""
+network=(--mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24)
 while [ $# -gt 0 ]; do
   case $1 in
     --rate)
@@ -31,6 +33,14 @@ while [ $# -gt 0 ]; do
       agent=$2
       shift 2
       ;;
+    --bridges)
+      bridges=1 network=()
+      shift
+      ;;
+    --name)
+      name_of_all=$2
+      shift 2
+      ;;
     --mpirun)
       read -ra more <<<"$2"
       shift 2
@@ -40,13 +50,13 @@ while [ $# -gt 0 ]; do
       break
       ;;
     *)
-      echo "two_hosts.sh: unknown option $1 (--rate, --hosts, --slots, --mpirun, --agent, --)" >&2
+      echo "two_hosts.sh: unknown option $1 (--rate, --hosts, --slots, --bridges, --name, --mpirun, --agent, --)" >&2
       exit 2
       ;;
   esac
 done
 [ $# -gt 0 ] || {
-  echo "usage: two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2
+  echo "usage: two_hosts.sh [--rate 1gbit] [--hosts N] [--slots N] [--bridges] [--name NAME] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2
   exit 2
 }
 
@@ -105,6 +115,16 @@ else
     ip -n "$switch" link set "port$letter" master bridge0 up
   done
 fi
+if [ -n "$bridges" ]; then
+  for name in "${namespace[@]}"; do
+    ip -n "$name" link add docker0 type bridge 2>/dev/null || skip "no permission to create bridges"
+    ip -n "$name" addr add 172.17.0.1/16 dev docker0
+    ip -n "$name" link set docker0 up
+    ip -n "$name" link add container0 type veth peer name container1 # with a member it has a carrier
+    ip -n "$name" link set container0 master docker0 up
+    ip -n "$name" link set container1 up
+  done
+fi
 number=0
 for letter in "${letters[@]}"; do
   ip -n "${namespace[host$letter]}" addr add "10.77.0.$((++number))/24" dev "link$letter"
@@ -117,7 +137,7 @@ done
 # Enters a host: sets its name, IPC and shared memory.
 cat >"$folder/enter" <<'END'
 #!/bin/bash
-name=$1 namespace=$2
+name=${BABELRING_HOST_NAME:-$1} namespace=$2
 shift 2
 exec ip netns exec "$namespace" unshare --uts --ipc bash -c '
   hostname "$0" && mount -t tmpfs tmpfs /dev/shm && exec "$@"' "$name" "$@"
@@ -131,12 +151,14 @@ shift
 case \$host in host[${letters[0]}-${letters[-1]}]) ;; *) exit 2 ;; esac
 letter=\${host#host}
 namespace=babelring-$id-\${letter,,}
+export BABELRING_HOST_NAME=$name_of_all
 exec "$folder/enter" "\$host" "\$namespace" bash -c "\$*"
 END
 chmod +x "$folder/enter" "$folder/agent"
 "$folder/enter" hostA "${namespace[hostA]}" true 2>/dev/null || skip "no permission to create UTS and IPC namespaces"
 
 code=0
+export BABELRING_HOST_NAME=$name_of_all
 # Runs in the background, so that a signal to this script is handled immediately.
 if [ -n "$agent" ]; then
   cp "$folder/agent" "$agent"
@@ -156,7 +178,7 @@ OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     IFS=,
     echo "${places[*]}"
   )" -np "$ranks" \
-  --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 \
+  ${network[@]+"${network[@]}"} \
   ${more[@]+"${more[@]}"} "$@" <&0 &
 wait $! || code=$?
 exit $code

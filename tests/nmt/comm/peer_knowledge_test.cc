@@ -21,7 +21,7 @@ class PeerKnowledgeTest : public testing::Test {
   const std::vector<std::string> hosts_{"a", "a", "b", "b", "b"};
   const SteadyClock::time_point begin_{seconds(100)};
   SteadyClock::time_point now_ = begin_;
-  PeerKnowledge knowledge_{0, 5};
+  PeerKnowledge knowledge_{0, {1, 2, 3, 4}};
 };
 
 TEST_F(PeerKnowledgeTest, AsksMoreAndMoreSlowly) {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
+
+#include "nmt/comm/host_name.h"
 
 namespace babelring {
 namespace {
@@ -42,6 +45,29 @@ TEST(RingOrder, LeavesEachHostOnceForAnyNumbering) {
   const Walk three = walk({"c", "a", "b", "a", "c", "b", "a", "c"});
   EXPECT_EQ(three.ranks, (std::vector{0, 4, 7, 1, 3, 6, 2, 5}));
   EXPECT_EQ(three.between_hosts, 3);
+}
+
+TEST(HostNames, AreNumberedWhereMachinesAreCalledTheSame) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(distinct_host_names({"a", "a", "b"}, {"1", "1", "2"}), (Names{"a", "a", "b"}));
+  EXPECT_EQ(distinct_host_names({"node", "node", "node", "node"}, {"1", "2", "1", "2"}),
+            (Names{"node", "node-2", "node", "node-2"}));
+  EXPECT_EQ(distinct_host_names({"node", "node", "node-2", "node"}, {"1", "2", "3", "4"}),
+            (Names{"node", "node-3", "node-2", "node-4"}))
+      << "node-2 is another host's own name";
+  EXPECT_FALSE(host_identity().empty());
+}
+
+TEST(HostNames, FindsBridgesWithoutHardware) {
+  const std::filesystem::path sys = testing::TempDir() + "/host_names_sys", net = sys / "class/net";
+  std::filesystem::remove_all(sys);
+  const auto make = [&](const std::string& folder) { std::filesystem::create_directories(net / folder); };
+  for (const char* folder : {"docker0/bridge", "docker0/lower_veth1", "veth1", "virbr0/bridge"}) make(folder);
+  for (const char* folder : {"br0/bridge", "br0/lower_bond0", "bond0/lower_eth0", "eth0/device", "eth1/device"}) {
+    make(folder);
+  }
+  EXPECT_EQ(local_bridges(sys), (std::vector<std::string>{"docker0", "virbr0"}));
+  EXPECT_EQ(local_bridges(sys / "absent"), std::vector<std::string>());
 }
 
 TEST(HostPlace, JoinsRanksOfOneIndexOverHosts) {

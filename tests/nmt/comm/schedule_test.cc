@@ -238,7 +238,7 @@ class Silence {
  public:
   explicit Silence(int lost) : lost_(lost), hosts_(cluster()) {
     for (int rank = 0; rank < all_ranks; ++rank) {
-      knowledge_.emplace_back(rank, all_ranks).set_peers(cluster_peers()[static_cast<std::size_t>(rank)]);
+      knowledge_.emplace_back(rank, cluster_peers()[static_cast<std::size_t>(rank)]);
     }
   }
   void pass(int seconds) {
