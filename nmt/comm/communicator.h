@@ -111,6 +111,9 @@ class Communicator {
   virtual void sum(std::vector<double>& values) = 0;
   /// Blocking. Returns the texts of all ranks, in rank order.
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
+  /// Blocking. Sets the bits that are set on any rank; `words` has the same size on all ranks. Over messages the words
+  /// of many ranks travel as those of one: each rank of a tree adds what it receives.
+  virtual void or_bits(std::vector<std::uint64_t>& words) = 0;
   /// Blocking. Copies `bytes` bytes from rank `root` to all ranks.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   /// Blocking. Copies `bytes` bytes from rank 0 to the first rank of each host. `data` of other ranks is not used.

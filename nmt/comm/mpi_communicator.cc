@@ -51,6 +51,7 @@ class MpiCommunicator final : public Communicator, private SharedArrays, private
   CollectiveTracker* tracker() override { return this; }
   void sum(std::vector<double>& values) override { small_->sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return small_->all_gather(text); }
+  void or_bits(std::vector<std::uint64_t>& words) override { small_->or_bits(words); }
   void broadcast(void* data, std::size_t bytes, int root) override { small_->broadcast(data, bytes, root); }
   void broadcast_to_hosts(void* data, std::size_t bytes) override { small_->broadcast_to_hosts(data, bytes); }
   void barrier() override { small_->barrier(); }

@@ -1,8 +1,10 @@
 #include "nmt/comm/rank_tree.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
+#include "nmt/comm/communicator.h"
 #include "nmt/comm/ring_order.h"
 
 namespace babelring {
@@ -65,6 +67,13 @@ std::vector<int> peers_to_ask(const std::vector<std::string>& hosts, int rank) {
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   std::erase(peers, rank);
   return peers;
+}
+
+void or_bytes(std::string& own, const std::string& below) {
+  if (own.size() != below.size()) {
+    throw CommError(fmt::format("or of {} bytes: another rank has {} bytes", own.size(), below.size()));
+  }
+  std::transform(own.begin(), own.end(), below.begin(), own.begin(), std::bit_or<>());
 }
 
 }  // namespace babelring

@@ -35,4 +35,8 @@ class RankTree {
 /// anyway.
 std::vector<int> peers_to_ask(const std::vector<std::string>& hosts, int rank);
 
+/// Merges bits on their way up a tree: sets those of `own` that are set in `below`. Throws CommError unless both have
+/// the same size.
+void or_bytes(std::string& own, const std::string& below);
+
 }  // namespace babelring

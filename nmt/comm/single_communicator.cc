@@ -16,6 +16,7 @@ class SingleCommunicator final : public Communicator {
   void all_reduce_finish() override {}
   void sum(std::vector<double>&) override {}
   std::vector<std::string> all_gather(const std::string& text) override { return {text}; }
+  void or_bits(std::vector<std::uint64_t>&) override {}
   void broadcast(void*, std::size_t, int) override {}
   void barrier() override {}
   void fail_fast(std::chrono::milliseconds) override {}

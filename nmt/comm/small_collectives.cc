@@ -11,7 +11,6 @@
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/tree_broadcast.h"
-#include "nmt/comm/tree_gather.h"
 
 namespace babelring {
 namespace {
@@ -87,12 +86,12 @@ void SmallCollectives::run(MpiProgress::Make make) {
   progress_.wait();
 }
 
-template <class Answer>
-std::string SmallCollectives::gather(std::string name, std::string own, Answer answer) {
+std::string SmallCollectives::gather(std::string name, std::string own, TreeGather::Answer answer,
+                                     TreeGather::Merge merge) {
   const auto exchange = std::make_shared<GatherExchange>(GatherExchange{.own = std::move(own), .answer = {}});
   run([=, tree = tree_](MpiProgress::World& world, std::int64_t sequence) {
     return std::make_unique<TreeGather>(world.collectives.get(), tree, world.rank, tag_of(sequence), name, exchange,
-                                        answer);
+                                        answer, merge);
   });
   return std::move(exchange->answer);
 }
@@ -116,6 +115,12 @@ void SmallCollectives::sum(std::vector<double>& values) {
 
 std::vector<std::string> SmallCollectives::all_gather(const std::string& text) {
   return split_texts(gather(fmt::format("all-gather of {} bytes", text.size()), text, join_texts));
+}
+
+void SmallCollectives::or_bits(std::vector<std::uint64_t>& words) {
+  const std::string own(reinterpret_cast<const char*>(words.data()), words.size() * sizeof words[0]);
+  const std::string all = gather(fmt::format("or of {} bytes", own.size()), own, {}, or_bytes);
+  std::memcpy(words.data(), all.data(), all.size());
 }
 
 void SmallCollectives::barrier() {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "nmt/comm/mpi_progress.h"
 #include "nmt/comm/rank_tree.h"
+#include "nmt/comm/tree_gather.h"
 
 namespace babelring {
 
@@ -22,6 +24,7 @@ class SmallCollectives {
   /// Added in rank order, on every path.
   void sum(std::vector<double>& values);
   std::vector<std::string> all_gather(const std::string& text);
+  void or_bits(std::vector<std::uint64_t>& words);
   void barrier();
   void broadcast(void* data, std::size_t bytes, int root);
   /// From rank 0 to the first rank of each other host. `data` of other ranks is not used.
@@ -31,8 +34,7 @@ class SmallCollectives {
  private:
   void set_hosts(const std::vector<std::string>& hosts);
   void run(MpiProgress::Make make);
-  template <class Answer>
-  std::string gather(std::string name, std::string own, Answer answer);
+  std::string gather(std::string name, std::string own, TreeGather::Answer answer, TreeGather::Merge merge = {});
   void broadcast_blocks(char* data, std::size_t bytes, int root, int from, const std::vector<int>& targets);
 
   MpiProgress& progress_;

@@ -35,7 +35,7 @@ std::vector<std::string> split_blocks(const std::string& blocks, int ranks) {
 }  // namespace
 
 TreeGather::TreeGather(MPI_Comm comm, std::shared_ptr<const RankTree> tree, int rank, int tag, std::string name,
-                       std::shared_ptr<GatherExchange> exchange, Answer answer)
+                       std::shared_ptr<GatherExchange> exchange, Answer answer, Merge merge)
     : comm_(comm),
       tree_(std::move(tree)),
       rank_(rank),
@@ -43,12 +43,17 @@ TreeGather::TreeGather(MPI_Comm comm, std::shared_ptr<const RankTree> tree, int 
       name_(std::move(name)),
       exchange_(std::move(exchange)),
       compute_answer_(std::move(answer)),
+      merge_(std::move(merge)),
       parent_{.from = tree_->parent(rank), .bytes = {}, .request = {}} {
   for (const int child : tree_->children(rank)) children_.push_back({.from = child, .bytes = {}, .request = {}});
 }
 
 void TreeGather::begin() {
-  append_block(gathered_, rank_, exchange_->own);
+  if (merge_) {
+    gathered_ = exchange_->own;
+  } else {
+    append_block(gathered_, rank_, exchange_->own);
+  }
   if (children_.empty()) enter_gathered();
 }
 
@@ -58,7 +63,13 @@ Collective::Progress TreeGather::advance() {
     bool any = false;
     for (Incoming& child : children_) any |= receive(child);
     if (std::all_of(children_.begin(), children_.end(), [](const Incoming& child) { return child.complete; })) {
-      for (const Incoming& child : children_) gathered_ += child.bytes;
+      for (const Incoming& child : children_) {
+        if (merge_) {
+          merge_(gathered_, child.bytes);
+        } else {
+          gathered_ += child.bytes;
+        }
+      }
       enter_gathered();
       any = true;
     }
@@ -78,7 +89,7 @@ void TreeGather::enter_gathered() {
     phase_ = Phase::waiting;
     return;
   }
-  exchange_->answer = compute_answer_(split_blocks(gathered_, tree_->ranks()));
+  exchange_->answer = merge_ ? gathered_ : compute_answer_(split_blocks(gathered_, tree_->ranks()));
   for (const Incoming& child : children_) send(exchange_->answer, child.from);
   phase_ = Phase::sending;
 }

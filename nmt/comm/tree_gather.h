@@ -18,15 +18,18 @@ struct GatherExchange {
 };
 
 /// Gathers the bytes of all ranks at the root of a tree, computes an answer there, and sends it to all ranks. The bytes
-/// of a rank and those of the ranks below it travel in one message.
+/// of a rank and those of the ranks below it travel in one message, one after the other or merged into as many as one
+/// rank has; the answer then is what the root has merged.
 class TreeGather final : public Collective {
  public:
   /// Computes the answer from the bytes of all ranks, in rank order. Called on the root only. May throw CommError.
   using Answer = std::function<std::string(const std::vector<std::string>&)>;
+  /// Adds the bytes of the ranks below to those of this rank. May throw CommError.
+  using Merge = std::function<void(std::string& own, const std::string& below)>;
 
-  /// `tag` must be unique among the collectives in flight on `comm`.
+  /// One of `answer` and `merge` is empty. `tag` must be unique among the collectives in flight on `comm`.
   TreeGather(MPI_Comm comm, std::shared_ptr<const RankTree> tree, int rank, int tag, std::string name,
-             std::shared_ptr<GatherExchange> exchange, Answer answer);
+             std::shared_ptr<GatherExchange> exchange, Answer answer, Merge merge = {});
 
   void begin() override;
   Progress advance() override;
@@ -55,10 +58,11 @@ class TreeGather final : public Collective {
   std::string name_;
   std::shared_ptr<GatherExchange> exchange_;
   Answer compute_answer_;
+  Merge merge_;
   Phase phase_ = Phase::gathering;
   std::vector<Incoming> children_;
   Incoming parent_;
-  std::string gathered_;  // blocks of this rank and all ranks below it
+  std::string gathered_;  // blocks, or merged bytes, of this rank and all ranks below it
   std::vector<MpiRequest> sends_;
 };
 

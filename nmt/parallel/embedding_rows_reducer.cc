@@ -33,30 +33,31 @@ EmbeddingRowsReducer::EmbeddingRowsReducer(Backend& backend, Communicator& commu
   gradient_ = backend_.enter(MemoryPurpose::gradients, communicator_.allocate(bytes));
 }
 
-std::vector<bool> EmbeddingRowsReducer::used_by_any_rank(const PackedBatch& batch) const {
+/// A bit for each row of the table.
+std::vector<std::uint64_t> EmbeddingRowsReducer::used_by_any_rank(const PackedBatch& batch) const {
   const auto vocabulary = static_cast<std::size_t>(table_.shape[0]);
-  std::string bits((vocabulary + 7) / 8, '\0');
+  std::vector<std::uint64_t> used((vocabulary + 63) / 64);
   for_each_id(batch, [&](std::size_t id) {
     if (id >= vocabulary) fail("embedding rows: the batch contains id {}, the table has {} rows", id, vocabulary);
-    bits[id / 8] = static_cast<char>(bits[id / 8] | 1 << id % 8);
+    used[id / 64] |= std::uint64_t{1} << id % 64;
   });
-  std::vector<bool> used(vocabulary);
-  for (const std::string& theirs : communicator_.all_gather(bits)) {
-    for (std::size_t id = 0; id < vocabulary; ++id) {
-      if ((theirs[id / 8] >> id % 8 & 1) != 0) used[id] = true;
-    }
-  }
+  communicator_.or_bits(used);
   return used;
 }
 
 const EmbeddingRows* EmbeddingRowsReducer::begin(const PackedBatch& batch) {
-  const std::vector<bool> used = used_by_any_rank(batch);
-  const std::int64_t rows = std::count(used.begin(), used.end(), true);
+  const std::vector<std::uint64_t> used = used_by_any_rank(batch);
+  std::int64_t rows = 0;
+  for (const std::uint64_t word : used) rows += std::popcount(word);
   if (rows > max_rows_) return nullptr;
-  std::vector<std::int32_t> ids, row_of_id(used.size());
-  for (std::size_t id = 0; id < used.size(); ++id) {
-    row_of_id[id] = static_cast<std::int32_t>(ids.size());
-    if (used[id]) ids.push_back(static_cast<std::int32_t>(id));
+  std::vector<std::int32_t> ids, row_of_id(static_cast<std::size_t>(table_.shape[0]));
+  ids.reserve(static_cast<std::size_t>(rows));
+  for (std::size_t word = 0; word < used.size(); ++word) {
+    for (std::uint64_t left = used[word]; left != 0; left &= left - 1) {
+      const std::size_t id = 64 * word + static_cast<std::size_t>(std::countr_zero(left));
+      row_of_id[id] = static_cast<std::int32_t>(ids.size());
+      ids.push_back(static_cast<std::int32_t>(id));
+    }
   }
   upload(ids, rows_of(batch.source.ids, row_of_id), rows_of(batch.target_in.ids, row_of_id));
   rows_.gradient = gradient_.view(Shape{rows, table_.shape[1]}, DType::f32);

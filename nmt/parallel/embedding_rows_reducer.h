@@ -29,7 +29,7 @@ class EmbeddingRowsReducer {
   void add();
 
  private:
-  std::vector<bool> used_by_any_rank(const PackedBatch& batch) const;
+  std::vector<std::uint64_t> used_by_any_rank(const PackedBatch& batch) const;
   void upload(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& source,
               const std::vector<std::int32_t>& target);
 

@@ -7,17 +7,26 @@
 //   mpirun -np 2 bench_all_reduce [--device cpu|cuda] [--repeats 10] [--largest-mb 240] [--segment-kb 60]
 //     [--in-flight-mb 64] [--compute-ms 0] [--algorithms shared,two-level,two-level-bf16,two-level-int8,
 //     ring,ring-bf16,ring-int8,mpi,nccl,nccl-bf16]
+//   bench_all_reduce --rows 16,128,1200
+// --rows measures what a rank computes to agree on the rows of a shared table that any rank uses, beside its messages:
+// it stands for the busiest one of N ranks, eight a host, with 50,000 subwords each of a vocabulary of 32,768.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstring>
 #include <iostream>
 #include <map>
 
 #include "base/json.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/comm/rank_tree.h"
+#include "nmt/core/random.h"
 #include "nmt/parallel/device.h"
+#include "nmt/parallel/embedding_rows_reducer.h"
 #include "nmt/parallel/gradient_comm.h"
 #include "tests/bench/all_reduce_measurement.h"
+#include "tests/nmt/comm/fake_communicator.h"
 
 namespace babelring {
 namespace {
@@ -46,6 +55,7 @@ struct Options {
   std::int64_t segment_kb = 60, in_flight_mb = 64;
   double compute_ms = 0;
   std::vector<std::string> algorithms;
+  std::vector<int> rows;
 };
 
 double median(const std::vector<double>& sorted) {
@@ -117,6 +127,57 @@ std::vector<std::string> algorithms_of(const Options& options) {
   return {"nccl", "nccl-bf16", "shared", "ring", "ring-bf16"};
 }
 
+/// The first rank of many: its children in the tree send their bits at once.
+class BusiestRank final : public FakeCommunicator {
+ public:
+  BusiestRank(int ranks, std::size_t words) : FakeCommunicator(nullptr) {
+    std::vector<std::string> hosts;
+    for (int rank = 0; rank < ranks; ++rank) hosts.push_back(std::to_string(rank / 8));
+    const std::size_t children = RankTree::by_host(hosts).children(0).size();
+    below_.assign(children, std::string(words * sizeof(std::uint64_t), '\1'));
+  }
+  void or_bits(std::vector<std::uint64_t>& words) override {
+    std::string own(reinterpret_cast<const char*>(words.data()), words.size() * sizeof words[0]);
+    for (const std::string& bits : below_) or_bytes(own, bits);
+    std::memcpy(words.data(), own.data(), own.size());
+  }
+
+ private:
+  std::vector<std::string> below_;
+};
+
+/// Prints a row for each number of ranks.
+void measure_rows(const std::vector<int>& ranks, int repeats) {
+  constexpr std::int64_t vocabulary = 32'768, width = 8, tokens = 25'000;
+  const auto backend = make_cpu_backend(1);
+  const Buffer table = allocate_host(vocabulary * width * sizeof(float));
+  Parameter parameter;
+  parameter.shape = Shape{vocabulary, width};
+  parameter.gradient = table.view(parameter.shape, DType::f32);
+  PackedBatch batch;
+  Random random(1);
+  for (PackedSequences* side : {&batch.source, &batch.target_in}) {
+    for (std::int64_t i = 0; i < tokens; ++i) {  // a Zipf-like draw
+      side->ids.push_back(static_cast<std::int32_t>(std::pow(vocabulary, random.uniform())) - 1);
+    }
+  }
+  json::array rows;
+  for (const int count : ranks) {
+    BusiestRank communicator(count, vocabulary / 64);
+    EmbeddingRowsReducer reducer(*backend, communicator, parameter);
+    std::vector<double> ms;
+    for (int i = 0; i < repeats; ++i) {
+      const Stopwatch watch;
+      reducer.begin(batch);
+      ms.push_back(watch.elapsed_ms());
+    }
+    std::ranges::sort(ms);
+    fmt::print("{:>5} ranks: median {:.3f} ms, min {:.3f}, max {:.3f}\n", count, median(ms), ms.front(), ms.back());
+    rows.push_back({{"ranks", count}, {"median_ms", median(ms)}, {"min_ms", ms.front()}, {"max_ms", ms.back()}});
+  }
+  std::cout << to_text(json::object{{"bench", "embedding_rows"}, {"rows", std::move(rows)}}) << "\n";
+}
+
 /// The exit code: 0, or 2 on wrong usage, which rank 0 alone reports.
 int work(const Options& options) {
   auto communicator = make_communicator({}, options);
@@ -147,6 +208,7 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app("Compares ways to sum a gradient over ranks");
   app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_option("--rows", options.rows)->delimiter(',')->check(CLI::Range(2, 100'000));
   app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--largest-mb", options.largest_mb)->capture_default_str();
   app.add_option("--segment-kb", options.segment_kb)->capture_default_str();
@@ -156,6 +218,10 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(known_algorithms()));
   CLI11_PARSE(app, argc, argv);
+  if (!options.rows.empty()) {
+    measure_rows(options.rows, options.repeats);
+    return 0;
+  }
   const MpiSession session(argc, argv);
   return work(options);
 }

@@ -184,6 +184,21 @@ TEST_P(CollectivesTest, SumsDoublesInRankOrder) {
   EXPECT_TRUE(none.empty());
 }
 
+TEST_P(CollectivesTest, OrsTheBitsOfAllRanks) {
+  const auto rank = static_cast<std::size_t>(communicator_->rank()),
+             size = static_cast<std::size_t>(communicator_->size());
+  std::vector<std::uint64_t> words(1000), expected(words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::size_t other = 0; other < size; ++other) expected[i] |= std::uint64_t{1} << (i + 7 * other) % 64;
+    words[i] = std::uint64_t{1} << (i + 7 * rank) % 64;
+  }
+  communicator_->or_bits(words);
+  EXPECT_EQ(words, expected);
+  std::vector<std::uint64_t> none;
+  communicator_->or_bits(none);
+  EXPECT_TRUE(none.empty());
+}
+
 TEST_P(CollectivesTest, GathersTextsOfAnyLength) {
   const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank) * 70'001, 'a' + rank % 26); };
   const auto texts = communicator_->all_gather(text_of(communicator_->rank()));

@@ -27,6 +27,7 @@ class TwoHosts final : public Communicator {
   void all_reduce_start(Tensor) override {}
   void all_reduce_finish() override {}
   void sum(std::vector<double>&) override {}
+  void or_bits(std::vector<std::uint64_t>&) override {}
   std::vector<std::string> all_gather(const std::string& text) override {
     const auto with_pid = [&text](std::int64_t pid) {
       json::value result = parse_json(text).value();

@@ -52,6 +52,7 @@ class NcclCommunicator final : public Communicator, private HostExchange {
   HostExchange* host_exchange() override { return this; }
   void sum(std::vector<double>& values) override { control_.sum(values); }
   std::vector<std::string> all_gather(const std::string& text) override { return control_.all_gather(text); }
+  void or_bits(std::vector<std::uint64_t>& words) override { control_.or_bits(words); }
   void broadcast(void* data, std::size_t bytes, int root) override { control_.broadcast(data, bytes, root); }
   void broadcast_to_hosts(void* data, std::size_t bytes) override { control_.broadcast_to_hosts(data, bytes); }
   void barrier() override { control_.barrier(); }

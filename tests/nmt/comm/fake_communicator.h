@@ -9,7 +9,7 @@ namespace babelring {
 
 /// A communicator of two ranks with equal values; the second is simulated, so a sum doubles the values. Records started
 /// all-reduces.
-class FakeCommunicator final : public Communicator {
+class FakeCommunicator : public Communicator {
  public:
   /// Recorded offsets are relative to `base`.
   explicit FakeCommunicator(const float* base) : base_(base) {}
@@ -40,6 +40,7 @@ class FakeCommunicator final : public Communicator {
     for (double& value : values) value *= 2;
   }
   std::vector<std::string> all_gather(const std::string& text) override { return {text, text}; }
+  void or_bits(std::vector<std::uint64_t>&) override {}
   void broadcast(void*, std::size_t, int) override {}
   void barrier() override {}
   void fail_fast(std::chrono::milliseconds) override {}

@@ -102,6 +102,15 @@ class ThreadCommunicator : public Communicator, private SharedArrays, private Ho
     });
     return all;
   }
+  void or_bits(std::vector<std::uint64_t>& words) override {
+    std::vector<std::uint64_t> mine = words;
+    exchange(&mine, [&] {
+      for (void* slot : group_.slots_) {
+        const auto& theirs = *static_cast<std::vector<std::uint64_t>*>(slot);
+        for (std::size_t i = 0; i < words.size(); ++i) words[i] |= theirs[i];
+      }
+    });
+  }
   void broadcast(void* data, std::size_t bytes, int root) override {
     exchange(data, [&] {
       if (rank_ != root)
