@@ -129,11 +129,19 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
 
 void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
-  command.add_option("--min-words", filter.min_words, "min words of each side")
+  command
+      .add_option("--min-words", filter.min_words,
+                  "min words of each side; 1.5 characters of Han, 3 of Kana, 4 letters of Thai, Lao, Khmer, Burmese or "
+                  "Tibetan count as one")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--max-words", filter.max_words, "max words of each side")
       ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--max-word-length", filter.max_word_length,
+                  "max characters of a word; longer ones are encoded binary data or damaged text")
+      ->check(CLI::Range(1, 2'000'000))
       ->capture_default_str();
   command.add_option("--max-pieces", arguments.options.max_pieces, "max pieces of each side")
       ->check(CLI::Range(1, 1'000'000))

@@ -20,11 +20,11 @@ std::optional<Finding> PairReader::check(const LineReader& reader, const RawLine
   std::optional<Finding> finding;
   if (line.over_long) {
     finding = Finding::over_long_line;
-  } else if (find_control_byte(line.text) != std::string::npos) {
+  } else if (find_control(line.text) != std::string::npos) {
     finding = Finding::control_byte;
   } else if (find_invalid_utf8(line.text) != std::string::npos) {
     finding = Finding::invalid_utf8;
-  } else if (normalize_spaces(line.text).empty()) {
+  } else if (!is_visible(line.text)) {
     finding = Finding::empty;
   }
   if (finding) report_.add(*finding, file, line.number, line.text);
@@ -62,15 +62,17 @@ void PairReader::finish(bool source_left, bool target_left) {
 }
 
 void PairFilter::hold_out(std::string_view source, std::string_view target) {
-  held_out_.insert(hash_text(source, source_seed));
-  held_out_.insert(hash_text(target, target_seed));
+  held_out_.insert(hash_text(comparable(source), source_seed));
+  held_out_.insert(hash_text(comparable(target), target_seed));
 }
 
-std::optional<Finding> PairFilter::judge(std::string_view source, std::string_view target) {
+std::optional<Finding> PairFilter::judge(std::string_view raw_source, std::string_view raw_target) {
+  const std::string source = comparable(raw_source), target = comparable(raw_target);
   const std::int64_t source_words = count_words(source), target_words = count_words(target);
   const auto [shorter, longer] = std::minmax(source_words, target_words);
   if (shorter < options_.min_words) return Finding::too_short;
   if (longer > options_.max_words) return Finding::too_long;
+  if (std::max(longest_word(source), longest_word(target)) > options_.max_word_length) return Finding::long_word;
   if (static_cast<double>(longer) > options_.max_ratio * static_cast<double>(shorter)) return Finding::ratio;
   if (!options_.keep_identical && source == target) return Finding::identical;
   const std::uint64_t source_hash = hash_text(source, source_seed), target_hash = hash_text(target, target_seed);

@@ -19,7 +19,7 @@ struct TextFiles {
 
 enum class Unequal { refuse, truncate };
 
-/// A pair of valid lines: UTF-8, no control bytes, not over-long.
+/// A pair of valid lines: UTF-8, no control characters, not over-long, something visible on both sides.
 struct TextPair {
   std::string source, target;  // unchanged, without line ends
   std::int64_t line = 0;
@@ -46,7 +46,8 @@ class PairReader {
 };
 
 struct FilterOptions {
-  std::int64_t min_words = 1, max_words = 250;  // on either side
+  std::int64_t min_words = 1, max_words = 250;  // on either side, as count_words() counts
+  std::int64_t max_word_length = 1000;          // characters, of the longest_word(); Moses' default
   double max_ratio = 5;                         // max ratio of the longer side to the shorter, in words
   bool keep_identical = false;
   bool keep_duplicates = false;
@@ -58,11 +59,11 @@ class PairFilter {
  public:
   explicit PairFilter(const FilterOptions& options) : options_(options) {}
 
-  /// Registers a held-out pair (spaces normalised). Training pairs that share either side are dropped, unless
+  /// Registers a held-out pair. Training pairs that share either side (as comparable()) are dropped, unless
   /// keep_held_out is set.
   void hold_out(std::string_view source, std::string_view target);
 
-  /// The reason to drop a pair (spaces normalised); none if it is kept.
+  /// The reason to drop a pair; none if it is kept. Looks at its sides as comparable().
   std::optional<Finding> judge(std::string_view source, std::string_view target);
 
  private:

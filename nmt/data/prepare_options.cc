@@ -20,6 +20,7 @@ json::object to_json(const PrepareOptions& options) {
           {"vocabulary_lines", options.vocabulary_lines},
           {"min_words", options.filter.min_words},
           {"max_words", options.filter.max_words},
+          {"max_word_length", options.filter.max_word_length},
           {"max_ratio", options.filter.max_ratio},
           {"keep_identical", options.filter.keep_identical},
           {"keep_duplicates", options.filter.keep_duplicates},

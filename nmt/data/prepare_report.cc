@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -13,27 +14,55 @@ namespace {
 
 constexpr std::size_t excerpt_bytes = 80;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, finding_count> words = {{
-    {"over_long_line", "line longer than 1 MiB"},
-    {"control_byte", "NUL or other control byte"},
-    {"invalid_utf8", "not valid UTF-8"},
-    {"empty", "empty on one side"},
-    {"too_short", "too few words"},
-    {"too_long", "too many words"},
-    {"ratio", "length ratio too large"},
-    {"identical", "source equals target"},
-    {"duplicate", "duplicate pair"},
-    {"held_out", "one side occurs in a held-out set"},
-    {"too_many_pieces", "too many subwords"},
-    {"too_many_unknown", "too many <unk>"},
-    {"unpaired", "lines after the end of the shorter file"},
-    {"crlf", "CR LF line end (pair kept, CR removed)"},
+struct Words {
+  std::string_view name, description, option;  // option: of `nmt prepare`, which decides; may be empty
+};
+
+constexpr std::array<Words, finding_count> words = {{
+    {"over_long_line", "line longer than 1 MiB", ""},
+    {"control_byte", "NUL or other control character", ""},
+    {"invalid_utf8", "not valid UTF-8", ""},
+    {"empty", "nothing visible, or no subword, on one side", ""},
+    {"too_short", "too few words", "--min-words"},
+    {"too_long", "too many words", "--max-words"},
+    {"long_word", "word too long", "--max-word-length"},
+    {"ratio", "length ratio too large", "--max-ratio"},
+    {"identical", "source equals target", "--keep-identical"},
+    {"duplicate", "duplicate pair", "--keep-duplicates"},
+    {"held_out", "one side occurs in a held-out set", "--keep-held-out"},
+    {"too_many_pieces", "too many subwords", "--max-pieces"},
+    {"too_many_unknown", "too many <unk>", "--max-unknown"},
+    {"unpaired", "lines after the end of the shorter file", ""},
+    {"crlf", "CR LF line end (pair kept, CR removed)", ""},
 }};
+
+/// "too many words (--max-words)".
+std::string describe(const Words& finding) {
+  return finding.option.empty() ? std::string(finding.description)
+                                : fmt::format("{} ({})", finding.description, finding.option);
+}
+
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+/// At most `bytes` bytes from `from`, in whole characters. `from` may lie inside a character, which is then included.
+std::string_view window(std::string_view text, std::size_t from, std::size_t bytes) {
+  from = std::min(from, text.size());
+  while (from > 0 && from < text.size() && is_continuation(text[from])) --from;
+  std::size_t end = std::min(text.size(), from + bytes);
+  while (end > from && end < text.size() && is_continuation(text[end])) --end;
+  return text.substr(from, end - from);
+}
+
+json::array examples_json(const PrepareReport::Entry& entry) {
+  return json::array(entry.examples.begin(), entry.examples.end());
+}
 
 }  // namespace
 
 std::string_view name_of(Finding finding) {
-  return words[static_cast<std::size_t>(finding)].first;
+  return words[static_cast<std::size_t>(finding)].name;
 }
 
 void PrepareReport::add(Finding finding, std::string_view file, std::int64_t line, std::string_view text) {
@@ -44,21 +73,28 @@ void PrepareReport::add(Finding finding, std::string_view place, std::string_vie
   Entry& entry = entries_[static_cast<std::size_t>(finding)];
   ++entry.count;
   if (entry.examples.size() >= examples_kept) return;
-  const bool cut = text.size() > excerpt_bytes;
-  std::string_view excerpt = text.substr(0, excerpt_bytes);
-  // Cut at a character boundary.
-  while (cut && !excerpt.empty() && (static_cast<unsigned char>(text[excerpt.size()]) & 0xc0) == 0x80) {
-    excerpt.remove_suffix(1);
-  }
-  entry.examples.push_back(fmt::format("{}: {}{}", place, printable(excerpt), cut ? " …" : ""));
+  const std::string_view excerpt = window(text, 0, excerpt_bytes);
+  entry.examples.push_back(
+      fmt::format("{}: {}{}", place, printable(excerpt), excerpt.size() < text.size() ? " …" : ""));
+}
+
+void PrepareReport::add_changed(std::string_view place, std::string_view line, std::string_view decoded) {
+  ++changed_.count;
+  if (changed_.examples.size() >= changed_examples_kept) return;
+  constexpr std::size_t bytes_before = 16, bytes_shown = 48;
+  const auto differing = std::mismatch(line.begin(), line.end(), decoded.begin(), decoded.end());
+  const auto same = static_cast<std::size_t>(differing.first - line.begin());
+  const std::size_t from = same - std::min(same, bytes_before);
+  changed_.examples.push_back(fmt::format("{}: target '{}' comes back as '{}'", place,
+                                          printable(window(line, from, bytes_shown)),
+                                          printable(window(decoded, from, bytes_shown))));
 }
 
 json::object PrepareReport::to_json() const {
   json::object findings;
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;
-    json::array examples(entries_[i].examples.begin(), entries_[i].examples.end());
-    findings[words[i].first] = json::object{{"count", entries_[i].count}, {"examples", std::move(examples)}};
+    findings[words[i].name] = json::object{{"count", entries_[i].count}, {"examples", examples_json(entries_[i])}};
   }
   const auto pieces = [](const Pieces& side) { return json::object{{"pieces", side.all}, {"unknown", side.unknown}}; };
   return {{"set", set_},
@@ -66,6 +102,7 @@ json::object PrepareReport::to_json() const {
           {"pairs_kept", kept_},
           {"source", pieces(source_)},
           {"target", pieces(target_)},
+          {"target_changed", json::object{{"count", changed_.count}, {"examples", examples_json(changed_)}}},
           {"findings", std::move(findings)}};
 }
 
@@ -80,7 +117,32 @@ std::string PrepareReport::summary() const {
   std::string out;
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;
-    fmt::format_to(std::back_inserter(out), "{}{} {}", out.empty() ? "" : ", ", words[i].first, entries_[i].count);
+    fmt::format_to(std::back_inserter(out), "{}{} {}", out.empty() ? "" : ", ", words[i].name, entries_[i].count);
+  }
+  return out;
+}
+
+std::string PrepareReport::options() const {
+  std::string out;
+  for (std::size_t i = 0; i < finding_count; ++i) {
+    if (entries_[i].count == 0 || words[i].option.empty()) continue;
+    fmt::format_to(std::back_inserter(out), "{}{}", out.empty() ? "" : ", ", words[i].option);
+  }
+  return out;
+}
+
+std::vector<std::string> PrepareReport::warnings() const {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < finding_count; ++i) {
+    if (i == static_cast<std::size_t>(Finding::crlf) || 10 * entries_[i].count <= read_) continue;
+    out.push_back(fmt::format("{}: {} of {} pairs dropped: {}, such as {}", set_, entries_[i].count, read_,
+                              describe(words[i]), entries_[i].examples.front()));
+  }
+  if (10 * changed_.count > kept_) {
+    out.push_back(
+        fmt::format("{}: {} of {} target lines come back changed from the vocabulary, so no translation can equal them "
+                    "(--normalization identity, --byte-fallback): {}",
+                    set_, changed_.count, kept_, changed_.examples.front()));
   }
   return out;
 }
@@ -92,11 +154,14 @@ std::string PrepareReport::table() const {
     fmt::format_to(std::back_inserter(out), "  {:>10}  {} pieces, {} of them <unk> ({:.2f} %)\n", pieces.all, side,
                    pieces.unknown, 100 * fraction);
   }
+  const auto add = [&](const Entry& entry, std::string_view what) {
+    fmt::format_to(std::back_inserter(out), "  {:>10}  {}\n", entry.count, what);
+    for (const std::string& example : entry.examples) out += "              " + example + "\n";
+  };
+  if (changed_.count > 0) add(changed_, "target lines that come back changed from the vocabulary");
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;
-    fmt::format_to(std::back_inserter(out), "  {:>10}  {:<16} {}\n", entries_[i].count, words[i].first,
-                   words[i].second);
-    for (const std::string& example : entries_[i].examples) out += "              " + example + "\n";
+    add(entries_[i], fmt::format("{:<16} {}", words[i].name, describe(words[i])));
   }
   return out;
 }

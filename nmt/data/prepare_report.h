@@ -18,6 +18,7 @@ enum class Finding {
   empty,
   too_short,
   too_long,
+  long_word,
   ratio,
   identical,
   duplicate,
@@ -32,10 +33,10 @@ inline constexpr std::size_t finding_count = static_cast<std::size_t>(Finding::c
 /// "invalid_utf8".
 std::string_view name_of(Finding finding);
 
-/// Counts and examples of dropped pairs of one set.
+/// Counts and examples of one set: dropped pairs, and target lines that the vocabulary changes.
 class PrepareReport {
  public:
-  static constexpr std::size_t examples_kept = 5;
+  static constexpr std::size_t examples_kept = 5, changed_examples_kept = 3;
 
   struct Entry {
     std::int64_t count = 0;
@@ -57,6 +58,10 @@ class PrepareReport {
     std::int64_t all = 0, unknown = 0;
   };
   void add_pieces(const Pieces& source, const Pieces& target);
+  /// Counts a kept target line whose pieces decode to another text. Stores the first few as examples: place of the
+  /// source, and both texts around their first difference.
+  void add_changed(std::string_view place, std::string_view line, std::string_view decoded);
+  const Entry& changed() const { return changed_; }
   const Pieces& source_pieces() const { return source_; }
   const Pieces& target_pieces() const { return target_; }
 
@@ -67,6 +72,11 @@ class PrepareReport {
   json::object to_json() const;
   /// Counts in one line, such as "identical 2, ratio 1"; empty if there are none.
   std::string summary() const;
+  /// Options of `nmt prepare` that decide on the findings, such as "--keep-identical, --max-ratio"; empty if none does.
+  std::string options() const;
+  /// One line for each reason that dropped more than a tenth of the pairs, and one if the vocabulary changes more than
+  /// a tenth of the kept target lines. A tenth: filters are set to drop odd pairs, of which a sound corpus has few.
+  std::vector<std::string> warnings() const;
   /// A human-readable table: counts, subwords and their fraction of <unk>, and the examples of each finding.
   std::string table() const;
 
@@ -74,6 +84,7 @@ class PrepareReport {
   std::string set_;
   std::int64_t read_ = 0, kept_ = 0;
   Pieces source_, target_;
+  Entry changed_;
   std::array<Entry, finding_count> entries_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// Unicode functions for the metrics, over UTF-8 and UTF-32. Invalid UTF-8 becomes U+FFFD. ICU is used only in
-/// unicode.cc.
+/// Unicode functions for the metrics, over UTF-8 and UTF-32. Invalid UTF-8 becomes U+FFFD. The metrics use
+/// ICU only in unicode.cc.
 std::u32string to_utf32(std::string_view utf8);
 std::string to_utf8(std::u32string_view text);
 

@@ -38,19 +38,70 @@ TEST(TextTest, ReplacesInvalidUtf8) {
   EXPECT_EQ(replace_invalid_utf8(text), 0);
 }
 
-TEST(TextTest, FindsControlBytes) {
-  EXPECT_EQ(find_control_byte("a\tb\u00a0c"), std::string_view::npos);
-  EXPECT_EQ(find_control_byte("a\0b"sv), 1U);
-  EXPECT_EQ(find_control_byte("ab\x1b[0m"), 2U);
-  EXPECT_EQ(find_control_byte("\x7f"), 0U);
+TEST(TextTest, FindsControlCharacters) {
+  EXPECT_EQ(find_control("a\tb\u00a0c\u0085d"), std::string_view::npos);
+  EXPECT_EQ(find_control("a\0b"sv), 1U);
+  EXPECT_EQ(find_control("ab\x1b[0m"), 2U);
+  EXPECT_EQ(find_control("\x7f"), 0U);
+  EXPECT_EQ(find_control("a\u0080"), 1U);
+  EXPECT_EQ(find_control("äb\u009f"), 3U);
 }
 
 TEST(TextTest, NormalizesSpacesAndNothingElse) {
   EXPECT_EQ(normalize_spaces("  a\t\u00a0 b\u3000"), "a b");
   EXPECT_EQ(normalize_spaces(" \u2009 "), "");
+  EXPECT_EQ(normalize_spaces("a\u2028b\u2029c\u0085d\u2028"), "a b c d");
   EXPECT_EQ(normalize_spaces("½ … é"), "½ … é");
+}
+
+TEST(TextTest, KnowsTextInWhichNothingCanBeSeen) {
+  for (const char* invisible : {"", " ", "\u200b", "\ufeff", "\u00ad", "\u200e\u200f", "\u2060", "\u2028", "\u0085",
+                                "\u200d \u200c", "\u2581", "\u2800", "\u3164", "\ufe0f", "\u061c", "\U000e0020"}) {
+    EXPECT_FALSE(is_visible(invisible)) << invisible;
+    EXPECT_EQ(comparable(invisible), "") << invisible;
+  }
+  EXPECT_TRUE(is_visible("\u200b。"));
+  EXPECT_TRUE(is_visible("\u0301")) << "a mark without its letter is drawn on a circle";
+}
+
+TEST(TextTest, TextsThatLookTheSameCompareEqual) {
+  EXPECT_EQ(comparable("  plain\ttext "), "plain text");
+  EXPECT_EQ(comparable("\u200bSoft\u00ad hy\u00adphen\ufeff"), "Soft hyphen");
+  EXPECT_EQ(comparable("a\u2581b\u2028c"), "a b c");
+  EXPECT_EQ(comparable("u\u0308ber"), comparable("über"));
+  EXPECT_EQ(comparable("e\u200b\u0301"), comparable("é")) << "composed across what cannot be seen";
+  EXPECT_EQ(comparable("ＡＢＣ１２３，"), "ABC123,");
+  EXPECT_EQ(comparable("ｶﾞ"), "ガ");
+  EXPECT_NE(comparable("a"), comparable("A"));
+  EXPECT_NE(comparable("خواهم"), comparable("خوا هم"));
+}
+
+TEST(TextTest, CountsWordsInScriptsWithAndWithoutSpaces) {
   EXPECT_EQ(count_words(""), 0);
   EXPECT_EQ(count_words("a b c"), 3);
+  EXPECT_EQ(count_words("naïve Größe – don't"), 4);
+  EXPECT_EQ(count_words("나는 오래된 책을 샀다"), 4);
+  EXPECT_EQ(count_words("是。"), 1);
+  EXPECT_EQ(count_words("谢谢。"), 2);
+  EXPECT_EQ(count_words("我在市场买了一本旧书。"), 7);        // 10 characters of Han
+  EXPECT_EQ(count_words("我 在 市场 买了 一本 旧书 。"), 8);  // segmented text; a mark that stands alone counts
+  EXPECT_EQ(count_words("他用Linux 6写COVID-19论文"), 8);     // 5 of Han, and Linux, 6, COVID, 19
+  EXPECT_EQ(count_words("市場で古い本を買いました。"), 6);    // 4 of Han, 8 of Kana
+  EXPECT_EQ(count_words("コンピューター"), 3);                // with the marks of long vowels
+  EXPECT_EQ(count_words("ผมซื้อหนังสือเก่าที่ตลาด"), 5);             // 17 letters
+  EXPECT_EQ(count_words("ຂ້ອຍຊື້ປຶ້ມເກົ່າ"), 3);                     // 10 letters
+  EXPECT_EQ(count_words("ខ្ញុំបានទិញសៀវភៅចាស់"), 3);               // 11 letters
+  EXPECT_EQ(count_words("စာအုပ်အဟောင်းတစ်အုပ်"), 3);                // 12 letters
+  EXPECT_EQ(count_words("བོད་ཀྱི་སྐད་ཡིག"), 2);                    // 7 letters
+}
+
+TEST(TextTest, MeasuresTheLongestWord) {
+  EXPECT_EQ(longest_word("a bcd ef"), 3);
+  EXPECT_EQ(longest_word("größte"), 6);
+  EXPECT_EQ(longest_word(std::string(5000, 'x') + " y"), 5000);
+  std::string chinese;
+  for (int i = 0; i < 2000; ++i) chinese += "书";
+  EXPECT_EQ(longest_word(chinese + "abc"), 3) << "such a line is no word";
 }
 
 TEST(TextTest, HashesDifferWithTextLengthAndSeed) {
