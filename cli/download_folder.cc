@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/work_folder.h"
 
 namespace babelring {
 namespace {
@@ -33,7 +35,9 @@ void remove_abandoned(const fs::path& parent, const std::string& prefix) {
   std::error_code unreadable;
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(parent, unreadable)) {
-    if (entry.path().filename().string().starts_with(prefix + "-")) found.push_back(entry.path());
+    const bool named_alike = entry.path().filename().string().starts_with(prefix + "-");
+    std::error_code ignored;
+    if (named_alike && fs::exists(entry.path() / WorkFolder::marker_name, ignored)) found.push_back(entry.path());
   }
   for (const fs::path& folder : found) {
     const FileDescriptor opened = open_folder(folder);
@@ -53,15 +57,17 @@ fs::path new_folder(const fs::path& parent, const std::string& prefix) {
 
 }  // namespace
 
-/// Makes and locks a folder. Until it is locked, another process may take it for abandoned and remove it: then another
-/// folder is made. Where the file system has no locks, the folder stays unlocked.
+/// Makes and locks a folder, and then marks it as this program's: an unmarked one is never taken for abandoned. Where
+/// the file system has no locks, the folder stays unlocked.
 DownloadFolder::Locked DownloadFolder::make(const fs::path& parent, const std::string& prefix) {
   remove_abandoned(parent, prefix);
   for (;;) {
     fs::path folder = new_folder(parent, prefix);
     FileDescriptor opened = open_folder(folder);
     const bool taken = flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!taken && fs::exists(folder)) return {std::move(folder), std::move(opened)};
+    if (taken || !fs::exists(folder)) continue;
+    write_file_atomically(folder / WorkFolder::marker_name, "");  // from now on it may be taken for abandoned
+    return {std::move(folder), std::move(opened)};
   }
 }
 

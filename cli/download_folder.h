@@ -10,7 +10,8 @@ namespace babelring {
 
 /// A new folder for downloads, PREFIX-XXXXXX below `parent`, which is removed with the object, or when SIGINT or
 /// SIGTERM ends the process. A process that was killed leaves its folder behind: the constructor removes those with the
-/// same prefix that no process holds locked (flock). Throws Failure if the folder cannot be made.
+/// same prefix and the marker file of a WorkFolder that no process holds locked (flock). Throws Failure if the folder
+/// cannot be made.
 class DownloadFolder {
  public:
   DownloadFolder(const std::filesystem::path& parent, const std::string& prefix);

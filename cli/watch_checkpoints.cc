@@ -31,7 +31,6 @@ class Download {
   ~Download() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
-    fs::remove_all(path_.string() + ".part", ignored);
   }
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/manifest_file.h"
 #include "base/records.h"
+#include "base/work_folder.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"
@@ -57,21 +58,17 @@ fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Creates FOLDER.part, or removes files from it that are not in this checkpoint.
-fs::path prepare_part(const fs::path& folder, const std::vector<ManifestFile>& files) {
-  fs::path part = folder;
-  part += ".part";
-  fs::create_directories(part);
-  std::set<std::string> names;
+/// Removes from the folder of an interrupted download what is no regular file of this checkpoint.
+void remove_strangers(const WorkFolder& part, const std::vector<ManifestFile>& files) {
+  std::set<std::string> names = {WorkFolder::marker_name};
   for (const ManifestFile& file : files) names.insert(file.name);
   std::vector<fs::path> strangers;
-  for (const auto& entry : fs::directory_iterator(part)) {
+  for (const auto& entry : fs::directory_iterator(part.path())) {
     if (!entry.is_regular_file() || entry.is_symlink() || !names.contains(entry.path().filename().string())) {
       strangers.push_back(entry.path());
     }
   }
   for (const fs::path& stranger : strangers) fs::remove_all(stranger);
-  return part;
 }
 
 }  // namespace
@@ -89,14 +86,16 @@ json::object choose_checkpoint(ApiClient& api, const std::string& run, const Che
 
 void download_checkpoint(ApiClient& api, const json::object& checkpoint, const fs::path& output,
                          const CheckpointProgress& progress) try {
-  const fs::path folder = without_slash(output);
+  const fs::path folder = without_slash(fs::absolute(output));
   if (fs::exists(fs::symlink_status(folder)))
-    fail("{}: already exists; choose another folder with --output", folder.string());
+    fail("{}: already exists; choose another folder with --output", without_slash(output).string());
   const std::string id = text_of(checkpoint, "id");
   const std::vector<ManifestFile> files = manifest_of(checkpoint);
   std::int64_t total = 0, done = 0;
   for (const ManifestFile& file : files) total += file.bytes;
-  const fs::path part = prepare_part(folder, files);
+  WorkFolder part(folder.parent_path(), folder.filename().string(), "checkpoint " + id);
+  part.keep();  // for the next call, if this one is interrupted
+  remove_strangers(part, files);
   std::string sums;
   for (const ManifestFile& file : files) {
     const std::string target = "/api/v1/checkpoints/" + id + "/files/" + percent_encoded(file.name);
@@ -108,9 +107,7 @@ void download_checkpoint(ApiClient& api, const json::object& checkpoint, const f
     sums += fmt::format("{}  {}\n", file.sha256, file.name);
   }
   write_file_atomically(part / sums_name, sums);
-  sync_folder(part);
-  fs::rename(part, folder);
-  sync_folder(fs::absolute(folder).parent_path());
+  part.publish(folder);
 } catch (const fs::filesystem_error& error) {
   fail("{}: {}", error.path1().string(), error.code().message());
 }

@@ -2,14 +2,15 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <memory>
 #include <string_view>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/tensor_file_name.h"
+#include "base/work_folder.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/checkpoint/finite.h"
-#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
 namespace {
@@ -34,10 +35,20 @@ std::vector<float> mean_of(const std::vector<TensorFiles>& inputs, const std::st
   return mean;
 }
 
+std::unique_ptr<WorkFolder> work_folder_of(const fs::path& output) try {
+  return std::make_unique<WorkFolder>(output.parent_path(), output.filename().string());
+} catch (const UsageFailure&) {
+  throw;
+} catch (const Failure& failure) {
+  fail("average: {}", failure.what());
+}
+
 }  // namespace
 
 Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) try {
   if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
+  const fs::path absolute = named_folder(output);
+  const std::unique_ptr<WorkFolder> work = work_folder_of(absolute);
   if (fs::exists(output)) throw UsageFailure(fmt::format("average: {} exists already", output.string()));
   std::vector<Checkpoint> checkpoints;
   std::vector<TensorFiles> weights;
@@ -66,12 +77,8 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
     content.weights.push_back({name, ConstTensor(means.back().data(), shape, DType::f32)});
   }
 
-  const fs::path absolute = named_folder(output);
-  fs::create_directories(absolute.parent_path());
-  const ScratchFolder temporary(absolute.string() + ".tmp");
-  write_checkpoint_files(content, temporary.path());
-  fs::rename(temporary.path(), absolute);
-  sync_folder(absolute.parent_path());
+  write_checkpoint_files(content, work->path());
+  work->publish(absolute);
   return load_checkpoint(absolute).value();
 } catch (const fs::filesystem_error& error) {
   fail("average: {}: {}", error.path1().string(), error.code().message());

@@ -6,14 +6,14 @@
 
 namespace babelring {
 
-/// A new, empty folder for writing files before it is renamed into place. The destructor removes whatever is at its
-/// path.
+/// A new, empty folder of a checkpoint store, for writing files before it is renamed into place. The destructor removes
+/// whatever is at its path.
 class ScratchFolder {
  public:
-  /// Removes leftovers of an interrupted write first. Throws filesystem_error.
+  /// Throws filesystem_error, also if there is something at the path: its name must be new.
   explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directory(path_);
+    if (std::filesystem::create_directory(path_)) return;
+    throw std::filesystem::filesystem_error("", path_, std::make_error_code(std::errc::file_exists));
   }
   ~ScratchFolder() {
     std::error_code ignored;

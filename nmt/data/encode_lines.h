@@ -13,4 +13,8 @@ namespace babelring {
 std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
                                                     int threads);
 
+/// Decodes each line's ids to text, likewise.
+std::vector<std::string> decode_lines(const std::vector<std::vector<std::int32_t>>& ids, const Vocabulary& vocabulary,
+                                      int threads);
+
 }  // namespace babelring

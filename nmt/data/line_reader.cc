@@ -71,6 +71,25 @@ Result<bool> LineReader::read(RawLine& line) {
   return true;
 }
 
+LineWriter::LineWriter(const std::filesystem::path& file)
+    : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
+  check();
+}
+
+void LineWriter::add(std::string_view line) {
+  stream_ << line << '\n';
+  check();
+}
+
+void LineWriter::finish() {
+  stream_.close();
+  check();
+}
+
+void LineWriter::check() const {
+  if (!stream_) fail("cannot write {}", file_.string());
+}
+
 std::vector<std::string> read_text_lines(const std::filesystem::path& file) {
   std::vector<std::string> lines;
   LineReader reader(file);

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -49,6 +51,20 @@ class LineReader {
   std::size_t at_ = 0, end_ = 0;  // unread range of `buffer_`
   bool begun_ = false;            // the start was checked for a byte order mark
   std::int64_t lines_ = 0;
+};
+
+/// Writes lines to a file, which it creates or truncates. All functions throw Failure.
+class LineWriter {
+ public:
+  explicit LineWriter(const std::filesystem::path& file);
+  void add(std::string_view line);
+  /// Closes the file. Must be called after the last line.
+  void finish();
+
+ private:
+  void check() const;
+  std::filesystem::path file_;
+  std::ofstream stream_;
 };
 
 /// Reads all lines of a plain or gzipped file. Throws Failure (file and line) if a line is not valid UTF-8 or

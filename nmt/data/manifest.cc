@@ -165,6 +165,18 @@ void save_manifest(const std::filesystem::path& folder, const Manifest& manifest
   write_file_atomically(folder / Manifest::file_name, to_text(object) + "\n");
 }
 
+void publish_folder(const std::filesystem::path& folder, const std::filesystem::path& work,
+                    const std::vector<std::string>& finished, const Manifest& manifest) {
+  std::error_code error;
+  std::filesystem::remove(folder / Manifest::file_name, error);
+  if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
+  for (const std::string& name : finished) {
+    std::filesystem::rename(work / name, folder / name, error);
+    if (error) fail("cannot move {} to {}: {}", name, folder.string(), error.message());
+  }
+  save_manifest(folder, manifest);
+}
+
 ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path path = folder / name;
   std::error_code error;

@@ -49,6 +49,11 @@ Manifest load_manifest(const std::filesystem::path& folder);
 /// Writes the manifest atomically and durably. Throws Failure.
 void save_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
+/// Replaces what is in `folder`: removes its manifest, moves the finished files there from `work`, a folder below it,
+/// and writes the manifest last. Throws Failure.
+void publish_folder(const std::filesystem::path& folder, const std::filesystem::path& work,
+                    const std::vector<std::string>& finished, const Manifest& manifest);
+
 /// Returns a file's entry for the manifest: name, size and digest.
 ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name);
 /// Throws Failure unless the file has the listed size and, with `verify`, the listed digest.

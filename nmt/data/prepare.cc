@@ -6,17 +6,18 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/version.h"
+#include "base/work_folder.h"
 #include "nmt/core/random.h"
 #include "nmt/data/encode_lines.h"
 #include "nmt/data/id_file.h"
+#include "nmt/data/line_reader.h"
 #include "nmt/data/text.h"
-#include "nmt/data/work_folder.h"
 
 namespace babelring {
 
@@ -41,7 +42,7 @@ PrepareReport::Pieces count(const std::vector<std::int32_t>& ids) {
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
-      : options_(options), work_(options.output / "work.tmp"), filter_(options.filter) {
+      : options_(options), work_(options.output, "work"), filter_(options.filter) {
     if (options.valid) sets_.push_back({.name = "valid", .inputs = {*options.valid}, .held_out = true});
     if (options.test) sets_.push_back({.name = "test", .inputs = {*options.test}, .held_out = true});
     sets_.push_back({.name = "train", .inputs = options.train});
@@ -67,7 +68,8 @@ class Preparation {
     write("report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
     result.manifest.program = std::string("babelring ") + version;
     result.manifest.options = to_json(options_);
-    publish(result.manifest);
+    publish_folder(options_.output, work_.path(), finished_, result.manifest);
+    for (SetWork& set : sets_) warn(set.report);
     for (SetWork& set : sets_) result.reports.push_back(std::move(set.report));
     return result;
   }
@@ -85,25 +87,19 @@ class Preparation {
       fail("prepare: {} has no lines; expected pairs {}", fmt::join(names, ", "),
            set.held_out ? "for " + set.name : "to train on");
     }
-    fail("prepare: {}: none of {} pairs is left after {} ({})", set.name, report.read(), step, report.summary());
+    const std::string options = report.options();
+    fail("prepare: {}: none of {} pairs is left after {} ({}){}", set.name, report.read(), step, report.summary(),
+         options.empty() ? "" : ": see " + options);
   }
 
-  /// Writes a file to be moved by publish().
+  static void warn(const PrepareReport& report) {
+    for (const std::string& warning : report.warnings()) spdlog::warn("{}", warning);
+  }
+
+  /// Writes a file to be published.
   void write(const std::string& name, std::string_view content) {
     write_file_atomically(work_ / name, content);
     finished_.push_back(name);
-  }
-
-  /// Moves the finished files into the output folder; writes the manifest last.
-  void publish(const Manifest& manifest) {
-    std::error_code error;
-    fs::remove(options_.output / Manifest::file_name, error);
-    if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
-    for (const std::string& name : finished_) {
-      fs::rename(work_ / name, options_.output / name, error);
-      if (error) fail("cannot move {} to {}: {}", name, options_.output.string(), error.message());
-    }
-    save_manifest(options_.output, manifest);
   }
 
   void clean(SetWork& set) {
@@ -113,16 +109,15 @@ class Preparation {
     for (const TextFiles& files : set.inputs) {
       PairReader reader(files, options_.unequal, set.report);
       while (reader.next(pair)) {
-        const std::string clean_source = normalize_spaces(pair.source), clean_target = normalize_spaces(pair.target);
         if (set.held_out) {
-          filter_.hold_out(clean_source, clean_target);
-        } else if (const auto finding = filter_.judge(clean_source, clean_target)) {
+          filter_.hold_out(pair.source, pair.target);
+        } else if (const auto finding = filter_.judge(pair.source, pair.target)) {
           set.report.add(*finding, files.source.string(), pair.line, pair.source);
           continue;
         }
         // Held-out text is stored unchanged, so scores are comparable with others on the same references.
-        source.add(set.held_out ? pair.source : clean_source);
-        target.add(set.held_out ? pair.target : clean_target);
+        source.add(set.held_out ? pair.source : normalize_spaces(pair.source));
+        target.add(set.held_out ? pair.target : normalize_spaces(pair.target));
         origin.add(fmt::format("{}:{}", files.source.string(), pair.line));
         set.report.add_kept();
       }
@@ -130,23 +125,50 @@ class Preparation {
     source.finish();
     target.finish();
     origin.finish();
-    spdlog::info("{}: cleaning kept {} of {} pairs", set.name, set.report.kept(), set.report.read());
+    spdlog::info("{}: cleaning: {} pairs read, {} kept", set.name, set.report.read(), set.report.kept());
   }
 
-  std::string make_vocabulary() const {
-    if (!options_.use_vocabulary.empty()) return read_file(options_.use_vocabulary);
+  /// Reads the cleaned pairs of a set, up to lines_per_round at a time.
+  class Rounds {
+   public:
+    Rounds(const Preparation& all, const SetWork& set)
+        : source_(all.work_file(set, "source")),
+          target_(all.work_file(set, "target")),
+          origin_(all.work_file(set, "origin")) {}
+    /// Returns false at the end.
+    bool next() {
+      source = read(source_);
+      target = read(target_);
+      origin = read(origin_);
+      return !source.empty();
+    }
+    std::vector<std::string> source, target, origin;
+
+   private:
+    static std::vector<std::string> read(LineReader& reader) {
+      std::vector<std::string> lines;
+      RawLine line;
+      while (lines.size() < lines_per_round && reader.next(line)) lines.push_back(line.text);
+      return lines;
+    }
+    LineReader source_, target_, origin_;
+  };
+
+  /// Trains a vocabulary on at most `max_lines` lines of the training text, without pairs that are left out.
+  std::string train_on(std::int64_t max_lines, const std::vector<bool>& left_out) const {
     const SetWork& train = sets_.front();
     LineReader source(work_file(train, "source")), target(work_file(train, "target"));
-    const std::int64_t lines = 2 * train.report.kept();
-    const double fraction = static_cast<double>(options_.vocabulary_lines) / static_cast<double>(lines);
+    const auto lines = 2 * std::count(left_out.begin(), left_out.end(), false);
+    const double fraction = static_cast<double>(max_lines) / static_cast<double>(lines);
     std::int64_t at = 0;
     RawLine line;
     const auto next_line = [&](std::string& text) {
       while (true) {
         LineReader& reader = at % 2 == 0 ? source : target;
         if (!reader.next(line)) return false;
+        const bool is_out = left_out[static_cast<std::size_t>(at / 2)];
         const double draw = Random(derive_seed(1, static_cast<std::uint64_t>(at++))).uniform();
-        if (draw >= fraction) continue;
+        if (is_out || draw >= fraction) continue;
         text = line.text;
         return true;
       }
@@ -155,12 +177,71 @@ class Preparation {
     return train_vocabulary(options_.vocabulary, next_line);
   }
 
-  /// Reads up to lines_per_round lines.
-  static std::vector<std::string> read_round(LineReader& reader) {
-    std::vector<std::string> lines;
-    RawLine line;
-    while (lines.size() < lines_per_round && reader.next(line)) lines.push_back(line.text);
-    return lines;
+  /// Training pairs that no vocabulary encodes in few enough subwords: their lines are over 8 characters for each,
+  /// where vocabularies of 32,000 subwords have 3 to 5. Such lines, of binary data or whole documents, would fill a
+  /// vocabulary.
+  std::vector<bool> pairs_over_long() const {
+    const auto is_long = [&](const std::string& line) {
+      const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+      return std::ssize(line) - std::count_if(line.begin(), line.end(), continues) > 8 * options_.max_pieces;
+    };
+    std::vector<bool> out;
+    for (Rounds round(*this, sets_.front()); round.next();) {
+      for (std::size_t i = 0; i < round.source.size(); ++i) {
+        out.push_back(is_long(round.source[i]) || is_long(round.target[i]));
+      }
+    }
+    return out;
+  }
+
+  /// Adds the training pairs that encoding with this vocabulary drops. Encodes only lines that may be dropped: a
+  /// subword has at least one byte. Returns the number of added pairs.
+  std::int64_t leave_out_dropped(const Vocabulary& vocabulary, bool judge_unknown, std::vector<bool>& left_out) const {
+    std::int64_t added = 0;
+    std::size_t first = 0;
+    for (Rounds round(*this, sets_.front()); round.next(); first += round.source.size()) {
+      std::vector<std::string> source, target;
+      std::vector<std::size_t> pairs;
+      for (std::size_t i = 0; i < round.source.size(); ++i) {
+        const auto bytes = std::max(std::ssize(round.source[i]), std::ssize(round.target[i]));
+        if (left_out[first + i] || (bytes <= options_.max_pieces && !judge_unknown)) continue;
+        source.push_back(std::move(round.source[i]));
+        target.push_back(std::move(round.target[i]));
+        pairs.push_back(first + i);
+      }
+      const auto source_ids = encode_lines(source, vocabulary, options_.threads);
+      const auto target_ids = encode_lines(target, vocabulary, options_.threads);
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const auto finding = judge(count(source_ids[i]), count(target_ids[i]));
+        if (!finding || (finding != Finding::too_many_pieces && !judge_unknown)) continue;
+        left_out[pairs[i]] = true;
+        ++added;
+      }
+    }
+    return added;
+  }
+
+  /// Trains the vocabulary on pairs that training will see: what a trial vocabulary drops is left out. Of much text the
+  /// trial sees a part only; else it is repeated until it drops nothing more, at most 3 times.
+  std::string make_vocabulary() const {
+    if (!options_.use_vocabulary.empty()) return read_file(options_.use_vocabulary);
+    constexpr std::int64_t trial_lines = 200'000;  // about 10 seconds
+    const VocabularyOptions& wanted = options_.vocabulary;
+    std::vector<bool> left_out = pairs_over_long();
+    const auto none_left = [&] { return std::count(left_out.begin(), left_out.end(), false) == 0; };
+    if (none_left()) left_out.assign(left_out.size(), false);
+    const bool whole = std::min(options_.vocabulary_lines, 2 * std::ssize(left_out)) <= trial_lines;
+    const bool has_unknown = wanted.character_coverage < 1 && !wanted.byte_fallback && options_.max_unknown < 1;
+    std::string model;
+    for (int trial = 0; trial < (whole ? 3 : 1); ++trial) {
+      model = train_on(std::min(options_.vocabulary_lines, trial_lines), left_out);
+      const Vocabulary vocabulary = Vocabulary::from_bytes(model, vocabulary_name);
+      const std::int64_t dropped = leave_out_dropped(vocabulary, has_unknown && whole, left_out);
+      if (none_left() || (dropped == 0 && whole)) return model;
+      if (dropped > 0)
+        spdlog::info("{} pairs exceed --max-pieces or --max-unknown: not in the vocabulary's text", dropped);
+    }
+    return train_on(options_.vocabulary_lines, left_out);
   }
 
   /// The reason to drop an encoded training pair; none if it is kept.
@@ -173,47 +254,76 @@ class Preparation {
     return std::nullopt;
   }
 
-  ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) {
-    const fs::path source_path = work_file(set, "source"), target_path = work_file(set, "target");
-    const std::string source_ids = set.name + ".source.ids", target_ids = set.name + ".target.ids";
-    IdFileWriter source_file(work_ / source_ids), target_file(work_ / target_ids);
-    LineReader source(source_path), target(target_path), origin(work_file(set, "origin"));
-    while (true) {
-      const std::vector<std::string> source_lines = read_round(source), target_lines = read_round(target);
-      const std::vector<std::string> origins = read_round(origin);
-      if (source_lines.empty()) break;
-      const auto encoded_source = encode_lines(source_lines, vocabulary, options_.threads);
-      const auto encoded_target = encode_lines(target_lines, vocabulary, options_.threads);
-      for (std::size_t i = 0; i < source_lines.size(); ++i) {
-        const auto source_pieces = count(encoded_source[i]), target_pieces = count(encoded_target[i]);
-        if (const auto finding = set.held_out ? std::nullopt : judge(source_pieces, target_pieces)) {
-          set.report.add(*finding, origins[i], source_lines[i]);
-          set.report.remove_kept();
-          continue;
-        }
-        set.report.add_pieces(source_pieces, target_pieces);
-        source_file.add(encoded_source[i]);
-        target_file.add(encoded_target[i]);
-      }
+  /// The files of an encoded set.
+  struct Encoded {
+    std::string source_ids, target_ids, source_text, target_text;
+    IdFileWriter source, target;
+    std::optional<AtomicFile> source_lines, target_lines;  // of held-out sets
+
+    Encoded(const WorkFolder& work, const SetWork& set)
+        : source_ids(set.name + ".source.ids"),
+          target_ids(set.name + ".target.ids"),
+          source_text(set.name + ".source.txt"),
+          target_text(set.name + ".target.txt"),
+          source(work / source_ids),
+          target(work / target_ids) {
+      if (!set.held_out) return;
+      source_lines.emplace(work / source_text);
+      target_lines.emplace(work / target_text);
     }
-    source_file.finish();
-    target_file.finish();
+  };
+
+  ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) {
+    Encoded files(work_, set);
+    for (Rounds round(*this, set); round.next();) encode(round, set, vocabulary, files);
+    files.source.finish();
+    files.target.finish();
     ManifestSet entry{.name = set.name,
-                      .sentences = source_file.sentences(),
-                      .source_tokens = source_file.tokens(),
-                      .target_tokens = target_file.tokens(),
-                      .source_ids = describe_file(work_.path(), source_ids),
-                      .target_ids = describe_file(work_.path(), target_ids)};
-    finished_.insert(finished_.end(), {source_ids, target_ids});
+                      .sentences = files.source.sentences(),
+                      .source_tokens = files.source.tokens(),
+                      .target_tokens = files.target.tokens(),
+                      .source_ids = finish(files.source_ids),
+                      .target_ids = finish(files.target_ids)};
     if (set.held_out) {
-      entry.source_text = keep_text(source_path, set.name + ".source.txt");
-      entry.target_text = keep_text(target_path, set.name + ".target.txt");
+      files.source_lines->commit();
+      files.target_lines->commit();
+      entry.source_text = finish(files.source_text);
+      entry.target_text = finish(files.target_text);
     }
     return entry;
   }
 
-  ManifestFile keep_text(const fs::path& from, const std::string& name) {
-    write(name, read_file(from));
+  void encode(const Rounds& round, SetWork& set, const Vocabulary& vocabulary, Encoded& files) const {
+    const auto source = encode_lines(round.source, vocabulary, options_.threads);
+    const auto target = encode_lines(round.target, vocabulary, options_.threads);
+    const std::vector<std::string> decoded = decode_lines(target, vocabulary, options_.threads);
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      const auto source_pieces = count(source[i]), target_pieces = count(target[i]);
+      std::optional<Finding> finding;
+      if (source[i].empty() || target[i].empty()) {
+        finding = Finding::empty;
+      } else if (!set.held_out) {
+        finding = judge(source_pieces, target_pieces);
+      }
+      if (finding) {
+        set.report.add(*finding, round.origin[i], round.source[i]);
+        set.report.remove_kept();
+        continue;
+      }
+      set.report.add_pieces(source_pieces, target_pieces);
+      const std::string expected = set.held_out ? normalize_spaces(round.target[i]) : round.target[i];
+      if (decoded[i] != expected) set.report.add_changed(round.origin[i], expected, decoded[i]);
+      files.source.add(source[i]);
+      files.target.add(target[i]);
+      if (!set.held_out) continue;
+      files.source_lines->write(round.source[i] + "\n");
+      files.target_lines->write(round.target[i] + "\n");
+    }
+  }
+
+  /// Takes a complete file of work_ among those to be published.
+  ManifestFile finish(const std::string& name) {
+    finished_.push_back(name);
     return describe_file(work_.path(), name);
   }
 
@@ -221,7 +331,7 @@ class Preparation {
   WorkFolder work_;
   PairFilter filter_;
   std::vector<SetWork> sets_;
-  std::vector<std::string> finished_;  // files in work_ that publish() moves
+  std::vector<std::string> finished_;  // files in work_ to be published
 };
 
 }  // namespace

@@ -45,11 +45,11 @@ struct PrepareResult {
 ///     report.json                          counts and examples of dropped pairs
 ///     manifest.json                        sizes, digests, counts, options; written last
 ///
-/// The first pass cleans the text into temporary files in the folder (removed at the end), the second encodes it.
-/// Memory holds only hashes of the pairs and SentencePiece's training lines. The same input and options give identical
-/// files. Once all files are written, an older manifest is removed and the files are moved into place. So a folder with
-/// a manifest is always complete, and a failure before that leaves an older result intact. Throws Failure, also if a
-/// set has no pairs left.
+/// The first pass cleans the text into temporary files in the folder (a WorkFolder, so a second process is refused),
+/// the second encodes it. The vocabulary is trained on the pairs that both keep. Memory holds only hashes of the pairs
+/// and SentencePiece's training lines. The same input and options give identical files. Once all files are written, an
+/// older manifest is removed and the files are moved into place. So a folder with a manifest is always complete, and a
+/// failure before that leaves an older result intact. Throws Failure, also if a set has no pairs left.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace babelring

@@ -32,13 +32,17 @@ class LineIterator : public sentencepiece::SentenceIterator {
   bool done_ = false;
 };
 
-/// Throws Failure with SentencePiece's reason but without its source location: "Internal: ./src/x.cc(660) [condition]
-/// reason".
+/// Throws Failure with SentencePiece's reason, with the options of `nmt prepare`, but without its source location:
+/// "Internal: ./src/x.cc(660) [condition] reason".
 void require(const sentencepiece::util::Status& status, std::string_view operation) {
   if (status.ok()) return;
   std::string reason = status.ToString();
   if (const std::size_t bracket = reason.rfind("] "); bracket != std::string::npos) reason.erase(0, bracket + 2);
   std::replace(reason.begin(), reason.end(), '\n', ' ');
+  for (const auto& [theirs, ours] : {std::pair<std::string_view, std::string_view>{"vocab_size", "--vocabulary-size"},
+                                     {"character_coverage with --character_coverage option", "--character-coverage"}}) {
+    if (const std::size_t at = reason.find(theirs); at != std::string::npos) reason.replace(at, theirs.size(), ours);
+  }
   fail("{}: {}", operation, reason);
 }
 

@@ -69,9 +69,10 @@ TEST_F(DownloadFolderTest, IsRemovedWhenASignalEndsTheProcess) {
 TEST_F(DownloadFolderTest, OfAKilledProcessIsRemovedByTheNext) {
   EXPECT_EQ(end(start_holder(), SIGKILL), SIGKILL);
   EXPECT_EQ(folders(), 1U);
-  fs::create_directories(parent_ / "watches");  // has another prefix
+  fs::create_directories(parent_ / "watches");     // has another prefix
+  fs::create_directories(parent_ / "watch-mine");  // has no marker
   const DownloadFolder folder(parent_, "watch");
-  EXPECT_EQ(folders(), 2U);
+  EXPECT_EQ(folders(), 3U);
   EXPECT_TRUE(fs::exists(folder.path()));
 }
 

@@ -132,9 +132,10 @@ class RunsTest(SystemTest):
         self.assertTrue((self.folder / rows[1]["name"] / "state.json").exists())
         self.assertIn("already exists", self.nmt("download", rows[1]["id"], code=1))
         self.assertIn("no checkpoint", self.nmt("download", "c_" + "0" * 26, code=1))
-        # An interrupted download continues.
-        part = self.folder / "again.part"
+        # An interrupted download continues: a download's folder holds this file.
+        part = self.folder / "again.part-w_0"
         part.mkdir()
+        (part / ".babelring-work").write_text("checkpoint " + rows[0]["id"])
         weights = (original / "weights.safetensors").read_bytes()
         (part / "weights.safetensors").write_bytes(weights[:1000])
         self.nmt("download", "first", "--checkpoint", rows[0]["id"], "--output", "again")

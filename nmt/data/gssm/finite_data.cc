@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <system_error>
 #include <vector>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/version.h"
+#include "base/work_folder.h"
 #include "nmt/data/gssm/parallel.h"
 #include "nmt/data/id_file.h"
 
@@ -26,11 +26,11 @@ std::string config_text(const GssmConfig& config) {
   return dump_yaml(binder);
 }
 
-/// Generates sequences [0, count) of the place's update on several threads and writes them in order.
-ManifestSet write_set(const GssmDataOptions& options, const GssmGenerator& generator, const std::string& name,
-                      std::int64_t count, const GssmPlace& place) {
+/// Generates sequences [0, count) of the place's update on several threads and writes them in order into `folder`.
+ManifestSet write_set(const GssmDataOptions& options, const WorkFolder& folder, const GssmGenerator& generator,
+                      const std::string& name, std::int64_t count, const GssmPlace& place) {
   const std::string file_name = name + ".target.ids";
-  IdFileWriter file(options.output / file_name);
+  IdFileWriter file(folder / file_name);
   const auto length = static_cast<std::size_t>(options.config.sequence_length);
   std::vector<std::int32_t> tokens;
   for (std::int64_t start = 0; start < count; start += sequences_per_round) {
@@ -53,7 +53,7 @@ ManifestSet write_set(const GssmDataOptions& options, const GssmGenerator& gener
           .source_tokens = 0,
           .target_tokens = file.tokens(),
           .source_ids = {},
-          .target_ids = describe_file(options.output, file_name)};
+          .target_ids = describe_file(folder.path(), file_name)};
 }
 
 json::object options_json(const GssmDataOptions& options, const GssmGraph& graph, const GssmEntropy& entropy) {
@@ -83,11 +83,9 @@ void check(const GssmDataOptions& options) {
 
 GssmDataResult write_gssm_data(const GssmDataOptions& options) {
   check(options);
-  std::error_code error;
-  std::filesystem::create_directories(options.output, error);
-  std::filesystem::remove(options.output / Manifest::file_name, error);
   const GssmGenerator generator(make_gssm_graph(options.config.gssm));
-  write_file_atomically(options.output / graph_name, config_text(options.config));
+  const WorkFolder work(options.output, "work");
+  write_file_atomically(work / graph_name, config_text(options.config));
 
   const auto seed = static_cast<std::uint64_t>(options.config.seed);
   const GssmPlace train{.seed = seed, .update = 0}, test{.seed = seed, .update = -1};
@@ -95,15 +93,17 @@ GssmDataResult write_gssm_data(const GssmDataOptions& options) {
   Manifest& manifest = result.manifest;
   manifest.folder = options.output;
   manifest.program = std::string("nmt ") + version;
-  manifest.vocabulary = describe_file(options.output, graph_name);
+  manifest.vocabulary = describe_file(work.path(), graph_name);
   manifest.vocabulary_size = generator.graph().vocabulary();
-  manifest.sets = {write_set(options, generator, "train", options.train, train),
-                   write_set(options, generator, "test", options.test, test)};
+  manifest.sets = {write_set(options, work, generator, "train", options.train, train),
+                   write_set(options, work, generator, "test", options.test, test)};
   if (const std::int64_t sequences = std::min(options.test, options.entropy_sequences); sequences > 0) {
     result.entropy = estimate_entropy(generator, test, sequences, options.config.sequence_length, options.threads);
   }
   manifest.options = options_json(options, generator.graph(), result.entropy);
-  save_manifest(options.output, manifest);
+  std::vector<std::string> finished = {graph_name};
+  for (const ManifestSet& set : manifest.sets) finished.push_back(set.target_ids.name);
+  publish_folder(options.output, work.path(), finished, manifest);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/work_folder.h"
 #include "cli/runs/text_format.h"
 #include "tests/client/scripted_server.h"
 
@@ -68,7 +69,7 @@ TEST_F(DownloadTest, CreatesACompleteFolder) {
   EXPECT_EQ(
       read_file(folder_ / "SHA256SUMS"),
       sha256_hex("{}\n") + "  state.json\n" + sha256_hex(files_["weights.safetensors"]) + "  weights.safetensors\n");
-  EXPECT_FALSE(fs::exists(base_ / "out.part"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_), {}), 1);
   EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
               ThrowsMessage<Failure>(HasSubstr("already exists")));
 }
@@ -78,22 +79,42 @@ TEST_F(DownloadTest, AcceptsATrailingSlash) {
   ApiClient api({server.address(), ""});
   download_checkpoint(api, checkpoint(), folder_ / "");
   for (const auto& [name, content] : files_) EXPECT_EQ(read_file(folder_ / name), content);
-  EXPECT_FALSE(fs::exists(base_ / "out.part"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_), {}), 1);
 }
 
 TEST_F(DownloadTest, ResumesAnInterruptedDownload) {
-  fs::create_directories(base_ / "out.part" / "stray");
-  std::ofstream(base_ / "out.part" / "weights.safetensors") << std::string(600, 'w');
-  std::ofstream(base_ / "out.part" / "of-another-checkpoint") << "x";
-  fs::create_symlink("/etc/passwd", base_ / "out.part" / "state.json");
+  fs::path part;
+  {
+    WorkFolder interrupted(base_, "out", "checkpoint c_1");
+    interrupted.keep();
+    part = interrupted.path();
+  }
+  fs::create_directories(part / "stray");
+  std::ofstream(part / "weights.safetensors") << std::string(600, 'w');
+  std::ofstream(part / "of-another-checkpoint") << "x";
+  fs::create_symlink("/etc/passwd", part / "state.json");
   ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
   ApiClient api({server.address(), ""});
   download_checkpoint(api, checkpoint(), folder_);
   EXPECT_EQ(read_file(folder_ / "weights.safetensors"), files_["weights.safetensors"]);
   EXPECT_FALSE(fs::is_symlink(folder_ / "state.json"));
-  EXPECT_FALSE(fs::exists(folder_ / "stray"));
-  EXPECT_FALSE(fs::exists(folder_ / "of-another-checkpoint"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 3) << "and SHA256SUMS";
   EXPECT_EQ(server.requests()[1].header("range"), "bytes=600-");
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_), {}), 1);
+}
+
+TEST_F(DownloadTest, KeepsFoldersOfOthersAndRefusesASecondDownload) {
+  fs::create_directories(base_ / "out.part");
+  std::ofstream(base_ / "out.part" / "notes.txt") << "mine";
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  {
+    const WorkFolder other(base_, "out", "checkpoint c_1");
+    EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
+                ThrowsMessage<Failure>(HasSubstr("writes there at the moment")));
+  }
+  download_checkpoint(api, checkpoint(), folder_);
+  EXPECT_EQ(read_file(base_ / "out.part" / "notes.txt"), "mine");
 }
 
 TEST_F(DownloadTest, CreatesNothingOnError) {

@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <csignal>
+#include <fstream>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/work_folder.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "tests/nmt/checkpoint/poison.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
@@ -70,6 +73,21 @@ TEST_F(AverageTest, FailedAverageLeavesNothing) {
   std::signal(SIGXFSZ, SIG_DFL);
   EXPECT_THAT(message, HasSubstr("File too large"));
   EXPECT_EQ(entries(base_), 2U) << "source.model and checkpoints";
+}
+
+TEST_F(AverageTest, TwoAveragesDoNotMixAndFoldersOfOthersStay) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  fs::create_directories(base_ / "average.tmp");
+  std::ofstream(base_ / "average.tmp" / "notes") << "mine";
+  const auto average = [&] { average_checkpoints(store.list(), base_ / "average"); };
+  {
+    const WorkFolder other(base_, "average");
+    EXPECT_THAT(average, testing::ThrowsMessage<UsageFailure>(HasSubstr("writes there at the moment")));
+  }
+  average();
+  EXPECT_EQ(read_file(base_ / "average.tmp" / "notes"), "mine");
+  EXPECT_EQ(entries(base_), 4U) << "source.model, checkpoints, average.tmp and average";
 }
 
 TEST_F(AverageTest, AverageRefusesMismatchedInputs) {

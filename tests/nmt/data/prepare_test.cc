@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
+#include "base/work_folder.h"
 #include "nmt/data/corpus.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -70,7 +71,7 @@ TEST_F(PrepareTest, OutputIsReadByCorpusVocabularyAndText) {
   EXPECT_EQ(valid.source(1).size(), vocabulary.encode("the fox 7").size());
   EXPECT_EQ(result.manifest.set("train").source_tokens, train.source_tokens());
   EXPECT_EQ(load_manifest(config.output).vocabulary.sha256, vocabulary.digest());
-  EXPECT_FALSE(std::filesystem::exists(config.output / "work.tmp"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(config.output), {}), 9) << "nothing else is left";
   EXPECT_THROW(ParallelText::open(config.output, "train"), Failure);
   EXPECT_THAT(message_of([&] { Corpus::open(config.output, "test"); }),
               HasSubstr("out: no set 'test', only train, valid"));
@@ -153,7 +154,7 @@ TEST_F(PrepareTest, RefusesSetsWithoutPairsAndKeepsAnOlderFolder) {
   config.max_pieces = 1;
   config.vocabulary.size = 35;
   EXPECT_EQ(message_of([&] { prepare(config); }),
-            "prepare: train: none of 60 pairs is left after encoding (too_many_pieces 60)");
+            "prepare: train: none of 60 pairs is left after encoding (too_many_pieces 60): see --max-pieces");
   for (const auto& entry : std::filesystem::directory_iterator(config.output)) {
     EXPECT_EQ(before[entry.path().filename().string()], read_file(entry.path())) << entry.path();
     before.erase(entry.path().filename().string());
@@ -210,6 +211,121 @@ TEST_F(PrepareTest, HeldOutSentencesAreRemovedFromTraining) {
   EXPECT_EQ(prepare(config).reports.at(0)[Finding::held_out].count, 2);
   config.filter.keep_held_out = true;
   EXPECT_EQ(prepare(config).reports.at(0).kept(), 60);
+}
+
+TEST_F(PrepareTest, HeldOutSentencesAreRecognisedInOtherForms) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "the\u00ad quick brown fox 5\nthe quick\u2028brown fox ６\n\u200bother\nthe same\n",
+            "anderes\neins\nder schnelle\u2581braune\ufeff fuchs 7\nu\u0308ber\n");
+  EXPECT_EQ(prepare(config).reports.at(0)[Finding::held_out].count, 3);
+  config = options(numbered("the quick brown fox", 60) + "the quick brown fox\u200b 3\nübrig\nwords\n",
+                   numbered("der schnelle braune fuchs", 60) + "der schnelle braune fuchs ３\nu\u0308brig\n\u200b\n");
+  const PrepareReport train = prepare(config).reports.at(0);
+  EXPECT_EQ(train[Finding::duplicate].count, 1);
+  EXPECT_EQ(train[Finding::identical].count, 1);
+  EXPECT_EQ(train[Finding::empty].count, 1);
+  EXPECT_EQ(train.kept(), 60);
+}
+
+/// Translations of "I bought an old book at the market" and the like, without spaces.
+TEST_F(PrepareTest, KeepsPairsOfScriptsWithoutSpaces) {
+  for (const char* target : {"我昨天在市场买了一本旧书。", "昨日、市場で古い本を買いました。",
+                             "เมื่อวานผมซื้อหนังสือเก่าที่ตลาด", "ມື້ວານຂ້ອຍຊື້ປຶ້ມເກົ່າຢູ່ຕະຫຼາດ", "ម្សិលមិញខ្ញុំបានទិញសៀវភៅចាស់នៅផ្សារ",
+                             "မနေ့ကဈေးမှာစာအုပ်အဟောင်းဝယ်ခဲ့တယ်", "ཁ་སང་ངས་ཁྲོམ་ནས་དཔེ་དེབ་རྙིང་པ་ཞིག་ཉོས་པ་ཡིན།"}) {
+    PrepareOptions config = options(numbered("yesterday I bought an old book at the market", 60), numbered(target, 60));
+    config.vocabulary.size = 90;
+    config.filter.min_words = 2;
+    config.filter.max_ratio = 2.5;
+    EXPECT_EQ(prepare(config).reports.at(0).kept(), 60) << target;
+    config.filter.max_words = 2;
+    EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("(too_long 60): see --max-words")) << target;
+  }
+}
+
+TEST_F(PrepareTest, WarnsOfAReasonThatDropsMoreThanATenth) {
+  const PrepareOptions config =
+      options(numbered("the quick brown fox", 60) + "one\ntwo\nthree\nfour\nfive\nsix\nseven\n",
+              numbered("der schnelle braune fuchs", 60) + numbered("a b c d e", 7));
+  const PrepareReport report = prepare(config).reports.at(0);
+  EXPECT_EQ(report.options(), "--max-ratio");
+  ASSERT_EQ(report.warnings().size(), 1U);
+  EXPECT_EQ(report.warnings()[0], "train: 7 of 67 pairs dropped: length ratio too large (--max-ratio), such as " +
+                                      (folder_ / "train.src").string() + ":61: one");
+  EXPECT_THAT(prepare(clean_options()).reports.at(0).warnings(), testing::IsEmpty());
+}
+
+TEST_F(PrepareTest, VocabularyIsTrainedOnThePairsThatTrainingSees) {
+  const std::string source = numbered("the quick brown fox jumps over the lazy dog", 60);
+  const std::string target = numbered("der schnelle braune fuchs springt", 60);
+  const auto digest = [&](const std::string& more_source, const std::string& more_target) {
+    PrepareOptions config = options(source + more_source, target + more_target);
+    config.vocabulary.size = 60;
+    config.max_pieces = 60;
+    const PrepareReport train = prepare(config).reports.at(0);
+    EXPECT_EQ(train.kept(), 60);
+    return sha256_file(config.output / "spm.model");
+  };
+  const std::string clean = digest("", "");
+  const auto noise = [](int characters) {  // letters that occur in the text
+    std::string word;
+    for (int i = 1; i <= characters; ++i) word += static_cast<char>('a' + i * i * 7919 % 25);
+    return word;
+  };
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += noise(i % 5 + 2) + " ";
+  EXPECT_EQ(digest(noise(150) + "\n" + noise(900) + "\n", "eins\nzwei\n"), clean);
+  EXPECT_EQ(digest("one\n", noise(900) + "\n"), clean);
+  EXPECT_EQ(digest(words + "\n", words + " 9\n"), clean);
+}
+
+TEST_F(PrepareTest, DropsLongWordsAndPairsWithoutSubwords) {
+  const std::string word(1001, 'x');
+  PrepareOptions config = options(numbered("the quick brown fox", 60) + word + "\n\ufffd\n",
+                                  numbered("der schnelle braune fuchs", 60) + "eins\nzwei\n");
+  add_valid(config, "a fox\n\ufffd\ufffd\nthe fox\n", "ein fuchs\nfuchs\nder fuchs\n");
+  const PrepareResult result = prepare(config);  // nmt_nfkc makes U+FFFD a space
+  EXPECT_EQ(result.reports.at(0)[Finding::long_word].count, 1);
+  EXPECT_EQ(result.reports.at(0)[Finding::empty].count, 1);
+  EXPECT_EQ(result.reports.at(0).kept(), 60);
+  EXPECT_EQ(result.reports.at(1)[Finding::empty].count, 1);
+  EXPECT_EQ(Corpus::open(config.output, "valid").sentences(), 2);
+  EXPECT_EQ(ParallelText::open(config.output, "valid").source, (std::vector<std::string>{"a fox", "the fox"}));
+}
+
+TEST_F(PrepareTest, ReportsTargetLinesThatTheVocabularyChanges) {
+  PrepareOptions config =
+      options(numbered("the quick brown fox", 60), numbered("我买了，旧书", 20) + numbered("der Fuchs …", 40));
+  config.vocabulary.size = 60;
+  const PrepareReport changed = prepare(config).reports.at(0);
+  EXPECT_EQ(changed.changed().count, 60);
+  ASSERT_EQ(changed.changed().examples.size(), 3U);
+  EXPECT_THAT(changed.changed().examples[0],
+              HasSubstr("train.src:1: target '我买了，旧书 0' comes back as '我买了,旧书 0'"));
+  EXPECT_THAT(changed.warnings().at(0), HasSubstr("train: 60 of 60 target lines come back changed"));
+  EXPECT_THAT(changed.table(), HasSubstr("60  target lines that come back changed from the vocabulary\n"));
+  config.vocabulary.normalization = "identity";
+  EXPECT_EQ(prepare(config).reports.at(0).changed().count, 0);
+}
+
+TEST_F(PrepareTest, RefusesAFolderThatAnotherProcessWritesAndKeepsFilesOfOthers) {
+  PrepareOptions config = clean_options();
+  prepare(config);
+  const std::string before = read_file(config.output / "manifest.json");
+  std::filesystem::create_directories(config.output / "work.tmp");
+  std::filesystem::create_directories(config.output / "work.part-mine");
+  folder_.write("out/work.tmp/notes", "mine");
+  folder_.write("out/work.part-mine/notes", "mine");
+  {
+    const WorkFolder held(config.output, "work");
+    config.vocabulary.size = 41;
+    EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("out: process " + std::to_string(getpid()) + " on "));
+    EXPECT_EQ(read_file(config.output / "manifest.json"), before);
+  }
+  prepare(config);
+  EXPECT_EQ(load_manifest(config.output).vocabulary_size, 41);
+  EXPECT_EQ(read_file(config.output / "work.tmp" / "notes"), "mine");
+  EXPECT_EQ(read_file(config.output / "work.part-mine" / "notes"), "mine");
+  EXPECT_FALSE(std::filesystem::exists(config.output / ".work.lock"));
 }
 
 TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
@@ -278,7 +394,7 @@ TEST_F(PrepareTest, RefusesEmptyTrainingText) {
   EXPECT_THAT(message_of([&] { prepare(options("", "")); }), HasSubstr(" has no lines; expected pairs to train on"));
   EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a failure leaves no folder behind";
   EXPECT_EQ(message_of([&] { prepare(options("a\nb\n", "a\n\n")); }),
-            "prepare: train: none of 2 pairs is left after cleaning (empty 1, identical 1)");
+            "prepare: train: none of 2 pairs is left after cleaning (empty 1, identical 1): see --keep-identical");
   EXPECT_THROW(prepare(PrepareOptions{}), UsageFailure);
 }
 

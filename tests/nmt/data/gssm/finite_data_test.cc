@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/atomic_file.h"
+#include "base/work_folder.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/id_file.h"
 #include "tests/nmt/data/gssm/graphs.h"
@@ -58,6 +59,21 @@ TEST(GssmData, DoesNotDependOnThreadsAndReplacesAnOlderSet) {
   EXPECT_EQ(write_gssm_data(options).manifest.set("train").digest(), first);
   options.config.seed = 6;
   EXPECT_NE(write_gssm_data(options).manifest.set("train").digest(), first);
+}
+
+TEST(GssmData, RefusesAFolderThatAnotherProcessWrites) {
+  const TemporaryFolder folder;
+  GssmDataOptions options = small_data(folder / "data");
+  const std::string first = write_gssm_data(options).manifest.set("train").digest();
+  options.config.seed = 6;
+  {
+    const WorkFolder other(options.output, "work");
+    EXPECT_THAT([&] { write_gssm_data(options); },
+                ThrowsMessage<UsageFailure>(HasSubstr("writes there at the moment")));
+  }
+  EXPECT_EQ(load_manifest(options.output).set("train").digest(), first);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options.output), {}), 4)
+      << "two sets, graph and manifest";
 }
 
 TEST(GssmData, RefusesEmptySetsAndIsNoCorpusOfPairs) {
