@@ -40,6 +40,9 @@ bool TranslationInput::take(std::string& line) {
     }
   }
   if (fault_ || !*read) return false;
+  if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
+    spdlog::warn("{}:{}: begins with '{}': its tags are translated as text", name_, raw_.number, tag);
+  }
   line = std::move(raw_.text);
   return true;
 }

@@ -48,6 +48,7 @@ struct ByteSource::State {
   int descriptor;
   std::vector<unsigned char> raw;  // bytes as read from the file
   std::size_t at = 0, end = 0;     // unread range of `raw`
+  std::int64_t before_raw = 0;     // bytes of the file before those in `raw`
   bool ended = false;              // end of file was reached
   std::optional<bool> gzip;        // unset until the first bytes are read
   bool inside_member = false;      // inside a gzip member; a file may hold several
@@ -65,6 +66,7 @@ Status ByteSource::refill() {
   std::copy(state.raw.begin() + static_cast<std::ptrdiff_t>(state.at),
             state.raw.begin() + static_cast<std::ptrdiff_t>(state.end), state.raw.begin());
   state.end = state.left();
+  state.before_raw += static_cast<std::int64_t>(state.at);
   state.at = 0;
   ssize_t got = 0;
   do {
@@ -87,6 +89,22 @@ Result<bool> ByteSource::is_gzip() {
   return state.left() >= 2 && fits();
 }
 
+/// Skips zeros up to the end of the file; an Error if anything else is there.
+Status ByteSource::require_padding() {
+  State& state = *state_;
+  do {
+    while (state.left() > 0 && state.raw[state.at] == 0) ++state.at;
+    if (state.left() > 0) {
+      return Error{
+          fmt::format("damaged gzip data: byte {:#04x} at offset {}, after a complete member; expected another "
+                      "member, zeros or the end of the file",
+                      state.raw[state.at], state.before_raw + static_cast<std::int64_t>(state.at))};
+    }
+    if (const auto filled = refill(); !filled) return Error{filled.error()};
+  } while (!state.ended);
+  return {};
+}
+
 Result<std::size_t> ByteSource::inflate_into(std::span<char> room) {
   State& state = *state_;
   z_stream& stream = state.stream;
@@ -96,7 +114,10 @@ Result<std::size_t> ByteSource::inflate_into(std::span<char> room) {
     if (!state.inside_member) {
       const auto another = is_gzip();
       if (!another) return Error{another.error()};
-      if (!*another) return std::size_t{0};  // end of data; bytes after the last member are padding
+      if (!*another) {
+        if (const auto padding = require_padding(); !padding) return Error{padding.error()};
+        return std::size_t{0};  // end of data
+      }
       inflateReset(&stream);
       state.inside_member = true;
     }

@@ -9,8 +9,9 @@
 
 namespace babelring {
 
-/// Reads the bytes of a file or file descriptor. Detects gzip data by content and decompresses it. Reads no further
-/// ahead than a call needs, so a line typed at a terminal is available as soon as it is complete.
+/// Reads the bytes of a file or file descriptor. Detects gzip data by content and decompresses it. Zeros after the last
+/// gzip member are padding; anything else there is an error. Reads no further ahead than a call needs, so a line typed
+/// at a terminal is available as soon as it is complete.
 class ByteSource {
  public:
   /// Throws Failure (file, system error).
@@ -29,6 +30,7 @@ class ByteSource {
   struct State;
   Status refill();
   Result<bool> is_gzip();
+  Status require_padding();
   Result<std::size_t> inflate_into(std::span<char> room);
   std::unique_ptr<State> state_;
 };

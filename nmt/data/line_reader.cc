@@ -1,6 +1,7 @@
 #include "nmt/data/line_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -12,28 +13,98 @@ namespace babelring {
 namespace {
 constexpr std::size_t buffer_bytes = 1 << 18;
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+using namespace std::string_view_literals;
+
+/// The first bytes of a kind of data that is no text.
+struct Magic {
+  std::string_view bytes, name, remedy;
+};
+constexpr std::string_view unpack = "unpack it first", convert = "convert it first, by iconv -t UTF-8";
+constexpr std::array magics = {
+    Magic{"\xfd"sv
+          "7zXZ\0"sv,
+          "xz data", "unpack it first, by xz -d"},
+    Magic{"\x28\xb5\x2f\xfd"sv, "zstd data", "unpack it first, by zstd -d"},
+    Magic{"PK\x03\x04"sv, "a zip archive", unpack},
+    Magic{"PK\x05\x06"sv, "an empty zip archive", unpack},
+    Magic{"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", unpack},
+    Magic{"Rar!\x1a\x07"sv, "a RAR archive", unpack},
+    Magic{"\x04\x22\x4d\x18"sv, "lz4 data", unpack},
+    Magic{"LZIP\x01"sv, "lzip data", unpack},
+    Magic{"\x5d\0\0"sv, "lzma data", unpack},
+    Magic{"\x1f\x9d"sv, "data of compress", unpack},
+    Magic{"\x1f\x8b"sv, "gzip data inside gzip data", "unpack it once"},
+    Magic{"\xff\xfe\0\0"sv, "UTF-32 text", convert},
+    Magic{"\0\0\xfe\xff"sv, "UTF-32 text", convert},
+    Magic{"\xff\xfe"sv, "UTF-16 text", convert},
+    Magic{"\xfe\xff"sv, "UTF-16 text", convert},
+    Magic{"%PDF-"sv, "a PDF document", "extract its text first"},
+    Magic{"PAR1\x15"sv, "a Parquet file", "export its text first"},
+    Magic{"SQLite format 3\0"sv, "an SQLite database", "export its text first"},
+};
+constexpr std::size_t tar_magic_at = 257;
+constexpr std::string_view tar_magic = "ustar", bzip2_magic = "BZh";  // the latter before a digit
+
+const Magic* magic_of(std::string_view start) {
+  static constexpr Magic tar{tar_magic, "a tar archive", unpack}, utf16{"", "UTF-16 text", convert},
+      bzip2{bzip2_magic, "bzip2 data", "unpack it first, by bzip2 -d"};
+  const auto* found =
+      std::find_if(magics.begin(), magics.end(), [&](const Magic& magic) { return start.starts_with(magic.bytes); });
+  if (found != magics.end()) return found;
+  if (start.size() > tar_magic_at && start.substr(tar_magic_at).starts_with(tar_magic)) return &tar;
+  if (start.size() < 4) return nullptr;
+  if (start.starts_with(bzip2_magic) && start[3] >= '1' && start[3] <= '9') return &bzip2;
+  // Two characters below U+0100, without a mark.
+  const auto zero = [&](std::size_t i) { return start[i] == 0; };
+  const bool little = !zero(0) && zero(1) && !zero(2) && zero(3), big = zero(0) && !zero(1) && zero(2) && !zero(3);
+  return little || big ? &utf16 : nullptr;
+}
+
+/// True if more bytes may make it a magic, or a byte order mark, which may arrive in several reads. No text that begins
+/// with a part of one is held up for more than a few bytes.
+bool may_become_magic(std::string_view start) {
+  const auto grows_to = [&](std::string_view whole) { return start.size() < whole.size() && whole.starts_with(start); };
+  return grows_to(byte_order_mark) || start == bzip2_magic ||
+         std::any_of(magics.begin(), magics.end(), [&](const Magic& magic) { return grows_to(magic.bytes); });
+}
+
 }  // namespace
 
 LineReader::LineReader(std::filesystem::path file) : file_(std::move(file)), source_(file_), buffer_(buffer_bytes) {}
 LineReader::LineReader(int descriptor, std::string name)
     : file_(std::move(name)), source_(descriptor), buffer_(buffer_bytes) {}
 
+/// Fills the buffer with the start of the file, without a byte order mark.
+Status LineReader::fill_start() {
+  begun_ = true;
+  do {
+    const auto read = source_.read(std::span(buffer_).subspan(end_));
+    if (!read) return Error{fmt::format("cannot read {} after line 0: {}", file_.string(), read.error())};
+    end_ += *read;
+    if (*read == 0) break;
+  } while (may_become_magic({buffer_.data(), end_}));
+  const std::string_view start(buffer_.data(), end_);
+  if (const Magic* magic = magic_of(start)) {
+    return Error{
+        fmt::format("{} is {}, expected UTF-8 text, plain or gzipped: {}", file_.string(), magic->name, magic->remedy)};
+  }
+  if (start.starts_with(byte_order_mark)) at_ = byte_order_mark.size();
+  return {};
+}
+
 /// Refills the buffer. Returns false at the end of the file.
 Result<bool> LineReader::fill() {
   at_ = end_ = 0;
-  // A byte order mark may arrive in several reads. No other valid text begins with a part of it.
-  do {
-    const auto read = source_.read(std::span(buffer_).subspan(end_));
-    if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.error())};
-    end_ += *read;
-    if (*read == 0) break;
-  } while (!begun_ && end_ < byte_order_mark.size() && byte_order_mark.starts_with({buffer_.data(), end_}));
-  const bool marked = !begun_ && std::string_view(buffer_.data(), end_).starts_with(byte_order_mark);
-  begun_ = true;
-  if (!marked) return end_ > 0;
-  if (end_ == byte_order_mark.size()) return fill();
-  at_ = byte_order_mark.size();
-  return true;
+  if (!begun_) {
+    if (const auto filled = fill_start(); !filled) return Error{filled.error()};
+    if (at_ < end_) return true;
+    if (end_ == 0) return false;
+    at_ = end_ = 0;
+  }
+  const auto read = source_.read(buffer_);
+  if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.error())};
+  end_ = *read;
+  return end_ > 0;
 }
 
 Result<bool> LineReader::read(RawLine& line) {
@@ -71,6 +142,28 @@ Result<bool> LineReader::read(RawLine& line) {
   return true;
 }
 
+std::string_view markup_of(const RawLine& line) {
+  constexpr std::int64_t first_lines = 3;
+  constexpr std::array tags = {"<srcset"sv,   "<refset"sv,   "<tstset"sv,  "<mteval"sv, "<?xml"sv,
+                               "<!doctype"sv, "<tmx"sv,      "<xliff"sv,   "<doc "sv,   "<html"sv,
+                               "<cesdoc"sv,   "<cesalign"sv, "<linkgrp"sv, "<corpus"sv, "<tei"sv};
+  if (line.number > first_lines) return {};
+  std::string_view text = line.text;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  const auto alike = [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); };
+  const auto* found = std::find_if(tags.begin(), tags.end(), [&](std::string_view tag) {
+    return text.size() >= tag.size() && std::equal(tag.begin(), tag.end(), text.begin(), alike);
+  });
+  return found == tags.end() ? std::string_view() : text.substr(0, found->size());
+}
+
+void refuse_markup(const std::filesystem::path& file, const RawLine& line) {
+  const std::string_view tag = markup_of(line);
+  if (tag.empty()) return;
+  fail("{}:{}: begins with '{}', so it is SGML or XML; expected plain text with a sentence on each line", file.string(),
+       line.number, tag);
+}
+
 LineWriter::LineWriter(const std::filesystem::path& file)
     : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
   check();
@@ -94,6 +187,7 @@ std::vector<std::string> read_text_lines(const std::filesystem::path& file) {
   std::vector<std::string> lines;
   LineReader reader(file);
   for (RawLine line; reader.next(line);) {
+    refuse_markup(file, line);
     if (line.over_long) fail("{}:{}: over {} bytes", file.string(), line.number, LineReader::longest_bytes);
     const std::size_t invalid = find_invalid_utf8(line.text);
     if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file.string(), line.number, invalid + 1);

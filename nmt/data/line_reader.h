@@ -22,7 +22,8 @@ struct RawLine {
 };
 
 /// Reads the lines of a plain or gzipped file (detected by content) in blocks. Skips a UTF-8 byte order mark at the
-/// start. The last line may lack a line end.
+/// start. The last line may lack a line end. Data that begins as that of another compressor or archive, or as UTF-16 or
+/// UTF-32, is an error that names it.
 class LineReader {
  public:
   static constexpr std::size_t longest_bytes = 1 << 20;
@@ -34,7 +35,7 @@ class LineReader {
   LineReader(int descriptor, std::string name);
 
   /// Reads the next line; returns false at the end of the file. The Error names the file, the last good line and the
-  /// cause: a read error, or a damaged or truncated gzip stream.
+  /// cause: a read error, a damaged or truncated gzip stream, or data that is no text.
   Result<bool> read(RawLine& line);
   /// Like read(), but throws Failure instead of returning an Error.
   bool next(RawLine& line) { return read(line).value(); }
@@ -45,6 +46,7 @@ class LineReader {
 
  private:
   Result<bool> fill();
+  Status fill_start();
   std::filesystem::path file_;
   ByteSource source_;
   std::vector<char> buffer_;
@@ -52,6 +54,12 @@ class LineReader {
   bool begun_ = false;            // the start was checked for a byte order mark
   std::int64_t lines_ = 0;
 };
+
+/// The tag with which one of a file's first lines begins SGML (as of mteval), TMX or other XML: "<srcset"; empty if the
+/// line begins none, or is not among the first three. Such a file has tags where a text has sentences.
+std::string_view markup_of(const RawLine& line);
+/// Throws Failure (file, tag) if there is one.
+void refuse_markup(const std::filesystem::path& file, const RawLine& line);
 
 /// Writes lines to a file, which it creates or truncates. All functions throw Failure.
 class LineWriter {
@@ -68,7 +76,7 @@ class LineWriter {
 };
 
 /// Reads all lines of a plain or gzipped file. Throws Failure (file and line) if a line is not valid UTF-8 or
-/// over-long.
+/// over-long, or if the file is markup.
 std::vector<std::string> read_text_lines(const std::filesystem::path& file);
 
 }  // namespace babelring

@@ -39,6 +39,8 @@ bool PairReader::next(TextPair& pair) {
       finish(source_left, target_left);
       return false;
     }
+    refuse_markup(source_.file(), source_line_);
+    refuse_markup(target_.file(), target_line_);
     report_.add_read();
     // One finding per pair, so that counts add up: the target is checked only if the source is valid.
     if (check(source_, source_line_) || check(target_, target_line_)) continue;

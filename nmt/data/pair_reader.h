@@ -31,8 +31,8 @@ class PairReader {
   /// Throws Failure if a file cannot be opened.
   PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report);
 
-  /// Reads the next valid pair; returns false at the end. If one file ends before the other, throws Failure with both
-  /// names and line counts, or counts the remaining lines as unpaired (Unequal::truncate).
+  /// Reads the next valid pair; returns false at the end. Throws Failure if a file is markup, and if one file ends
+  /// before the other, with both names and line counts; or counts the remaining lines as unpaired (Unequal::truncate).
   bool next(TextPair& pair);
 
  private:

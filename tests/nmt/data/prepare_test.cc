@@ -136,6 +136,12 @@ TEST_F(PrepareTest, UnequalFilesAreRefusedOrTruncated) {
   EXPECT_THAT(report[Finding::unpaired].examples.at(0), HasSubstr("train.src:48:"));
 }
 
+TEST_F(PrepareTest, RefusesMarkup) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "a fox\nfox\n", "<refset>\n<seg>ein fuchs</seg>\n");
+  EXPECT_THAT(message_of([&] { prepare(config); }), HasSubstr("valid.tgt:1: begins with '<refset'"));
+}
+
 TEST_F(PrepareTest, RefusesSetsWithoutPairsAndKeepsAnOlderFolder) {
   PrepareOptions config = clean_options();
   add_valid(config, "", "");

@@ -1,9 +1,11 @@
 #include "nmt/data/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include <tuple>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -15,6 +17,7 @@
 namespace babelring {
 namespace {
 
+using namespace std::string_literals;
 using namespace std::string_view_literals;
 
 TEST(TextTest, FindsInvalidUtf8) {
@@ -178,6 +181,75 @@ TEST(LineReaderTest, ReadsSeveralGzipMembersAndIgnoresPadding) {
   EXPECT_EQ(lines[1].text, "bc");
 }
 
+std::string error_of(const std::filesystem::path& file) {
+  try {
+    read_all(file);
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+TEST(LineReaderTest, RefusesBytesAfterAGzipMember) {
+  const TemporaryFolder folder;
+  const std::string first = read_file(write_gzip(folder, "1", "a\nb\n")),
+                    second = read_file(write_gzip(folder, "2", "c\n"));
+  for (const auto& [rest, byte, at] : {std::tuple(std::string("plain\n"), "0x70", first.size()),
+                                       std::tuple("\x1e" + second.substr(1), "0x1e", first.size()),
+                                       std::tuple(std::string("\x1f"), "0x1f", first.size()),
+                                       std::tuple(std::string(300'000, '\0') + second, "0x1f", first.size() + 300'000),
+                                       std::tuple(second + "x", "0x78", first.size() + second.size())}) {
+    const auto path = folder.write("a.gz", first + rest);
+    EXPECT_EQ(error_of(path),
+              fmt::format("cannot read {} after line {}: damaged gzip data: byte {} at offset {}, after a "
+                          "complete member; expected another member, zeros or the end of the file",
+                          path.string(), rest.starts_with(second) ? 3 : 2, byte, at));
+  }
+  EXPECT_EQ(read_all(folder.write("a.gz", first + std::string(300'000, '\0'))).size(), 2U);
+}
+
+TEST(LineReaderTest, NamesDataThatIsNoText) {
+  const TemporaryFolder folder;
+  const std::string tar = std::string("a.txt").append(252, '\0') + "ustar  \0more"s;
+  for (const auto& [bytes, name] :
+       {std::pair("\xfd"s + "7zXZ\0\0"s, "is xz data, expected UTF-8 text, plain or gzipped: "),
+        std::pair("\x28\xb5\x2f\xfd\x04"s, "is zstd data"), std::pair("BZh91AY&SY"s, "is bzip2 data"),
+        std::pair("PK\x03\x04\x14"s, "is a zip archive"), std::pair("7z\xbc\xaf\x27\x1c\0"s, "is a 7z archive"),
+        std::pair("\xff\xfeH\0i\0"s, "is UTF-16 text, expected UTF-8 text"),
+        std::pair("\xfe\xff\0H\0i"s, "is UTF-16 text"), std::pair("H\0i\0\n\0"s, "is UTF-16 text"),
+        std::pair("\0H\0i"s, "is UTF-16 text"), std::pair("\xff\xfe\0\0H\0\0\0"s, "is UTF-32 text"),
+        std::pair(read_file(write_gzip(folder, "x", read_file(write_gzip(folder, "y", "a\n")))), "x"),
+        std::pair(tar, "is a tar archive")}) {
+    const bool twice = name == "x"sv;
+    EXPECT_THAT(error_of(folder.write("a", bytes)),
+                testing::HasSubstr((folder / "a").string() + (twice ? " is gzip data inside gzip data" : " "s + name)));
+  }
+  for (const char* text : {"BZh\n", "PK\n", "B", "7zip\n", "]\n", "%PDF\n"}) {
+    EXPECT_EQ(error_of(folder.write("a", text)), "") << text;
+  }
+  EXPECT_THAT(error_of(write_gzip(folder, "b", tar)), testing::HasSubstr("is a tar archive"));
+}
+
+TEST(LineReaderTest, RefusesMarkup) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& content) {
+    try {
+      read_text_lines(folder.write("a", content));
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused("<srcset setid=\"mini\">\n"),
+            (folder / "a").string() +
+                ":1: begins with '<srcset', so it is SGML or XML; expected plain text with a sentence on each line");
+  EXPECT_THAT(refused("\ufeff<?xml version=\"1.0\"?>\n"), testing::HasSubstr(":1: begins with '<?xml'"));
+  EXPECT_THAT(refused("\n  <!DOCTYPE mteval>\n"), testing::HasSubstr(":2: begins with '<!DOCTYPE'"));
+  EXPECT_THAT(refused("<TMX version=\"1.4\">\n"), testing::HasSubstr(":1: begins with '<TMX'"));
+  EXPECT_EQ(refused("a\nb\nc\n<tmx> is a tag\n"), "");
+  EXPECT_EQ(refused("<b>bold</b>\n< srcset\n<"), "");
+}
+
 TEST(LineReaderTest, ReturnsALineOfAPipeOnceItIsComplete) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -201,7 +273,7 @@ TEST(LineReaderTest, ReturnsALineOfAPipeOnceItIsComplete) {
 
 TEST(LineReaderTest, ReadsAllLinesOrNamesTheInvalidOne) {
   const TemporaryFolder folder;
-  const auto error_of = [&](const std::string& content) -> std::string {
+  const auto refusal_of = [&](const std::string& content) -> std::string {
     try {
       read_text_lines(folder.write("a", content));
     } catch (const Failure& failure) {
@@ -210,10 +282,10 @@ TEST(LineReaderTest, ReadsAllLinesOrNamesTheInvalidOne) {
     return "";
   };
   EXPECT_EQ(read_text_lines(folder.write("a", "ä\r\n\nb")), (std::vector<std::string>{"ä", "", "b"}));
-  EXPECT_EQ(error_of("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
+  EXPECT_EQ(refusal_of("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
   std::string long_line;  // truncated inside a character
   while (long_line.size() < LineReader::longest_bytes + 5) long_line += "€";
-  EXPECT_EQ(error_of("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
+  EXPECT_EQ(refusal_of("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
 }
 
 TEST(LineReaderTest, RefusesTruncatedGzipAndMissingFiles) {
