@@ -91,7 +91,10 @@ complete_options() {
 
 # A folder holds one corpus and one vocabulary: anything else would mix two runs.
 claim_folder() {
-  local wanted="corpus $corpus, vocabulary $vocabulary_size" held
+  local wanted="corpus $corpus, vocabulary $vocabulary_size" held part
+  for part in corpus data run; do
+    [ -e "$dir/options" ] || [ ! -e "$dir/$part" ] || die "$dir/$part is there, and not from a run of quickstart.sh: give another --dir"
+  done
   mkdir -p "$dir/logs" "$dir/stamps"
   dir=$(cd "$dir" && pwd)
   if [ -e "$dir/options" ]; then
@@ -155,22 +158,42 @@ PYTHON
 
 both_sides() { printf '%s\n' "$dir/corpus/$1.$source_language" "$dir/corpus/$1.$target_language"; }
 
-# Size of the vocabulary: as requested, else by the size of the training text.
+# corpus_fact NAME DEFAULT: what the corpus' report says, if it does.
+corpus_fact() {
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get(sys.argv[2], sys.argv[3]))' "$dir/corpus/report.json" "$1" "$2"
+}
+
+# Size of the vocabulary: as requested, else by the size of the training text. Each character needs an entry: where they would fill
+# half of it (Chinese), they come on top.
 pieces() {
   if [ "$vocabulary_size" != auto ]; then printf '%s' "$vocabulary_size" && return; fi
-  awk 'END { n = int(NR / 4); print (n < 100 ? 100 : (n > 8000 ? 8000 : n)) }' "$dir/corpus/train.$source_language"
+  awk -v characters="$(corpus_fact characters 0)" \
+    'END { n = int(NR / 4); n = n < 100 ? 100 : (n > 8000 ? 8000 : n); print n + (2 * characters > n ? characters : 0) }' \
+    "$dir/corpus/train.$source_language"
 }
 
 stage_prepare() {
+  : >"$dir/logs/prepare.log"
+  ticker "$dir/logs/prepare.log"
+  quietly "$dir/logs/prepare.log" "nmt prepare" prepare_as_large_as_possible
+}
+
+# A small text may have fewer subwords than pieces() says; SentencePiece then names their number.
+prepare_as_large_as_possible() {
+  local max
+  prepare_data "$(pieces)" && return
+  max=$(sed -nE 's/.*Vocabulary size too high.*value <= ([0-9]+).*/\1/p' "$dir/logs/prepare.log" | tail -n 1)
+  [ "$vocabulary_size" = auto ] && [ -n "$max" ] && prepare_data "$max"
+}
+
+# prepare_data SIZE: with a vocabulary of this size.
+prepare_data() {
   local train valid test
   mapfile -t train < <(both_sides train)
   mapfile -t valid < <(both_sides valid)
   mapfile -t test < <(both_sides test)
-  rm -rf "$dir/data"
-  : >"$dir/logs/prepare.log"
-  ticker "$dir/logs/prepare.log"
-  quietly "$dir/logs/prepare.log" "nmt prepare" "$BIN/nmt" prepare --train "${train[@]}" --valid "${valid[@]}" \
-    --test "${test[@]}" --output "$dir/data" --vocabulary-size "$(pieces)" --model bpe
+  "$BIN/nmt" prepare --train "${train[@]}" --valid "${valid[@]}" --test "${test[@]}" --output "$dir/data" --vocabulary-size "$1" \
+    --model bpe --normalization "$(corpus_fact normalization nmt_nfkc)"
 }
 
 # mpirun gets its own session: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
@@ -199,8 +222,8 @@ stage_evaluate() {
 
 # The server records it with the run.
 evaluate_to() {
-  "$BIN/nmt" evaluate --checkpoint "$(best_checkpoint)" --set test --data "$dir/data" --json --report "$(run_id)" --server "$address" \
-    --token-file "$(server_token_file "$dir")" >"$1.part" &&
+  "$BIN/nmt" evaluate --checkpoint "$(best_checkpoint)" --set test --data "$dir/data" --tokenize "$(corpus_fact tokenizer 13a)" --json \
+    --report "$(run_id)" --server "$address" --token-file "$(server_token_file "$dir")" >"$1.part" &&
     mv "$1.part" "$1"
 }
 

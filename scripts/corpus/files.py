@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes a corpus with held-out parts of any two text files, plain or gzipped, line N of one translating line N of the other.
 
-Writes {train,valid,test}.{src,tgt} and report.json.
+Writes {train,valid,test}.{src,tgt} and report.json, which names the normalization for `nmt prepare` and the tokenizer of BLEU that
+suit the scripts of the text, and its number of distinct characters.
 """
 
 from __future__ import annotations
@@ -19,6 +20,20 @@ def held_out_default(pairs: int) -> int:
     return max(1, min(1000, pairs // 20))
 
 
+def advice(pairs: list[parallel.Pair]) -> dict[str, object]:
+    """Options that suit the scripts of the pairs, a side by what most of its lines are written in.
+
+    Without spaces, BLEU over words of tokenizer 13a compares whole sentences; and NFKC would turn full-width punctuation of the target
+    into other characters, which no translation then has.
+    """
+    unspaced = [2 * sum(map(parallel.has_words_without_spaces, side)) > len(side) for side in zip(*pairs)]
+    return {
+        "tokenizer": "char" if unspaced[1] else "13a",
+        "normalization": "identity" if any(unspaced) else "nmt_nfkc",
+        "characters": len({c for pair in pairs for side in pair for c in side}),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=pathlib.Path)
@@ -30,6 +45,11 @@ def main() -> int:
     try:
         pairs = parallel.read_pairs(arguments.source, arguments.target)
         kept, dropped = parallel.clean(pairs, parallel.Limits(min_words=1))
+        why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(dropped.items()))
+        if not kept:
+            raise parallel.CorpusError(f"none of {len(pairs):,} pairs is left: {why or 'the files are empty'}")
+        if dropped.total() * 10 > len(pairs):
+            print(f"files.py: warning: {dropped.total():,} of {len(pairs):,} pairs dropped: {why}", file=sys.stderr)
         size = held_out_default(len(kept))
         valid, test = (size if given is None else given for given in (arguments.valid, arguments.test))
         parts = parallel.split(kept, valid, test)
@@ -38,6 +58,7 @@ def main() -> int:
             "sentence_pairs": len(pairs),
             "kept": len(kept),
             "dropped": dict(sorted(dropped.items())),
+            **advice(kept),
         }
         print(json.dumps(parallel.write_corpus(parts, ("src", "tgt"), arguments.output, report), ensure_ascii=False))
     except parallel.CorpusError as error:

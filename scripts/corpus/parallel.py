@@ -16,7 +16,46 @@ from collections.abc import Iterable
 
 Pair = tuple[str, str]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028\u2029\ufeff\xad]+")
+#: How data begins that is no text.
+_NO_TEXT = {
+    b"\xfd7zXZ\0": "xz data",
+    b"\x28\xb5\x2f\xfd": "zstd data",
+    b"BZh": "bzip2 data",
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"\x04\x22\x4d\x18": "lz4 data",
+    b"\x1f\x8b": "gzip data inside gzip data",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"%PDF-": "a PDF document",
+}
+_MARKUP = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(<(?:srcset|refset|tstset|mteval|\?xml|!doctype|tmx|xliff|doc |html|cesdoc|cesalign|corpus|tei))",
+    re.I,
+)
+
+#: Control characters and separators of lines, which become spaces.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+#: Characters that nobody sees and that change no letter beside them: soft hyphen, zero-width space, direction marks, byte
+#: order mark. (Joiners change Persian and Indic letters, so they stay.)
+_INVISIBLE = re.compile(r"[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+#: Unicode's default-ignorable characters that are not of category Cf.
+_IGNORABLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]+")
+#: SentencePiece's mark of a space, and the blank Braille pattern.
+_BLANK = re.compile("[\u2581\u2800]")
+
+#: Blocks of scripts that do not separate words by spaces, and what a letter of them counts as, in twelfths of a word: Han and
+#: Yi; Kana and Bopomofo; Thai, Lao, Tibetan, Burmese, Khmer and other Tai scripts. As nmt/data/text.h counts, which names the source.
+_PARTS = {
+    8: re.compile(
+        "[\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff\U00020000-\U000323af]"
+    ),
+    4: re.compile("[\u3041-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f]"),
+    3: re.compile("[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf]"),
+}
+_PARTS_PER_WORD = 12
+_WITHOUT_SPACES = re.compile("|".join(block.pattern for block in _PARTS.values()))
+_RUN = re.compile(r"[^\W_]+")
 
 
 class CorpusError(Exception):
@@ -34,18 +73,43 @@ class Limits:
 
 
 def normalise(text: str) -> str:
-    """NFC, control and invisible characters to spaces, runs of space to one, no space at the ends."""
-    return " ".join(_CONTROL.sub(" ", unicodedata.normalize("NFC", text)).split())
+    """NFC, without invisible characters; control characters to spaces, runs of space to one, no space at the ends."""
+    return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFC", text))).split())
+
+
+def comparable(text: str) -> str:
+    """The form in which texts are compared: NFKC, without any character that cannot be seen, single spaces."""
+    if text.isascii():
+        return normalise(text)
+    seen = "".join(c for c in _IGNORABLE.sub("", _BLANK.sub(" ", text)) if unicodedata.category(c) != "Cf")
+    return " ".join(_CONTROL.sub(" ", unicodedata.normalize("NFKC", seen)).split())
+
+
+def has_words_without_spaces(text: str) -> bool:
+    """Whether the text has letters of a script that does not separate words by spaces."""
+    return not text.isascii() and _WITHOUT_SPACES.search(text) is not None
+
+
+def word_count(text: str) -> int:
+    """Words: separated by spaces, or in scripts without spaces an estimate by the number of letters, rounded up."""
+    if not has_words_without_spaces(text):
+        return len(text.split())
+    words = parts = 0
+    for token in text.split():
+        here = sum(part * sum(c.isalnum() for c in block.findall(token)) for part, block in _PARTS.items())
+        parts += here
+        words += len(_RUN.findall(_WITHOUT_SPACES.sub(" ", token))) if here else 1
+    return words - -parts // _PARTS_PER_WORD
 
 
 def rejection(pair: Pair, limits: Limits) -> str | None:
     """Returns the reason why a normalised pair is dropped, or None if it is kept."""
-    source, target = pair
+    source, target = (comparable(side) for side in pair)
     if not source or not target:
         return "empty"
     if source == target:
         return "identical"
-    words = len(source.split()), len(target.split())
+    words = word_count(source), word_count(target)
     if min(words) < limits.min_words:
         return "too_short"
     if max(words) > limits.max_words:
@@ -57,21 +121,28 @@ def rejection(pair: Pair, limits: Limits) -> str | None:
 
 def clean(pairs: Iterable[Pair], limits: Limits) -> tuple[list[Pair], Counter[str]]:
     """The pairs to keep, in order and without duplicates, and the number of dropped pairs by reason."""
-    kept: dict[Pair, None] = {}
+    kept: list[Pair] = []
+    seen: set[Pair] = set()
     dropped: Counter[str] = Counter()
     for raw in pairs:
         pair = normalise(raw[0]), normalise(raw[1])
-        reason = rejection(pair, limits) or ("duplicate" if pair in kept else None)
+        reason = rejection(pair, limits)
+        key = comparable(pair[0]), comparable(pair[1])
+        if reason is None and key in seen:
+            reason = "duplicate"
         if reason:
             dropped[reason] += 1
         else:
-            kept[pair] = None
-    return list(kept), dropped
+            seen.add(key)
+            kept.append(pair)
+    return kept, dropped
 
 
 def sentence_key(text: str) -> str:
     """Returns a key that is equal for sentences that differ only in case and punctuation."""
-    return "".join(c for c in text.casefold() if c.isalnum()) or text
+    key = comparable(text).casefold()
+    # Marks are kept: in Thai, Khmer or Hindi they are the vowels.
+    return "".join(c for c in key if c.isalnum() or unicodedata.category(c)[0] == "M") or key or text
 
 
 def _groups(pairs: list[Pair]) -> list[list[int]]:
@@ -125,8 +196,17 @@ def read_lines(path: pathlib.Path) -> list[str]:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
+    except gzip.BadGzipFile as error:
+        raise CorpusError(f"{path}: damaged gzip data, or something else after it: {error}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise CorpusError(f"{path}: {error}") from error
+    if kind := next((name for magic, name in _NO_TEXT.items() if data.startswith(magic)), None):
+        raise CorpusError(f"{path} is {kind}, expected UTF-8 text, plain or gzipped")
+    if markup := _MARKUP.match(data):
+        raise CorpusError(
+            f"{path} begins with '{markup[1].decode()}', so it is SGML or XML, expected a sentence on each line"
+        )
+    data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -148,8 +228,8 @@ def read_pairs(source: pathlib.Path, target: pathlib.Path) -> list[Pair]:
 
 
 def write_atomically(path: pathlib.Path, text: str) -> None:
-    """Writes a temporary file and renames it, so a reader never sees half of the text."""
-    temporary = path.with_name(path.name + ".part")
+    """Writes a temporary file of this process and renames it, so a reader never sees half of the text."""
+    temporary = path.with_name(f"{path.name}.part.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8", newline="\n")
     os.replace(temporary, path)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import http.server
 import io
 import json
+import lzma
 import os
 import pathlib
 import subprocess
@@ -97,6 +99,50 @@ class Cleaning(unittest.TestCase):
             dropped, {"duplicate": 1, "identical": 1, "too_short": 1, "too_long": 1, "length_ratio": 1, "empty": 1}
         )
 
+    def test_words_are_counted_with_and_without_spaces(self) -> None:
+        for text, words in (
+            ("", 0),
+            ("naïve Größe – don't", 4),
+            ("나는 오래된 책을 샀다", 4),
+            ("谢谢。", 2),
+            ("我在市场买了一本旧书。", 7),
+            ("他用Linux 6写COVID-19论文", 8),
+            ("市場で古い本を買いました。", 6),
+            ("コンピューター", 3),
+            ("ผมซื้อหนังสือเก่าที่ตลาด", 5),
+            ("ຂ້ອຍຊື້ປຶ້ມເກົ່າ", 3),
+            ("ខ្ញុំបានទិញសៀវភៅចាស់", 3),
+            ("စာအုပ်အဟောင်းတစ်အုပ်", 3),
+            ("བོད་ཀྱི་སྐད་ཡིག", 2),
+        ):
+            self.assertEqual(parallel.word_count(text), words, text)
+
+    def test_pairs_of_scripts_without_spaces_are_kept_and_their_lengths_checked(self) -> None:
+        source = "yesterday I bought an old book at the market"
+        for target in (
+            "我昨天在市场买了一本旧书。",
+            "昨日、市場で古い本を買いました。",
+            "เมื่อวานผมซื้อหนังสือเก่าที่ตลาด",
+            "ម្សិលមិញខ្ញុំបានទិញសៀវភៅចាស់នៅផ្សារ",
+            "မနေ့ကဈေးမှာစာအုပ်အဟောင်းဝယ်ခဲ့တယ်",
+        ):
+            self.assertIsNone(parallel.rejection((source, target), parallel.Limits()), target)
+            self.assertEqual(parallel.rejection((source, target * 7), parallel.Limits()), "length_ratio")
+            self.assertEqual(parallel.rejection((source, target), parallel.Limits(max_words=4)), "too_long")
+
+    def test_texts_that_look_the_same_are_the_same(self) -> None:
+        pairs = [
+            ("one ABC book", "ein ABC Buch"),
+            ("one\u2060 ＡＢＣ book", "ein\u2028ABC Bu\u00adch"),
+            ("café\u200d", "cafe\u0301"),
+            ("\u200b", "x y"),
+        ]
+        kept, dropped = parallel.clean(pairs, parallel.Limits(min_words=1))
+        self.assertEqual(len(kept), 1)
+        self.assertEqual(dropped, {"duplicate": 1, "identical": 1, "empty": 1})
+        self.assertEqual(parallel.normalise("Donau\u00addampf\u200bschiff"), "Donaudampfschiff")
+        self.assertNotEqual(parallel.sentence_key("กิน"), parallel.sentence_key("กัน"))
+
     def test_normalise_composes_and_removes_control_characters(self) -> None:
         self.assertEqual(parallel.normalise("\ufeffU\u0308ber\u00a0 den\x00 Tag\r\n"), "Über den Tag")
 
@@ -159,6 +205,47 @@ class PairOfFiles(unittest.TestCase):
         source.write_bytes(b"one\ntwo\n")
         self.assertIn("has 2 lines", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
         self.assertFalse((self.folder / "out" / "report.json").exists())
+
+    def write(self, source: str, target: str) -> str:
+        (self.folder / "a").write_text(source, encoding="utf-8")
+        (self.folder / "b").write_text(target, encoding="utf-8")
+        return f"{self.folder}/a,{self.folder}/b"
+
+    def test_the_report_names_options_for_the_scripts_of_the_text(self) -> None:
+        english = "".join(f"the baker sold {i} books at the market\n" for i in range(100))
+        for name, target, tokenizer, normalization in (
+            ("de", "der Bäcker verkaufte {} Bücher auf dem Markt\n", "13a", "nmt_nfkc"),
+            ("zh", "面包师在市场上卖了{}本书，然后回家了。\n", "char", "identity"),
+            ("th", "คนทำขนมปังขายหนังสือ{}เล่มที่ตลาด\n", "char", "identity"),
+        ):
+            corpus = self.write(english, "".join(target.format(i) for i in range(100)))
+            done = fetch("--corpus", corpus, self.folder / name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stdout)
+            self.assertEqual(
+                (report["kept"], report["tokenizer"], report["normalization"]), (100, tokenizer, normalization)
+            )
+        self.assertGreater(report["characters"], 30)
+        # From Chinese, the words of the target have spaces.
+        corpus = self.write("".join(f"面包师在市场上卖了{i}本书。\n" for i in range(100)), english)
+        self.assertEqual(json.loads(fetch("--corpus", corpus, self.folder / "back").stdout)["tokenizer"], "13a")
+
+    def test_pairs_that_are_all_dropped_are_explained(self) -> None:
+        done = fetch("--corpus", self.write("one\n" * 9, "a b c d e f\n" * 9), self.folder / "out")
+        self.assertEqual(done.stderr, "files.py: none of 9 pairs is left: length_ratio 9\n")
+
+    def test_files_that_are_no_text_are_named(self) -> None:
+        plain = "".join(f"one two {i}\n" for i in range(100))
+        for data, words in (
+            (lzma.compress(plain.encode()), "a is xz data, expected UTF-8 text"),
+            (bz2.compress(plain.encode()), "a is bzip2 data"),
+            (plain.encode("utf-16"), "a is UTF-16 text"),
+            (b'<srcset setid="x">\n' + plain.encode(), "a begins with '<srcset'"),
+            (gzip.compress(plain.encode()) + b"more\n", "a: damaged gzip data"),
+        ):
+            corpus = self.write("", plain)
+            (self.folder / "a").write_bytes(data)
+            self.assertIn(words, fetch("--corpus", corpus, self.folder / "out").stderr)
 
     def test_wrong_usage_exits_2(self) -> None:
         for arguments in (("--corpus",), ("--nonsense", "x"), ("--corpus", "unheard-of", self.folder / "out"), ()):
