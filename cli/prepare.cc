@@ -1,11 +1,14 @@
 #include "cli/prepare.h"
 
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,13 +36,43 @@ TextFiles files(const FilePair& pair) {
   return {pair.first, pair.second};
 }
 
+bool is_same_file(const std::string& one, const std::string& other) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(one, error) && std::filesystem::equivalent(one, other, error);
+}
+
+/// The training files as pairs. A pair that is given again, also by other names, counts once: a list that a shell made
+/// has links and overlapping patterns.
+std::vector<TextFiles> training_files(const std::vector<FilePair>& given) {
+  std::vector<TextFiles> pairs;
+  for (const FilePair& pair : given) {
+    // CLI11 fills the last pair of an odd number of files with nothing.
+    if (pair.second.empty()) {
+      throw UsageFailure(
+          fmt::format("--train: found {} files, '{}' is without a target; expected pairs of files, source "
+                      "and target",
+                      2 * given.size() - 1, pair.first));
+    }
+    const auto again = std::find_if(pairs.begin(), pairs.end(), [&](const TextFiles& earlier) {
+      return is_same_file(earlier.source, pair.first) && is_same_file(earlier.target, pair.second);
+    });
+    if (again == pairs.end()) {
+      pairs.push_back(files(pair));
+      continue;
+    }
+    spdlog::warn("--train: {} and {} are read once: they are the files {} and {}", pair.first, pair.second,
+                 again->source.string(), again->target.string());
+  }
+  return pairs;
+}
+
 void run_prepare(PrepareArguments& arguments) {
   PrepareOptions& options = arguments.options;
   if (options.filter.min_words > options.filter.max_words) {
     throw UsageFailure(fmt::format("--min-words: found {}, expected at most --max-words, {}", options.filter.min_words,
                                    options.filter.max_words));
   }
-  for (const FilePair& pair : arguments.train) options.train.push_back(files(pair));
+  options.train = training_files(arguments.train);
   if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
   if (!arguments.test.first.empty()) options.test = files(arguments.test);
   options.output = arguments.output;

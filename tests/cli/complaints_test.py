@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -133,6 +136,36 @@ class ComplaintsTest(unittest.TestCase):
         Path("prepared/manifest.json").unlink()
         self.complains(command, FAILED, "prepared: no manifest.json there")
         self.assertFalse(Path("runs").exists(), "a run that cannot begin leaves no folder")
+
+    def test_text_files(self) -> None:
+        text = "".join(f"the quick brown fox jumps over {number} lazy dogs\n" for number in range(50))
+        Path("source").write_text(text, encoding="utf-8")
+        Path("target").write_text(text.replace("the", "der").replace("quick", "schnelle"), encoding="utf-8")
+        Path("packed").write_bytes(lzma.compress(text.encode()))
+        Path("markup").write_text('<refset setid="x">\n' + text)
+        Path("torn.gz").write_bytes(gzip.compress(text.encode()) + b"more")
+        self.complains(
+            "nmt prepare --train source target source --output x --vocabulary-size 40",
+            WRONG_USAGE,
+            "--train: found 3 files, 'source' is without a target; expected pairs of files, source and target",
+        )
+        for command in ("nmt prepare --train {} target --output x", "nmt score --reference {} --hypothesis target"):
+            self.complains(command.format("packed"), FAILED, "packed is xz data, expected UTF-8 text, plain or gzipped")
+            self.complains(command.format("markup"), FAILED, "markup:1: begins with '<refset', so it is SGML or XML")
+            self.complains(
+                command.format("torn.gz"), FAILED, "torn.gz after line 50: damaged gzip data: byte 0x6d at offset"
+            )
+        self.assertFalse(Path("x").exists())
+
+    def test_a_list_with_the_same_files_twice(self) -> None:
+        for name, word in (("source", "one"), ("target", "eins")):
+            Path(name).write_text("".join(f"{word} two three {number}\n" for number in range(50)), encoding="utf-8")
+            Path(name + ".link").symlink_to(name)
+        command = "prepare --train source target ./source target source.link target.link --output x --vocabulary-size 30 --json"
+        done = subprocess.run([BIN / "nmt", *command.split()], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["sets"][0]["pairs_read"], 50)
+        self.assertEqual(done.stderr.count("are read once: they are the files source and target"), 2)
 
     def test_nmt_run(self) -> None:
         os.environ.pop("BABELRING_SERVER", None)
