@@ -52,15 +52,27 @@ bool is_doubtful_before_full_stop(std::string_view word) {
   return word.size() <= 3 && std::all_of(word.begin(), word.end(), is_ascii_letter);
 }
 
+/// True if the vocabulary has the mark of a space at the end of the word before it (SentencePiece's
+/// treat_whitespace_as_suffix) instead of at the start of the word after it.
+bool marks_word_ends(const Vocabulary& vocabulary) {
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string& piece = vocabulary.piece(id);
+    if (piece.size() == space_mark.size()) continue;
+    if (piece.starts_with(space_mark)) return false;
+    if (piece.ends_with(space_mark)) return true;
+  }
+  return false;
+}
+
 class Cuts {
  public:
-  Cuts(Source source, const Vocabulary& vocabulary) : source_(source), vocabulary_(vocabulary) {}
+  Cuts(Source source, const Vocabulary& vocabulary)
+      : source_(source), vocabulary_(vocabulary), marks_ends_(marks_word_ends(vocabulary)) {}
 
   /// Quality of a cut before subword `at`, with 0 < at < source size.
   Cut before(std::size_t at) const {
-    const std::string_view next = vocabulary_.piece(source_[at]);
-    const bool word_begins = next.starts_with(space_mark);
-    std::string word = word_before(at);
+    const bool word_begins = begins_word(at);
+    const std::string word = word_before(at);
     std::string_view text = word;
     for (auto closer = find_suffix(text, closers); !closer.empty(); closer = find_suffix(text, closers)) {
       text.remove_suffix(closer.size());
@@ -75,26 +87,33 @@ class Cuts {
   }
 
  private:
-  /// The text of the word that ends before subword `at`, without its leading space mark. Reads at most 8 subwords.
+  /// True if a space lies before subword `at`.
+  bool begins_word(std::size_t at) const {
+    return marks_ends_ ? vocabulary_.piece(source_[at - 1]).ends_with(space_mark)
+                       : vocabulary_.piece(source_[at]).starts_with(space_mark);
+  }
+
+  /// The text of the word that ends before subword `at`, without spaces. Reads at most 8 subwords; they are decoded, so
+  /// that a character may be several subwords (byte fallback).
   std::string word_before(std::size_t at) const {
-    std::string word;
-    for (std::size_t i = at; i > 0 && at - i < 8; --i) {
-      const std::string& piece = vocabulary_.piece(source_[i - 1]);
-      if (piece.starts_with(space_mark)) return piece.substr(space_mark.size()) + word;
-      word.insert(0, piece);
-    }
-    return word;
+    constexpr std::size_t max_subwords = 8;
+    std::size_t begin = at - 1;
+    while (begin > 0 && at - begin < max_subwords && !begins_word(begin)) --begin;
+    const std::string text = vocabulary_.decode(source_.subspan(begin, at - begin));
+    const std::size_t first = text.find_first_not_of(' ');
+    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') + 1 - first);
   }
 
   bool begins_lowercase(std::size_t at) const {
     std::string_view word = vocabulary_.piece(source_[at]);
-    word.remove_prefix(space_mark.size());
+    if (word.starts_with(space_mark)) word.remove_prefix(space_mark.size());
     if (word.empty() && at + 1 < source_.size()) word = vocabulary_.piece(source_[at + 1]);
     return !word.empty() && word.front() >= 'a' && word.front() <= 'z';
   }
 
   Source source_;
   const Vocabulary& vocabulary_;
+  bool marks_ends_;
 };
 
 /// Adds a sentence, split into parts if it exceeds `max_pieces`.

@@ -1,6 +1,12 @@
 #include "nmt/decode/split_source.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sentencepiece_trainer.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace babelring {
 namespace {
@@ -53,6 +59,37 @@ TEST_F(SplitSourceTest, SplitsAtSentenceEnds) {
   EXPECT_EQ(split("The cat sleeps. The dog (old) barks! \"Really?\" So what… The end", 30),
             (Texts{"The cat sleeps.", "The dog (old) barks!", "\"Really?\"", "So what…", "The end"}));
   EXPECT_EQ(split("我们走。他来。我们来", 8), (Texts{"我们走。", "他来。", "我们来"}));
+}
+
+/// The texts of the parts with a vocabulary that SentencePiece trained with further options.
+std::vector<std::string> split_with(const std::string& options, const std::string& text, std::int64_t max_pieces) {
+  const auto folder = std::filesystem::temp_directory_path() / ("split-source-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "text") << "The cat sleeps. The dog (old) barks!\nThe cat. The dog. The dog\n";
+  const auto trained = sentencepiece::SentencePieceTrainer::Train(
+      fmt::format("--input={0}/text --model_prefix={0}/spm --model_type=bpe --vocab_size={1} --minloglevel=2 "
+                  "--normalization_rule_name=identity {2}",
+                  folder.string(), options.find("byte") == std::string::npos ? 32 : 290, options));
+  EXPECT_TRUE(trained.ok()) << trained.ToString();
+  const Vocabulary vocabulary = Vocabulary::load(folder / "spm.model");
+  std::filesystem::remove_all(folder);
+  const std::vector<std::int32_t> ids = vocabulary.encode(text);
+  std::vector<std::string> texts;
+  for (const auto& part : split_source(ids, vocabulary, max_pieces).parts) texts.push_back(vocabulary.decode(part));
+  for (std::string& part : texts) part.erase(part.find_last_not_of(' ') + 1);
+  return texts;
+}
+
+TEST_F(SplitSourceTest, KnowsVocabulariesThatMarkWordEnds) {
+  const Texts expected = {"The cat sleeps.", "The dog (old) barks!", "The dog"};
+  const std::string text = "The cat sleeps. The dog (old) barks! The dog";
+  EXPECT_EQ(split_with("--treat_whitespace_as_suffix=true", text, 20), expected);
+  EXPECT_EQ(split_with("--treat_whitespace_as_suffix=true --add_dummy_prefix=false", text, 20), expected);
+  EXPECT_EQ(split_with("--add_dummy_prefix=false", text, 20), expected);
+}
+
+TEST_F(SplitSourceTest, KnowsFullStopsThatAreBytes) {
+  EXPECT_EQ(split_with("--byte_fallback=true", "我们走。他来。我们来", 20), (Texts{"我们走。", "他来。", "我们来"}));
 }
 
 TEST_F(SplitSourceTest, AvoidsSplittingAfterAbbreviationsAndNumbers) {
