@@ -196,18 +196,32 @@ prepare_data() {
     --model bpe --normalization "$(corpus_fact normalization nmt_nfkc)"
 }
 
+# The 60 epochs of configs/quickstart.yaml end, with a small corpus, before its 400 updates of warm-up have had an effect: 2,000 updates
+# then, as far as the minutes go. Validations choose the best checkpoint of them.
+length_of_training() {
+  [ "$config" = "$ROOT/configs/quickstart.yaml" ] && [ -e "$dir/data/manifest.json" ] || return 0
+  python3 - "$dir/data/manifest.json" <<'PYTHON'
+import json, sys
+train = next(part for part in json.load(open(sys.argv[1]))["sets"] if part["name"] == "train")
+epochs, tokens_per_update, updates = 60, 2048, 2000
+if epochs * train["target_tokens"] / tokens_per_update < updates:
+    print(f"training.stop_after={updates}u")
+PYTHON
+}
+
 # mpirun gets its own session: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
 # SIGUSR1 on to them, upon which they save and end; see interrupted().
 stage_train() {
-  local status=0 count shown=()
+  local status=0 count shown=() length
   count=$(workers)
+  mapfile -t length < <(length_of_training)
   local progress=never
   if [ -t 2 ]; then shown=(--terminal) progress=always; fi
   local mpirun=(mpirun --host "localhost:$count" -np "$count" --bind-to none)
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   say "  workers: $count, $minutes min; dashboard: $(dashboard)"
   setsid "${mpirun[@]}" "$BIN/worker" --config "$config" "data.folder=$dir/data" "training.max_minutes=$minutes" \
-    --server "$address" --token-file "$(server_token_file "$dir")" --run-dir "$dir/run" --progress "$progress" \
+    "${length[@]}" --server "$address" --token-file "$(server_token_file "$dir")" --run-dir "$dir/run" --progress "$progress" \
     </dev/null > >(python3 "$ROOT/scripts/lib/train_lines.py" "$dir/logs/train.log" "${shown[@]}" >&2) 2>&1 &
   mpirun_pid=$!
   wait "$mpirun_pid" || status=$?

@@ -245,7 +245,7 @@ def write_corpus(
         for side, language in enumerate(languages):
             text = "".join(pair[side] + "\n" for pair in pairs)
             write_atomically(output / f"{name}.{language}", text)
-            counts[name][f"{language}_words"] = len(text.split())  # type: ignore[index]
+            counts[name][f"{language}_words"] = sum(word_count(pair[side]) for pair in pairs)  # type: ignore[index]
     report = {**report, "source": languages[0], "target": languages[1], "parts": counts}
     write_atomically(output / "report.json", json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     return report

@@ -38,6 +38,7 @@ folder = pathlib.Path(arguments[arguments.index("--run-dir") + 1])
 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
 rank = os.environ["OMPI_COMM_WORLD_RANK"]
 if rank == "0": (folder / "run.json").write_text('{"run": "r_01"}')
+if rank == "0": (folder / "arguments").write_text(" ".join(arguments))
 assert pathlib.Path(arguments[arguments.index("--token-file") + 1]).read_text() == "bbr_secret\n"
 def note(text):
     with open(folder / "notes", "a") as file: file.write(f"{text} {rank}\n")
@@ -62,9 +63,16 @@ if arguments[0] == "prepare":
     print("half of it is done", file=sys.stderr, flush=True)
     time.sleep(float(os.environ.get("PREPARE_SECONDS", "0")))
     folder.mkdir()
-    (folder / "pieces").write_text(arguments[arguments.index("--vocabulary-size") + 1])
+    pieces = arguments[arguments.index("--vocabulary-size") + 1]
+    if int(pieces) > int(os.environ.get("MAX_PIECES", "9999")):
+        folder.rmdir()
+        sys.exit("nmt: Vocabulary size too high (9). Please set it to a value <= " + os.environ["MAX_PIECES"] + ".")
+    (folder / "pieces").write_text(pieces)
+    (folder / "normalization").write_text(arguments[arguments.index("--normalization") + 1])
+    (folder / "manifest.json").write_text('{"sets": [{"name": "train", "target_tokens": 40000}]}')
 elif arguments[0] == "evaluate":
     assert arguments[arguments.index("--report") + 1] == "r_01" and "--server" in arguments and "--token-file" in arguments
+    pathlib.Path(arguments[arguments.index("--data") + 1], "tokenizer").write_text(arguments[arguments.index("--tokenize") + 1])
     print(json.dumps({"sentences": 1000, "sacrebleu": 12.5, "signature": "nrefs:1|case:mixed", "update": 42, "chrf": 30.0}))
 elif arguments[0] == "translate":
     sys.stdout.write(sys.stdin.read().upper())
@@ -224,6 +232,25 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(failed.returncode, 1)
         self.assertIn("training ended with exit code 3", failed.stderr)
         self.assertEqual(self.command("--minutes", "1").returncode, 0)
+
+    def test_options_suit_the_scripts_and_the_size_of_the_corpus(self) -> None:
+        (self.folder / "b").write_text("".join(f"我在市场买了{i}本书。\n" for i in range(6000)))
+        done = self.command("--minutes", "1", MAX_PIECES="1300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        data = self.dir / "data"
+        self.assertEqual(
+            [(data / name).read_text() for name in ("pieces", "normalization", "tokenizer")],
+            ["1300", "identity", "char"],
+        )
+        self.assertIn("training.stop_after=2000u", (self.dir / "run" / "arguments").read_text().split())
+
+    def test_a_folder_of_somebody_else_is_left_alone(self) -> None:
+        (self.dir / "data").mkdir(parents=True)
+        (self.dir / "data" / "notes").write_text("mine")
+        done = self.command("--minutes", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{self.dir}/data is there, and not from a run of quickstart.sh: give another --dir", done.stderr)
+        self.assertEqual((self.dir / "data" / "notes").read_text(), "mine")
 
     def test_a_folder_of_another_corpus_is_refused(self) -> None:
         self.command("--minutes", "1")
