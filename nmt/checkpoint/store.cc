@@ -30,6 +30,15 @@ bool is_checkpoint_name(std::string_view name) {
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
 
+/// True for the temporary names of this program: of a checkpoint that is written, replaced, removed (also by the
+/// server) or marked as best.
+bool is_temporary_name(std::string_view name) {
+  if (!name.starts_with(temporary_prefix)) return false;
+  name.remove_prefix(temporary_prefix.size());
+  return name == best_name || name == "replaced" || name.starts_with(checkpoint_prefix) ||
+         name.starts_with("removed-update-") || name.starts_with("deleted-update-") || valid_id(name, 'x');
+}
+
 /// Removes the leftover of a write. A process whose run was taken over may still write there: once the folder has
 /// another name, it cannot add files. Throws filesystem_error.
 void remove_leftover(const fs::path& leftover) {
@@ -68,7 +77,7 @@ CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last,
     fs::create_directories(folder_);
     std::vector<fs::path> leftovers;
     for (const auto& entry : fs::directory_iterator(folder_)) {
-      if (entry.path().filename().string().starts_with(temporary_prefix)) leftovers.push_back(entry.path());
+      if (is_temporary_name(entry.path().filename().string())) leftovers.push_back(entry.path());
     }
     for (const fs::path& leftover : leftovers) {
       spdlog::info("checkpoints: removing {}, left by an interrupted write", leftover.string());

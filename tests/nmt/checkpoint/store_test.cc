@@ -157,8 +157,11 @@ TEST_F(StoreTest, LeftoversAreRemovedAtStart) {
   }
   fs::create_directories(folder_ / ".tmp-update-00000002" / "deep");
   std::ofstream(folder_ / ".tmp-best") << "x";
+  fs::create_directories(folder_ / fmt::format(".tmp-{}", make_id('x')));
+  fs::create_directories(folder_ / ".tmp-notes");  // no name of this program
   CheckpointStore store(folder_, 2);
-  EXPECT_EQ(entries(folder_), 1U);
+  EXPECT_EQ(entries(folder_), 2U);
+  EXPECT_TRUE(fs::exists(folder_ / ".tmp-notes"));
   EXPECT_EQ(store.latest()->update, 1);
 }
 
