@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -21,7 +20,7 @@ namespace {
 template <class Integer>
 std::function<void(const std::string&)> integer_setter(Integer& member, Integer low, Integer high) {
   return [&member, low, high](const std::string& text) {
-    const auto number = parse_number<Integer>(text);
+    const auto number = parse_decimal<Integer>(text);
     if (!number || *number < low || *number > high) {
       expected(fmt::format("an integer from {} to {}", low, high), text);
     }
@@ -119,8 +118,8 @@ void OptionBinder::add(OptionField field) {
 
 void OptionBinder::number(const char* key, double& member, double low, double high, const char* help) {
   const auto set = [&member, low, high](const std::string& text) {
-    const auto number = parse_number<double>(text);
-    if (!number || !std::isfinite(*number) || *number < low || *number > high) {
+    const auto number = parse_decimal<double>(text);
+    if (!number || *number < low || *number > high) {
       expected(fmt::format("a number from {} to {}", low, high), text);
     }
     member = *number;
@@ -131,8 +130,8 @@ void OptionBinder::number(const char* key, double& member, double low, double hi
 void OptionBinder::number_or(const char* key, double& member, double low, double high, const char* word, double meaning,
                              const char* help) {
   const auto set = [&member, low, high, word, meaning](const std::string& text) {
-    const auto number = text == word ? std::optional(meaning) : parse_number<double>(text);
-    if (!number || (text != word && (!std::isfinite(*number) || *number < low || *number > high))) {
+    const auto number = text == word ? std::optional(meaning) : parse_decimal<double>(text);
+    if (!number || (text != word && (*number < low || *number > high))) {
       expected(fmt::format("a number from {} to {} or {}", low, high, word), text);
     }
     member = *number;
@@ -164,7 +163,7 @@ void OptionBinder::integer(const char* key, int& member, int low, int high, cons
 void OptionBinder::integer_or(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high,
                               const char* word, std::int64_t meaning, const char* help) {
   const auto set = [&member, low, high, word, meaning](const std::string& text) {
-    const auto number = text == word ? std::optional(meaning) : parse_number<std::int64_t>(text);
+    const auto number = text == word ? std::optional(meaning) : parse_decimal<std::int64_t>(text);
     if (!number || (text != word && (*number < low || *number > high))) {
       expected(fmt::format("an integer from {} to {} or {}", low, high, word), text);
     }

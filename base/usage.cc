@@ -1,15 +1,16 @@
 #include "base/usage.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <regex>
 #include <sstream>
 
+#include "base/failure.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/parse_number.h"
@@ -89,11 +90,64 @@ std::string unknown(std::string_view kind, const std::string& found, const std::
   return fmt::format("unknown {} '{}'{}", kind, printable(found), suggestion(found, known));
 }
 
+/// The range in a type name of CLI11, such as "INT:INT in [1 - 100]", as " from 1 to 100"; "" if it has none.
+std::string range_of(const std::string& type) {
+  static const std::regex range(R"(.* in \[(\S+) - (\S+)\].*)");
+  std::smatch match;
+  if (!std::regex_match(type, match, range)) {
+    return type.starts_with("UINT") || type.find("NONNEGATIVE") != std::string::npos ? " of at least 0" : "";
+  }
+  return fmt::format(" from {} to {}", plain_number(match[1]), plain_number(match[2]));
+}
+
+/// Makes the option's values decimal: CLI11 by itself reads 010 as eight, 0x10 as sixteen, and takes nan into any
+/// range.
+void read_decimals(CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto read = [&]<class Number>(Number, const char* wanted) {
+    const std::string expected = wanted + range_of(type);
+    option.transform(CLI::Validator(
+        [expected](std::string& text) {
+          const auto number = parse_decimal<Number>(text);
+          if (!number) return fmt::format("found '{}', expected {}", printable(text), expected);
+          if constexpr (std::is_integral_v<Number>) text = std::to_string(*number);
+          if (text.starts_with('+')) text.erase(0, 1);
+          return std::string();
+        },
+        ""));
+  };
+  if (type.starts_with("INT")) read(std::int64_t{}, "an integer");
+  if (type.starts_with("UINT")) read(std::uint64_t{}, "an integer");
+  if (type.starts_with("FLOAT")) read(double{}, "a number");
+}
+
+void read_decimals(CLI::App& app) {
+  for (CLI::Option* option : app.get_options(nullptr)) read_decimals(*option);
+  for (CLI::App* command : app.get_subcommands(nullptr)) read_decimals(*command);
+}
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
+
+std::vector<std::filesystem::path> without_repeats(const std::vector<std::filesystem::path>& paths,
+                                                   std::string_view option) {
+  std::vector<std::filesystem::path> different;
+  for (const std::filesystem::path& path : paths) {
+    std::error_code absent;  // refused by who opens it
+    const auto same = std::find_if(different.begin(), different.end(), [&](const std::filesystem::path& other) {
+      return path == other || std::filesystem::equivalent(path, other, absent);
+    });
+    if (same == different.end()) {
+      different.push_back(path);
+    } else {
+      spdlog::warn("{}: {} is {} again and counts once", option, printable(path.string()), printable(same->string()));
+    }
+  }
+  return different;
+}
 
 std::string existing_file(const std::string& path) {
   std::error_code ignored;
@@ -102,16 +156,34 @@ std::string existing_file(const std::string& path) {
 }
 
 std::string positive_number(const std::string& number) {
-  const auto value = parse_number<double>(number);
-  return value && *value > 0 && std::isfinite(*value)
-             ? ""
-             : fmt::format("found {}, expected a number above 0", printable(number));
+  const auto value = parse_decimal<double>(number);
+  return value && *value > 0 ? "" : fmt::format("found {}, expected a number above 0", printable(number));
 }
 
 std::string folder_or_nothing(const std::string& path) {
   std::error_code ignored;
   const bool wrong = std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
   return wrong ? printable(path) + " is a file, expected a folder" : "";
+}
+
+bool parse_command_line(CLI::App& app, int argc, char** argv) {
+  read_decimals(app);
+  const auto refuse = [&](const CLI::Error& error) {
+    throw UsageFailure(explain(app, {argv + 1, argv + argc}, error.what()));
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError&) {  // a command has printed why
+    throw;
+  } catch (const CLI::Success& answer) {
+    const std::vector<std::string> unused = app.remaining(true);
+    if (!unused.empty()) refuse(CLI::ExtrasError(app.get_name(), unused));
+    app.exit(answer);
+    return false;
+  } catch (const CLI::ParseError& error) {
+    refuse(error);
+  }
+  return true;
 }
 
 std::string explain(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {

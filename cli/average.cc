@@ -13,7 +13,9 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/log.h"
+#include "base/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/train/config.h"
@@ -29,17 +31,18 @@ struct AverageArguments {
 };
 
 std::vector<std::filesystem::path> chosen(const AverageArguments& arguments) {
+  std::vector<std::filesystem::path> inputs = without_repeats(arguments.inputs, "average");
   if (arguments.last == 0) {
-    for (const std::filesystem::path& input : arguments.inputs) {
+    for (const std::filesystem::path& input : inputs) {
       if (!is_run_folder(input)) continue;
       throw UsageFailure(fmt::format("average: {} is a run's folder: add --last N", input.string()));
     }
-    return arguments.inputs;
+    return inputs;
   }
-  if (arguments.inputs.size() != 1) {
-    throw UsageFailure(fmt::format("average: --last takes the folder of one run, found {}", arguments.inputs.size()));
+  if (inputs.size() != 1) {
+    throw UsageFailure(fmt::format("average: --last takes the folder of one run, found {}", inputs.size()));
   }
-  return last_checkpoints(arguments.inputs.front(), arguments.last);
+  return last_checkpoints(inputs.front(), arguments.last);
 }
 
 std::string vocabulary_digest(const Checkpoint& checkpoint) {
@@ -92,7 +95,7 @@ void average(const AverageArguments& arguments) {
   const std::vector<std::filesystem::path> inputs = chosen(arguments);
   compare(inputs);
   const Checkpoint result = average_checkpoints(inputs, arguments.output);
-  fmt::print("{}: mean of {} checkpoints\n", result.folder.string(), inputs.size());
+  fmt::print("{}: mean of {}\n", result.folder.string(), counted(static_cast<double>(inputs.size()), "checkpoint"));
 }
 
 }  // namespace

@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "base/atomic_file.h"
 #include "base/compiled_instruction_sets.h"
@@ -11,6 +8,7 @@
 #include "base/log.h"
 #include "base/man_page.h"
 #include "base/options.h"
+#include "base/program.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "cli/average.h"
@@ -36,9 +34,6 @@ namespace {
 [[gnu::constructor(101)]] void check_processor() {
   babelring::require_instruction_sets(babelring::compiled_instruction_sets, "nmt");
 }
-
-constexpr int failed = 1;
-constexpr int wrong_usage = 2;
 
 /// Reads the configuration as `worker` does and returns it with all keys resolved.
 std::string read_configuration(const std::string& file, const std::vector<std::string>& overrides) {
@@ -71,33 +66,22 @@ void declare(CLI::App& app, const babelring::OptionBinder& keys) {
   babelring::add_examples(app);
 }
 
-int report_error(const std::string& message, int code) {
-  fmt::print(stderr, "nmt: {}\n", message);
-  return code;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prepares training text, translates, evaluates and averages checkpoints, and controls runs on a server",
-               "nmt");
-  babelring::TrainConfig defaults;
-  babelring::OptionBinder keys;
-  defaults.bind(keys);
-  try {
+  return babelring::run_program("nmt", [&] {
+    CLI::App app(
+        "Prepares training text, translates, evaluates and averages checkpoints, and controls runs on a server", "nmt");
+    babelring::TrainConfig defaults;
+    babelring::OptionBinder keys;
+    defaults.bind(keys);
     babelring::init_log("");
     declare(app, keys);
-    app.parse(argc, argv);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) babelring::fail("standard output: cannot be written");
+    try {
+      babelring::parse_command_line(app, argc, argv);
+    } catch (const CLI::RuntimeError& outcome) {  // the command has printed why
+      return outcome.get_exit_code();
+    }
     return 0;
-  } catch (const CLI::RuntimeError& outcome) {  // the command has printed why
-    return outcome.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return report_error(babelring::explain(app, {argv + 1, argv + argc}, error.what()), wrong_usage);
-  } catch (const babelring::UsageFailure& failure) {
-    return report_error(failure.what(), wrong_usage);
-  } catch (const std::exception& failure) {
-    return report_error(failure.what(), failed);
-  }
+  });
 }

@@ -58,7 +58,7 @@ void ModelOptions::declare_search(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--unk-penalty", beam.unk_penalty, "subtracted from the log-probability of <unk>; 1000 forbids <unk>")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--batch-tokens", translate.batch_tokens, "max source tokens per batch")
       ->check(CLI::Range(1, 1'000'000))

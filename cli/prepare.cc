@@ -205,7 +205,7 @@ void add_prepare(CLI::App& app) {
   command
       ->add_option("--threads", arguments->options.threads,
                    "encoding threads; 0: one per processor that affinity and CPU quota allow")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the report as JSON");
   command->callback([arguments] { run_prepare(*arguments); });

@@ -11,6 +11,7 @@
 
 #include "base/failure.h"
 #include "base/json.h"
+#include "base/usage.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
@@ -99,7 +100,9 @@ void run_score(const ScoreArguments& arguments) {
   Scoring scoring;
   scoring.hypotheses = read_text_lines(arguments.hypothesis);
   if (scoring.hypotheses.empty()) fail("{} has no lines; expected one per reference line", arguments.hypothesis);
-  for (const std::string& file : arguments.references) {
+  for (const auto& reference :
+       without_repeats({arguments.references.begin(), arguments.references.end()}, "--reference")) {
+    const std::string file = reference.string();
     scoring.references.push_back(read_text_lines(file));
     if (scoring.references.back().size() != scoring.hypotheses.size()) {
       fail("{} has {} lines, {} has {}; expected equal numbers", arguments.hypothesis, scoring.hypotheses.size(), file,

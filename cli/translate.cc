@@ -104,6 +104,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
   SplitLines split;
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
     const std::vector<Translation> translations = translator.translate(lines, arguments.model.translate);
+    errno = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
       split.add(++number, translations[i]);
       if (arguments.as_json) {
@@ -113,7 +114,10 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
       }
     }
     out.flush();
-    if (!out) fail("{}: cannot be written", arguments.output == "-" ? "standard output" : arguments.output);
+    if (!out) {
+      fail("{}: cannot be written{}", arguments.output == "-" ? "standard output" : arguments.output,
+           errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
+    }
   }
   split.report(arguments.model.translate.max_source_pieces);
   input.warn_of_replaced();
@@ -159,12 +163,12 @@ void add_translate(CLI::App& app) {
   command
       ->add_option("--buffer-lines", arguments->buffer_lines,
                    "lines read before translating; 0: 1 at a terminal, otherwise 10000")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str();
   CLI::Option* serve = command->add_flag(
       "--serve", arguments->serve, "serve requests, JSON lines on standard input, until end of file (docs/formats.md)");
   command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: max address space; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1 << 30))
       ->needs(serve);
   command
       ->add_flag("--end-with-parent", arguments->limits.end_with_parent,

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/repeating_thread.h"
 #include "nmt/core/memory_info.h"
 #include "server/access/audited.h"
@@ -176,7 +177,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
 }  // namespace babelring
 
 int main(int argc, char** argv) {
-  try {
+  return babelring::run_program("server", [&] {
     babelring::ignore_signals();
     const auto read_options = [=] { return babelring::ServerOptions::parse(argc, argv); };
     const auto options = read_options();
@@ -187,11 +188,5 @@ int main(int argc, char** argv) {
     if (options->check) return babelring::check_start(*options);
     options->restore.empty() ? babelring::run(*options, read_options) : babelring::restore(*options);
     return 0;
-  } catch (const babelring::UsageFailure& failure) {
-    std::cerr << "server: " << failure.what() << '\n';
-    return 2;
-  } catch (const std::exception& failure) {
-    std::cerr << "server: " << failure.what() << '\n';
-    return 1;
-  }
+  });
 }

@@ -127,7 +127,7 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--translator-memory-mb", options.translator_memory_mb,
                  "address space limit of each translation process; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   app.add_option("--profiles", options.profiles_file, "YAML file of launch profiles, in addition to mpirun-local")
       ->check(CLI::ExistingFile);
@@ -184,6 +184,7 @@ void declare_access(CLI::App& app, ServerOptions& options, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--address-connections", options.address_connections,
                  "maximum number of connections per remote address; 0: no limit")
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   auto* certificate =
       app.add_option("--tls-cert", options.tls_certificate, "serve HTTPS with this certificate chain (PEM file)");
@@ -222,16 +223,10 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   add_completion_option(app, no_keys);
   add_man_page_option(app, no_keys);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    app.exit(success);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    const std::string message = explain(app, arguments, error.what());
-    throw UsageFailure(is_from_file(app, arguments, message)
-                           ? fmt::format("{}: {}", app.get_config_ptr()->as<std::string>(), message)
-                           : message);
+    if (!parse_command_line(app, argc, argv)) return std::nullopt;
+  } catch (const UsageFailure& failure) {
+    if (!is_from_file(app, {argv + 1, argv + argc}, failure.what())) throw;
+    throw UsageFailure(fmt::format("{}: {}", app.get_config_ptr()->as<std::string>(), failure.what()));
   }
   options.given = given_options(app);
   if (app.get_config_ptr()->count() > 0) options.options_file = app.get_config_ptr()->as<std::string>();
@@ -253,7 +248,7 @@ std::vector<std::filesystem::path> ServerOptions::canonical_roots(const std::fil
     if (error) throw UsageFailure(fmt::format("--checkpoint-root {}: {}", root.string(), error.message()));
     roots.push_back(std::move(canonical));
   }
-  return roots;
+  return without_repeats(roots, "--checkpoint-root");
 }
 
 std::vector<std::string> ServerOptions::security_warnings() const {

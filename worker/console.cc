@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/evaluated_set.h"
 #include "base/grouped.h"
+#include "base/program.h"
+#include "worker/terminal.h"
 
 namespace babelring {
 
@@ -27,13 +28,24 @@ std::string time_left(const StepRecord& step) {
   return fmt::format("{:.1f} h", minutes / 60);
 }
 
+/// The progress bar without the last of the columns, which makes some terminals begin another line.
+std::string progress_line(const StepRecord& step, int columns) {
+  const std::string loss = std::isnan(step.loss) ? "emulated" : fmt::format("loss {:.3f}", step.loss);
+  const std::string text = fmt::format("{:3.0f} %  update {}  {}  {} left", 100 * step.fraction_done,
+                                       grouped(static_cast<double>(step.update)), loss, time_left(step));
+  const int room = columns - 1 - static_cast<int>(text.size()) - 3;  // brackets and a space
+  const int width = std::min(room, 30), filled = static_cast<int>(step.fraction_done * width);
+  if (width < 5) return text.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
+  return fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", width - filled, text);
+}
+
 }  // namespace
 
 Console::Console(const TrainConfig& config, bool terminal)
     : terminal_(terminal), log_every_(config.training.log_every) {}
 
 Console::~Console() {
-  if (terminal_) fmt::print(stderr, "\x1b[K");
+  if (terminal_) print_error("\x1b[K");
 }
 
 void Console::write(RecordBody body) {
@@ -102,12 +114,7 @@ void Console::draw_bar(const StepRecord& step) {
   const auto now = SteadyClock::now();
   if (last_drawn_ && now - *last_drawn_ < std::chrono::milliseconds(100)) return;
   last_drawn_ = now;
-  constexpr int width = 30;
-  const int filled = static_cast<int>(step.fraction_done * width);
-  const std::string loss = std::isnan(step.loss) ? "emulated" : fmt::format("loss {:.3f}", step.loss);
-  fmt::print(stderr, "\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  {}  {} left\r", "", filled, "", width - filled,
-             100 * step.fraction_done, grouped(static_cast<double>(step.update)), loss, time_left(step));
-  std::fflush(stderr);
+  print_error(fmt::format("\x1b[K{}\r", progress_line(step, progress_columns())));
 }
 
 }  // namespace babelring

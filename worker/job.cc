@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
+#include "base/program.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "client/server_access.h"
@@ -230,7 +231,7 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank, const std::fi
     record_end(end.reason == EndReason::stopped_on_request ? "stopped" : "finished", end.text);
     if (first_rank) write_run_report(folder);
   } catch (const std::exception& failure) {
-    record_end("failed", failure.what());
+    record_end("failed", reason(failure));
     throw;
   }
 }

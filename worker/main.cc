@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -17,6 +16,8 @@
 #include "base/man_page.h"
 #include "base/options.h"
 #include "base/usage.h"
+#include "base/parse_number.h"
+#include "base/program.h"
 #include "base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/launched_ranks.h"
@@ -116,7 +117,7 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   constexpr std::string_view key = "communication.deadline_s=";
   double seconds = CommConfig().deadline_s;
   for (const std::string& text : overrides) {
-    if (text.starts_with(key)) seconds = std::strtod(text.c_str() + key.size(), nullptr);
+    if (text.starts_with(key)) seconds = parse_decimal<double>(std::string_view(text).substr(key.size())).value_or(0);
   }
   if (!(seconds > 0 && seconds <= 1e6)) seconds = CommConfig().deadline_s;
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -155,7 +156,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     run_job(job, config, *communicator, stop, log);
     return {0, deadline};
   } catch (const UsageFailure& failure) {
-    if (first_rank) std::cerr << "worker: error: " << failure.what() << '\n';
+    if (first_rank) print_error(fmt::format("worker: error: {}\n", failure.what()));
     return {2, deadline};
   } catch (const Diverged& failure) {  // thrown by all ranks
     if (first_rank) spdlog::error("{}", failure.what());
@@ -170,7 +171,7 @@ void report(const std::exception& failure, bool terminated) {
   if (follows) {
     spdlog::warn("received SIGTERM, probably because another rank has failed; consequence: {}", failure.what());
   } else {
-    spdlog::error("{}", failure.what());
+    spdlog::error("{}", reason(failure));
   }
 }
 
@@ -196,28 +197,20 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string name = name_called(argv[0], "worker");
-  CLI::App app("Trains a model, one process per rank: mpirun -H hostA:2,hostB:2 " + name + " --config FILE", name);
-  CommandLine line;
-  TrainConfig defaults;
-  OptionBinder keys;
-  defaults.bind(keys);
-  declare(app, line, keys);
-  try {
-    app.parse(argc, argv);
+  return run_program("worker", [&] {
+    const std::string name = name_called(argv[0], "worker");
+    CLI::App app("Trains a model, one process per rank: mpirun -H hostA:2,hostB:2 " + name + " --config FILE", name);
+    CommandLine line;
+    TrainConfig defaults;
+    OptionBinder keys;
+    defaults.bind(keys);
+    declare(app, line, keys);
+    if (!parse_command_line(app, argc, argv)) return 0;
     init_log("", line.log_level);
-  } catch (const CLI::Success& answered) {
-    return app.exit(answered);
-  } catch (const CLI::ParseError& error) {
-    std::cerr << "worker: " << explain(app, {argv + 1, argv + argc}, error.what()) << '\n';
-    return 2;
-  } catch (const std::exception& failure) {  // unknown log level
-    std::cerr << "worker: " << failure.what() << '\n';
-    return 2;
-  }
-  if (line.check_config) {
-    return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
-  }
-  if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.server.ca_file = file;
-  return run(line, MpiSession::under_mpirun(), argc, argv);
+    if (line.check_config) {
+      return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
+    }
+    if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.server.ca_file = file;
+    return run(line, MpiSession::under_mpirun(), argc, argv);
+  });
 }

@@ -1,5 +1,6 @@
 #include "worker/terminal.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,9 @@
 #include <fstream>
 #include <string_view>
 #include <system_error>
+
+#include "base/file_descriptor.h"
+#include "base/program.h"
 
 namespace babelring {
 
@@ -39,20 +43,27 @@ bool is_launcher(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-}  // namespace
-
-bool launcher_has_terminal(pid_t pid, const fs::path& proc) {
+/// The terminal that is the standard error of the MPI launcher above `pid`; "" if there is none.
+std::string launcher_terminal(pid_t pid, const fs::path& proc) {
   constexpr int max_levels = 8;  // a script or a tool such as env or numactl may be in between
   for (int level = 0; level < max_levels && pid > 1; ++level) {
     const Process process = process_of(pid, proc);
     if (is_launcher(process.name)) {
       std::error_code unknown;
       const std::string target = fs::read_symlink(proc / std::to_string(pid) / "fd" / "2", unknown).string();
-      return target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") || target == "/dev/console";
+      const bool terminal =
+          target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") || target == "/dev/console";
+      return terminal ? target : "";
     }
     pid = process.parent;
   }
-  return false;
+  return "";
+}
+
+}  // namespace
+
+bool launcher_has_terminal(pid_t pid, const fs::path& proc) {
+  return !launcher_terminal(pid, proc).empty();
 }
 
 const Choices<ProgressBar>& progress_bar_choices() {
@@ -64,6 +75,16 @@ const Choices<ProgressBar>& progress_bar_choices() {
 bool draws_progress(ProgressBar choice) {
   if (choice != ProgressBar::automatic) return choice == ProgressBar::always;
   return isatty(STDERR_FILENO) == 1 || launcher_has_terminal(getppid());
+}
+
+int progress_columns() {
+  int columns = terminal_columns(STDERR_FILENO);
+  if (columns == 0) {
+    const std::string terminal = launcher_terminal(getppid(), "/proc");
+    const FileDescriptor opened(terminal.empty() ? -1 : open(terminal.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+    if (opened) columns = terminal_columns(opened.get());
+  }
+  return columns > 0 ? columns : 80;
 }
 
 }  // namespace babelring

@@ -20,5 +20,7 @@ enum class ProgressBar { automatic, always, never };
 const Choices<ProgressBar>& progress_bar_choices();
 /// Decides whether to draw a progress bar.
 bool draws_progress(ProgressBar choice);
+/// Columns of the terminal on which the progress bar is drawn; 80 if it does not say how many it has.
+int progress_columns();
 
 }  // namespace babelring

@@ -7,6 +7,8 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
+#include "base/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/measured_setting.h"
 #include "cli/emulate/prediction_output.h"
@@ -207,7 +209,8 @@ void print_comparisons(const EmulationCompareArguments& arguments, const std::ve
 void compare_predictions(const EmulationCompareArguments& arguments) {
   insight::RankRecord record = arguments.options.read_record();
   std::vector<MeasuredSetting> settings;
-  for (const std::string& run : arguments.runs) {
+  for (const std::filesystem::path& run :
+       without_repeats({arguments.runs.begin(), arguments.runs.end()}, "--measured")) {
     settings.push_back(read_setting(run, arguments.options, record, arguments.emulated));
   }
   if (arguments.leave_one_out && settings.size() < min_settings) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -33,8 +32,8 @@ std::optional<std::pair<std::string_view, double>> without_unit(std::string_view
 template <std::size_t count>
 std::optional<double> quantity(std::string_view text, const std::array<LinkUnit, count>& units) {
   const auto split = without_unit(text, units);
-  const auto number = split ? parse_number<double>(split->first) : std::nullopt;
-  if (!number || !std::isfinite(*number) || *number < 0) return std::nullopt;
+  const auto number = split ? parse_decimal<double>(split->first) : std::nullopt;
+  if (!number || *number < 0) return std::nullopt;
   return *number * split->second;
 }
 
@@ -46,9 +45,9 @@ bool parse_rate(std::string_view text, insight::Link& link) {
   const auto split = without_unit(text, rate_units);
   if (!split) return false;
   const std::size_t dash = split->first.find('-');
-  const auto low = parse_number<double>(split->first.substr(0, dash));
-  const auto high = dash == std::string_view::npos ? low : parse_number<double>(split->first.substr(dash + 1));
-  if (!low || !high || !(*low > 0) || !std::isfinite(*high) || *high < *low) return false;
+  const auto low = parse_decimal<double>(split->first.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : parse_decimal<double>(split->first.substr(dash + 1));
+  if (!low || !high || !(*low > 0) || *high < *low) return false;
   link.gbit_per_s = (*low + *high) / 2 * split->second;
   link.rate_error = (*high - *low) / (*high + *low);
   return true;

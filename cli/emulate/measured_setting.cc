@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/json_get.h"
+#include "base/usage.h"
 #include "insight/verdict/config_scalar.h"
 #include "insight/verdict/input.h"
 
@@ -80,7 +81,7 @@ MeasuredSetting read_setting(const fs::path& folder, const SetupOptions& options
     }
     std::ranges::sort(runs);
   }
-  if (runs.empty()) runs = {folder};
+  runs = runs.empty() ? std::vector{folder} : without_repeats(runs, "--measured");
   MeasuredSetting setting{.name = folder.string(), .runs = {}};
   for (const fs::path& run : runs) setting.runs.push_back(read_paired(run, options, record, emulated));
   return setting;

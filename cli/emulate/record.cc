@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/parse_number.h"
+#include "base/program.h"
 #include "base/usage.h"
 #include "cli/emulate/emulate.h"
 #include "insight/tables/gpu_profiles.h"
@@ -36,7 +37,7 @@ insight::RankRecord from_table(const RecordArguments& arguments) {
   }
   std::size_t skipped = 0;
   const auto profiles = insight::gpu_profiles(insight::CsvTable::read(arguments.table), &skipped);
-  if (skipped > 0) fmt::print(stderr, "warning: {} rows have no compute time and are left out\n", skipped);
+  if (skipped > 0) print_error(fmt::format("warning: {} rows have no compute time and are left out\n", skipped));
   const insight::GpuProfile& profile = insight::find_profile(profiles, arguments.gpu, arguments.model);
   const std::int64_t parameters =
       arguments.parameters > 0 ? arguments.parameters : insight::image_model_parameters(arguments.model);
@@ -46,9 +47,9 @@ insight::RankRecord from_table(const RecordArguments& arguments) {
 /// A record of a published system of which only the compute time is known, within a range.
 insight::RankRecord from_compute_time(const RecordArguments& arguments) {
   const std::size_t dash = arguments.compute_ms.find('-');
-  const auto low = parse_number<double>(std::string_view(arguments.compute_ms).substr(0, dash));
+  const auto low = parse_decimal<double>(std::string_view(arguments.compute_ms).substr(0, dash));
   const auto high =
-      dash == std::string::npos ? low : parse_number<double>(std::string_view(arguments.compute_ms).substr(dash + 1));
+      dash == std::string::npos ? low : parse_decimal<double>(std::string_view(arguments.compute_ms).substr(dash + 1));
   if (!low || !high || !(*low > 0) || !(*high >= *low)) {
     throw UsageFailure(fmt::format("--compute-ms: found '{}', expected LOW-HIGH in ms, such as 70-200",
                                    printable(arguments.compute_ms)));
@@ -72,7 +73,7 @@ std::vector<double> parse_sizes(const std::string& list) {
   std::vector<double> sizes;
   std::istringstream stream(list);
   for (std::string item; std::getline(stream, item, ',');) {
-    const auto size = parse_number<double>(item);
+    const auto size = parse_decimal<double>(item);
     if (!size || !(*size > 0) || *size > 1000) {
       throw UsageFailure(
           fmt::format("--sizes: found '{}', expected factors above 0, such as 0.5,1,2", printable(item)));
@@ -154,7 +155,7 @@ void add_emulate_record(CLI::App& emulate) {
                    "parameters of the model, whose gradients are summed; default: known for some image models")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000'000'000'000}));
   command->add_option("--bucket-mb", a.bucket_mb, "MB of a bucket of f32 gradients")
-      ->check(positive_number)
+      ->check(CLI::Range(0.01, 1e4))
       ->capture_default_str();
   command->callback([arguments] { write_record(*arguments); });
 }

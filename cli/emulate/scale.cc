@@ -43,7 +43,7 @@ std::vector<ScalePoint> scale_points(const ScaleArguments& arguments, const insi
   const auto seed = static_cast<std::uint64_t>(arguments.options.seed);
   const double alone = insight::predict(record, setup_of(arguments, record, 1), seed).size_per_s;
   std::vector<ScalePoint> points;
-  for (const int ranks : parse_counts(arguments.ranks, "--ranks")) {
+  for (const int ranks : parse_counts(arguments.ranks, "--ranks", 1'000'000)) {
     ScalePoint point{.setup = setup_of(arguments, record, ranks), .prediction = {}};
     point.prediction = insight::predict(record, point.setup, seed);
     point.efficiency = point.prediction.size_per_s / (alone * ranks);

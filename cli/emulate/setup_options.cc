@@ -44,7 +44,7 @@ void SetupOptions::declare(CLI::App& command) {
   add_choice(command, "--weights", setup.topology.bf16_weights, {{"bf16", true}, {"f32", false}},
              "type of the weights that a sharded optimizer sends");
   command.add_option("--bucket-mb", setup.bucket_mb, "MB of a bucket of f32 gradients; default: as recorded")
-      ->check(positive_number);
+      ->check(CLI::Range(0.01, 1e4));
   command.add_option("--accumulate", setup.accumulate, "micro-batches of the recorded size in each update")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
@@ -84,14 +84,14 @@ insight::RunSetup SetupOptions::with_links(int hosts, int ranks_per_host) const 
   return made;
 }
 
-std::vector<int> parse_counts(const std::string& list, const char* option) {
+std::vector<int> parse_counts(const std::string& list, const char* option, int max) {
   std::vector<int> counts;
   std::istringstream stream(list);
   for (std::string item; std::getline(stream, item, ',');) {
-    const auto count = parse_number<int>(item);
-    if (!count || *count < 1) {
+    const auto count = parse_decimal<int>(item);
+    if (!count || *count < 1 || *count > max) {
       throw UsageFailure(
-          fmt::format("{}: found '{}', expected numbers of at least 1, such as 1,2,4", option, printable(item)));
+          fmt::format("{}: found '{}', expected numbers from 1 to {}, such as 1,2,4", option, printable(item), max));
     }
     counts.push_back(*count);
   }

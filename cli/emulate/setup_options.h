@@ -28,7 +28,7 @@ struct SetupOptions {
 /// Reads a record that `nmt emulate record` wrote. Throws UsageFailure naming the file and the member.
 insight::RankRecord read_rank_record(const std::string& file);
 
-/// Numbers separated by commas, each at least 1. Throws UsageFailure naming `option`.
-std::vector<int> parse_counts(const std::string& list, const char* option);
+/// Numbers separated by commas, each from 1 to `max`. Throws UsageFailure naming `option`.
+std::vector<int> parse_counts(const std::string& list, const char* option, int max);
 
 }  // namespace babelring

@@ -59,10 +59,10 @@ insight::Figure make_figure(const StallsArguments& arguments) {
 insight::Figure measure_own(const StallsArguments& arguments) {
   OwnStallsPlan plan = arguments.plan;
   plan.folder = arguments.data;
-  plan.workers = parse_counts(arguments.workers, "--workers");
+  plan.workers = parse_counts(arguments.workers, "--workers", 1024);
   std::istringstream shares(arguments.cached);
   for (std::string item; std::getline(shares, item, ',');) {
-    const auto share = parse_number<double>(item);
+    const auto share = parse_decimal<double>(item);
     if (!share || !(*share >= 0 && *share <= 1)) {
       throw UsageFailure(
           fmt::format("--cached: found '{}', expected shares from 0 to 1, such as 0,0.5,1", printable(item)));
@@ -71,8 +71,8 @@ insight::Figure measure_own(const StallsArguments& arguments) {
   }
   if (!arguments.read_rate.empty()) {
     const std::string_view text = arguments.read_rate;
-    const auto rate = text.ends_with("MB") ? parse_number<double>(text.substr(0, text.size() - 2)) : std::nullopt;
-    if (!rate || !(*rate > 0) || !std::isfinite(*rate)) {
+    const auto rate = text.ends_with("MB") ? parse_decimal<double>(text.substr(0, text.size() - 2)) : std::nullopt;
+    if (!rate || !(*rate > 0)) {
       throw UsageFailure(fmt::format("--read-rate: found '{}', expected MB a second above 0, such as 50MB",
                                      printable(arguments.read_rate)));
     }
@@ -127,7 +127,7 @@ void add_emulate_stalls(CLI::App& emulate) {
       ->check(positive_number)
       ->capture_default_str();
   command->add_option("--start-up", a.start_up_s, "seconds before the first batch of an epoch in figure 5")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   command->add_option("--cached", a.cached, "with --own: parts of the data in memory at the start of an epoch")
       ->capture_default_str();
@@ -136,7 +136,7 @@ void add_emulate_stalls(CLI::App& emulate) {
   command->add_option("--read-rate", a.read_rate, "with --own: rate of a slower storage; default: the storage as it is")
       ->type_name("50MB");
   command->add_option("--compute-ms", a.plan.compute_ms, "with --own: time of computing an update")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 3.6e6))
       ->capture_default_str();
   command->add_option("--tokens-per-update", a.plan.tokens_per_update, "with --own: target tokens of an update")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))

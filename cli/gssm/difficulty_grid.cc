@@ -41,12 +41,12 @@ void require_taken(const GssmOptions& options, bool of_observed, const char* opt
 std::vector<double> parse_alphas(const std::string& text, const std::string& option) {
   const std::size_t first = text.find(':'), second = first == std::string::npos ? first : text.find(':', first + 1);
   if (first == std::string::npos) {
-    const auto alpha = parse_number<double>(text);
+    const auto alpha = parse_decimal<double>(text);
     if (is_alpha(alpha)) return {*alpha};
   } else if (second != std::string::npos) {
-    const auto low = parse_number<double>(text.substr(0, first));
-    const auto high = parse_number<double>(text.substr(first + 1, second - first - 1));
-    const auto count = parse_number<std::int64_t>(text.substr(second + 1));
+    const auto low = parse_decimal<double>(text.substr(0, first));
+    const auto high = parse_decimal<double>(text.substr(first + 1, second - first - 1));
+    const auto count = parse_decimal<std::int64_t>(text.substr(second + 1));
     if (is_alpha(low) && is_alpha(high) && *low < *high && count && *count >= 2 && *count <= max_alphas) {
       std::vector<double> alphas;
       for (std::int64_t i = 0; i < *count; ++i) {

@@ -1,11 +1,12 @@
 #include "cli/runs/screen.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
+
+#include "base/program.h"
 
 namespace babelring {
 
@@ -16,8 +17,7 @@ Screen Screen::of_stdout() {
   const bool dumb = kind == nullptr || std::string_view(kind) == "dumb";
   Screen screen{.out = std::cout, .live = terminal && !dumb};
   screen.colour = screen.live && (no_colour == nullptr || *no_colour == '\0');
-  struct winsize size {};
-  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) screen.width = size.ws_col;
+  screen.width = terminal_columns(STDOUT_FILENO);
   return screen;
 }
 

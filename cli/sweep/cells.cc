@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <map>
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/program.h"
+#include "cli/sweep/sweep_runs.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -82,7 +83,7 @@ void report_left_out(const std::vector<SweepCell>& cells, bool strict) {
     if (cell.problem.empty()) continue;
     const std::string line = fmt::format("cell {} ({}): {}", cell.number, printable(cell.text()), cell.problem);
     if (strict) throw UsageFailure("--strict: " + line);
-    fmt::print(stderr, "left out: {}\n", line);
+    print_error(fmt::format("left out: {}\n", line));
   }
 }
 

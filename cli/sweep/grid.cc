@@ -106,7 +106,7 @@ class GridReader {
   }
 
   void read_ranks(const YAML::Node& value) {
-    const auto ranks = parse_number<std::int64_t>(scalar(value, "ranks"));
+    const auto ranks = parse_decimal<std::int64_t>(scalar(value, "ranks"));
     if (!ranks || *ranks < 1 || *ranks > max_sweep_ranks) {
       refuse(value, "ranks",
              fmt::format("ranks: expected 1 to {}, found '{}'", max_sweep_ranks, printable(value.Scalar())));

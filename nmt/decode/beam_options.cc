@@ -16,7 +16,7 @@ void BeamOptions::check() const {
   require(length_penalty >= 0 && length_penalty <= 10, "length-penalty", length_penalty, "0 to 10");
   require(max_length_factor >= 0 && max_length_factor <= 100, "max-length-factor", max_length_factor, "0 to 100");
   require(max_length_extra >= 0 && max_length_extra <= 10000, "max-length-extra", max_length_extra, "0 to 10000");
-  require(unk_penalty >= 0, "unk-penalty", unk_penalty, "0 or more");
+  require(unk_penalty >= 0 && unk_penalty <= 1e6, "unk-penalty", unk_penalty, "0 to 1000000");
 }
 
 double BeamOptions::penalty(std::int64_t length) const {

@@ -28,7 +28,7 @@ constexpr Suffix suffixes[] = {{"u", 1, Interval::Unit::updates},          {"", 
 
 Result<Interval> Interval::parse(std::string_view text) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
   if (error == std::errc() && value >= 0) {
     for (const Suffix& suffix : suffixes) {

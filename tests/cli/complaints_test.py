@@ -90,6 +90,20 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
         worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
+    def test_help_for_something_unknown(self) -> None:
+        for command, words in {
+            "nmt nonsense --help": "nmt: unknown command 'nonsense' (`nmt --help` lists the commands)",
+            "nmt tranlsate --help": "did you mean 'translate'?",
+            "nmt run lsit --help": "unknown command 'lsit'; did you mean 'list'? (`nmt run --help` lists the commands)",
+            "nmt translate --chekpoint x --help": "unknown option '--chekpoint'; did you mean '--checkpoint'?",
+            "nmt --bogus --version": "nmt: unknown option '--bogus'",
+            "worker --bogus --help": "worker: unknown option '--bogus' (`worker --help` lists the options)",
+            "worker --bogus --completion bash": "worker: unknown option '--bogus'",
+            "server --bogus --version": "server: unknown option '--bogus'",
+            "server superfluous --help": "superfluous",
+        }.items():
+            self.complains(command, WRONG_USAGE, words)
+
         one_rank = ["-np", "1", "-x"]
         done = subprocess.run(
             [

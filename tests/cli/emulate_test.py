@@ -287,6 +287,10 @@ class EmulateTest(unittest.TestCase):
             "expected the folder of a run",
             self.refusal("compare", "--record", record, "--measured", self.folder / "absent"),
         )
+        (self.folder / "latest").symlink_to(runs[1])
+        again = emulate(*shared, self.folder / "latest", f"{self.folder}/./{runs[0].name}")
+        self.assertIn("largest 9.1 %, 2 runs", again.stdout)
+        self.assertEqual(again.stderr.count("again and counts once"), 2, again.stderr)
 
     def test_each_setting_is_predicted_from_the_others(self) -> None:
         record, calibrated = self.folder / "published.json", self.folder / "calibrated.json"
@@ -361,7 +365,7 @@ class EmulateTest(unittest.TestCase):
             self.refusal("run", "--record", self.record, "--ranks-per-host", "2", "--inside", "0MB/s,5us"),
         )
         self.assertIn(
-            "--ranks: found '0', expected numbers of at least 1",
+            "--ranks: found '0', expected numbers from 1 to 1000000",
             self.refusal("scale", "--record", self.record, "--ranks", "0,2", *LINKS),
         )
         self.assertIn(

@@ -53,6 +53,44 @@ class HelpTest(unittest.TestCase):
         self.assertIn(" Search: --beam N", text)
         self.assertIn("a byte-order mark is skipped", help_of("nmt", "score"))
 
+    def refuses(self, command: tuple[str, ...], option: str, value: str, *words: str) -> None:
+        arguments = [BIN / command[0], *command[1:], f"{option}={value}", "--help"]
+        done = subprocess.run(arguments, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, f"{option} {value}: {done.stderr}")
+        for word in (f"{command[0]}: ", option.lstrip("-"), *words):
+            self.assertIn(word, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def accepts(self, command: tuple[str, ...], option: str, value: str) -> None:
+        arguments = [BIN / command[0], *command[1:], f"{option}={value}", "--help"]
+        done = subprocess.run(arguments, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), f"{option} {value}")
+
+    def test_numbers_are_decimal_in_every_option(self) -> None:
+        """Each option with a number, of each command: what a person reads in its value, and its range."""
+        seen = set()
+        for command in [*commands("nmt"), ("worker",), ("server",)]:
+            options, _, _ = help_of(*command).partition("\nExamples:\n")
+            options, _, _ = options.partition("\nKeys of the configuration:\n")
+            for option, text in re.findall(r"^  (?:-\w,)?(--[\w-]+)\S* N(?: \.\.\.)? +(\S.*)$", options, re.MULTILINE):
+                if (option, text) in seen:
+                    continue
+                seen.add((option, text))
+                with self.subTest(command=command, option=option):
+                    for value in ("nan", "-nan", "inf", "0x10", "ten", "1e400", "1_0"):
+                        self.refuses(command, option, value)
+                    bounds = re.search(r"; (-?[\d.e+]+) to ([\d.e+]+)(?: \[|$)", text)
+                    if bounds is None:
+                        self.accepts(command, option, "010")
+                        continue
+                    low, high = (float(bound) for bound in bounds.groups())
+                    self.accepts(command, option, f"0{high:.0f}")
+                    self.accepts(command, option, f"+{high:.0f}")
+                    self.accepts(command, option, f"{high:.20e}")
+                    self.refuses(command, option, f"0{high + 1:.0f}", "expected")
+                    self.refuses(command, option, f"{low - 1:.0f}", "expected")
+        self.assertGreater(len(seen), 60)
+
 
 if __name__ == "__main__":
     unittest.main()

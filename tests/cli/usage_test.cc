@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
 
+#include "base/failure.h"
 #include "cli/average.h"
 #include "cli/runs/run_commands.h"
 #include "cli/translate.h"
@@ -57,6 +60,54 @@ TEST(Explain, PrintsNoNumberWithThreeHundredDigits) {
     EXPECT_EQ(explain(app, {"--memory", "-1"}, error.what()),
               "--memory: found -1, expected a number of at least 0 (`server --help` lists the options)");
   }
+}
+
+/// The message of the command line, or the value of --number and --share.
+std::string parsed(std::vector<std::string> arguments) {
+  CLI::App app("test", "nmt");
+  int number = 0;
+  double share = 0;
+  std::uint64_t seed = 0;
+  app.add_option("--number", number)->check(CLI::Range(1, 1000));
+  app.add_option("--share", share)->check(CLI::Range(0.0, 10.0));
+  app.add_option("--seed", seed);
+  arguments.insert(arguments.begin(), "nmt");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  try {
+    parse_command_line(app, static_cast<int>(pointers.size()), pointers.data());
+  } catch (const UsageFailure& failure) {
+    const std::string line = failure.what();
+    return line.substr(0, line.find(" (`nmt --help`"));
+  }
+  return fmt::format("{} {} {}", number, share, seed);
+}
+
+TEST(ParseCommandLine, ReadsDecimalNumbers) {
+  EXPECT_EQ(parsed({"--number", "010", "--share", "010", "--seed", "010"}), "10 10 10");
+  EXPECT_EQ(parsed({"--number", "+1e2", "--share", "1e-1", "--seed", "1e6"}), "100 0.1 1000000");
+  EXPECT_EQ(parsed({"--number", "01001"}), "--number: found 1001, expected 1 to 1000");
+  EXPECT_EQ(parsed({"--number", "0x10"}), "--number: found '0x10', expected an integer from 1 to 1000");
+  EXPECT_EQ(parsed({"--number", "1.5"}), "--number: found '1.5', expected an integer from 1 to 1000");
+  EXPECT_EQ(parsed({"--number", "99999999999999999999"}),
+            "--number: found '99999999999999999999', expected an integer from 1 to 1000");
+  for (const char* text : {"nan", "inf", "0x1p1", "1e999", "ten"}) {
+    EXPECT_EQ(parsed({"--share", text}), fmt::format("--share: found '{}', expected a number from 0 to 10", text));
+  }
+  EXPECT_EQ(parsed({"--seed", "-1"}), "--seed: found '-1', expected an integer of at least 0");
+}
+
+TEST(WithoutRepeats, CountsAFolderByAnotherNameOnce) {
+  namespace fs = std::filesystem;
+  std::string pattern = (fs::temp_directory_path() / "babelring-usage-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data());
+  fs::create_directories(folder / "a");
+  fs::create_directories(folder / "b");
+  fs::create_directory_symlink("a", folder / "latest");
+  const std::vector<fs::path> paths = {folder / "a",      folder / "b",      folder / "a/",    folder / "./b",
+                                       folder / "latest", folder / "absent", folder / "absent"};
+  EXPECT_EQ(without_repeats(paths, "average"), (std::vector<fs::path>{folder / "a", folder / "b", folder / "absent"}));
+  fs::remove_all(folder);
 }
 
 TEST(PositiveNumber, IsAboveZero) {

@@ -18,7 +18,11 @@ namespace babelring {
 namespace {
 
 int default_threads() {
-  return std::getenv("OMP_NUM_THREADS") != nullptr ? omp_get_max_threads() : own_processors().count();
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) return own_processors().count();
+  constexpr int max_threads = 1024;  // as training.threads
+  const int threads = omp_get_max_threads();
+  if (threads <= max_threads) return threads;
+  throw UsageFailure(fmt::format("OMP_NUM_THREADS: found {}, expected 1 to {}", threads, max_threads));
 }
 
 }  // namespace
