@@ -155,8 +155,10 @@ void add_translate(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
-      ->add_option("--invalid", arguments->invalid,
-                   "invalid UTF-8: fail, after translating the lines before it, or replace the bytes by U+FFFD")
+      ->add_option(
+          "--invalid", arguments->invalid,
+          "invalid UTF-8 and lines over 1 MiB: fail, after translating the lines before, or replace the bytes by "
+          "U+FFFD and cut the line")
       ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "print one JSON object per line, with scores");

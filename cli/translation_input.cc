@@ -10,6 +10,17 @@
 #include "nmt/data/text.h"
 
 namespace babelring {
+namespace {
+
+/// Removes the bytes that a cut has left of a character.
+void drop_partial_character(std::string& text) {
+  std::size_t lead = text.size();
+  while (lead > 0 && text.size() - lead < 4 && (static_cast<unsigned char>(text[lead - 1]) & 0xc0) == 0x80) --lead;
+  if (lead > 0 && find_invalid_utf8(std::string_view(text).substr(lead - 1)) != std::string::npos)
+    text.resize(lead - 1);
+}
+
+}  // namespace
 
 TranslationInput::TranslationInput(const std::string& name, Invalid invalid)
     : name_(name == "-" ? "standard input" : name),
@@ -29,15 +40,10 @@ bool TranslationInput::take(std::string& line) {
   const auto read = reader_.read(raw_);
   if (!read) {
     fault_ = read.error();
-  } else if (*read && raw_.over_long) {
-    fault_ = fmt::format("{}:{}: over {} bytes", name_, raw_.number, LineReader::longest_bytes);
-  } else if (const std::size_t at = *read ? find_invalid_utf8(raw_.text) : std::string::npos; at != std::string::npos) {
-    if (invalid_ == Invalid::fail) {
-      fault_ = fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
-    } else {
-      replaced_bytes_ += replace_invalid_utf8(raw_.text);
-      if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
-    }
+  } else if (*read && invalid_ == Invalid::fail) {
+    fault_ = fault_of_line();
+  } else if (*read) {
+    repair_line();
   }
   if (fault_ || !*read) return false;
   if (const std::string_view tag = markup_of(raw_); !tag.empty()) {
@@ -47,7 +53,32 @@ bool TranslationInput::take(std::string& line) {
   return true;
 }
 
+std::optional<std::string> TranslationInput::fault_of_line() const {
+  if (raw_.over_long) {
+    return fmt::format("{}:{}: over {} bytes (--invalid replace cuts the line and continues)", name_, raw_.number,
+                       LineReader::longest_bytes);
+  }
+  const std::size_t at = find_invalid_utf8(raw_.text);
+  if (at == std::string::npos) return std::nullopt;
+  return fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
+}
+
+void TranslationInput::repair_line() {
+  if (raw_.over_long) {
+    drop_partial_character(raw_.text);
+    if (++cut_lines_ == 1) first_cut_ = raw_.number;
+  }
+  if (const std::int64_t bytes = replace_invalid_utf8(raw_.text); bytes > 0) {
+    replaced_bytes_ += bytes;
+    if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
+  }
+}
+
 void TranslationInput::warn_of_replaced() const {
+  if (cut_lines_ > 0) {
+    spdlog::warn("{}: lines cut at {} bytes, whose rest is not translated: {}, first line {}", name_,
+                 LineReader::longest_bytes, cut_lines_, first_cut_);
+  }
   if (replaced_bytes_ == 0) return;
   spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,
                replaced_lines_, first_replaced_);

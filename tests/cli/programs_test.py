@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -141,7 +140,7 @@ class ProgramsTest(unittest.TestCase):
         self.complains("prepare --train toy1.en --output x", 2, "--train", "two files", "--output")
         self.complains("prepare --train toy1.en toy1.de --output x --vocabulary-size 3", 2, "--vocabulary-size", "16")
         self.complains("average --output x", 2, "checkpoints is required")
-        self.complains("average --output x --last 1 run run", 2, "--last takes the folder of one run, found 2")
+        self.complains("average --output x --last 1 run data", 2, "--last takes the folder of one run, found 2")
 
     def test_probes_are_saved_and_compared(self) -> None:
         save = "probe save --preset transformer-tiny --batch random:2x4/3 --precision f32 --threads 1 --output"
@@ -422,39 +421,6 @@ class ProgramsTest(unittest.TestCase):
         )
         self.assertIn('"event":"failed"', Path("full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8"))
 
-    def test_a_progress_bar_is_drawn_where_somebody_sees_it(self) -> None:
-        worker = [str(BIN / "worker"), "--config", "config.yaml", "--server", "none", "--run-dir"]
-        mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
-        for name, command, drawn in (
-            ("bar-mpirun", [*mpirun, *worker], True),
-            ("bar-alone", worker, True),
-            ("bar-never", [*mpirun, *worker], False),
-        ):
-            with self.subTest(name):
-                ours, theirs = pty.openpty()
-                with open(ours, "rb", buffering=0) as terminal:
-                    process = subprocess.Popen(
-                        [*command, name, *(["--progress", "never"] if not drawn else [])],
-                        stdin=subprocess.DEVNULL,
-                        stdout=theirs,
-                        stderr=theirs,
-                        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-                    )
-                    os.close(theirs)
-                    shown = b""
-                    try:
-                        while piece := terminal.read(1 << 16):
-                            shown += piece
-                    except OSError:
-                        pass  # so a terminal ends
-                self.assertEqual(process.wait(timeout=300), 0, shown)
-                self.assertEqual(b"\x1b[K[" in shown, drawn, shown)
-                self.assertIn(b"finished: 4u of training", shown)
-        done = subprocess.run([*worker, "bar-piped"], capture_output=True, text=True)
-        self.assertNotIn("\x1b[K", done.stderr)
-        done = subprocess.run([*worker, "bar-always", "--progress", "always"], capture_output=True, text=True)
-        self.assertRegex(done.stderr, r"\[#*\.*\] +[0-9]+ %  update [0-9]+  loss ")
-
     def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
         for folder in ("bad.en", "bad.en/run", "/proc/run"):
             done = subprocess.run(
@@ -522,7 +488,18 @@ class ProgramsTest(unittest.TestCase):
         Path("endless.en").write_text("the cat .\n" + "x" * (1 << 20) + "x\n", encoding="utf-8")
         done = nmt("translate --checkpoint run --beam 1 --input endless.en")
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (1, 1))
-        self.assertEqual(done.stderr, "nmt: endless.en:2: over 1048576 bytes\n")
+        self.assertEqual(
+            done.stderr, "nmt: endless.en:2: over 1048576 bytes (--invalid replace cuts the line and continues)\n"
+        )
+        # The limit lies inside of a letter, of which a line of letters and spaces has one each five bytes.
+        Path("endless.en").write_text(f"the cat .\n{'𝔞 ' * (1 << 18)}\nthe dog .\n", encoding="utf-8")
+        limits = "--beam 1 --max-length-factor 0 --max-length-extra 1"
+        done = nmt(f"translate --checkpoint run {limits} --input endless.en --invalid replace")
+        self.assertEqual((done.returncode, done.stdout.count("\n")), (0, 3), done.stderr)
+        self.assertIn(
+            "endless.en: lines cut at 1048576 bytes, whose rest is not translated: 1, first line 2", done.stderr
+        )
+        self.assertNotIn("U+FFFD", done.stderr)
 
     def test_translate_splits_long_lines_at_sentence_ends(self) -> None:
         sentences = ["The old cat sees the dog .", "The green tree .", "The dog ."] * 6
@@ -578,6 +555,9 @@ class ProgramsTest(unittest.TestCase):
     def test_evaluate_and_average_go_together(self) -> None:
         self.assertIn("mean of 2 checkpoints", self.succeeds("average --output mean --last 2 run"))
         self.complains("average --output mean --last 2 run", 2, "mean exists already")
+        done = nmt("average --output one run/checkpoints/update-00000004 run/checkpoints/best ./run/checkpoints/best/")
+        self.assertEqual((done.returncode, done.stdout), (0, "one: mean of 1 checkpoint\n"), done.stderr)
+        self.assertEqual(done.stderr.count("is run/checkpoints/update-00000004 again and counts once"), 2, done.stderr)
         losses = {}
         for checkpoint in ("run/checkpoints/update-00000002", "run/checkpoints/update-00000004", "mean"):
             out = self.succeeds(f"evaluate --checkpoint {checkpoint} --data data --max-sentences 3 --beam 1 --json")
