@@ -327,7 +327,7 @@ class Quickstart(unittest.TestCase):
             ("--minutes", "x"),
             ("--nonsense",),
             ("--corpus", "unheard-of"),
-            ("--config", "/none"),
+            ("--config", "/dev/null/none"),
         ):
             self.assertEqual(self.command(*arguments).returncode, 2, arguments)
 

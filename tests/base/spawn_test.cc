@@ -35,9 +35,9 @@ TEST(Spawn, ConnectsOutputAndErrorsToOneFile) {
 }
 
 TEST(Spawn, SaysWhyAProgramCannotBeStarted) {
-  const auto pid = spawn({.arguments = {"/no/such/program"}, .environment = {}});
+  const auto pid = spawn({.arguments = {"/dev/null/program"}, .environment = {}});
   ASSERT_FALSE(pid.ok());
-  EXPECT_EQ(pid.error(), "No such file or directory");
+  EXPECT_EQ(pid.error(), "Not a directory");
 }
 
 TEST(Spawn, PutsTheProgramIntoItsOwnGroup) {

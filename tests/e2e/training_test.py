@@ -284,9 +284,9 @@ class TrainingTest(SystemTest):
         self.assertEqual(out.returncode, 0, out.stderr)
 
     def test_missing_data_folder_is_named(self) -> None:
-        run = self.start_run(overrides=["data.folder=/nonexistent/data"])
+        run = self.start_run(overrides=["data.folder=/dev/null/data"])
         self.assertEqual(run.wait(), 1)
-        self.assertIn("/nonexistent/data", run.text())
+        self.assertIn("/dev/null/data", run.text())
 
 
 if __name__ == "__main__":

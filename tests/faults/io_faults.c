@@ -1,7 +1,7 @@
 // Interposed before libc: lets writes and syncs of chosen files fail, as a bad disk would. The file named by IO_FAULTS
 // says how, in one line "MODE PART": MODE is eio (writes fail), short (every write takes half), fsync (syncs fail),
-// slow (syncs take three seconds), hold (syncs wait until the mode is another one); PART is what the path of a file must
-// contain. No file: nothing fails. Built by the fault tests with the C compiler.
+// slow (syncs take three seconds), hold (syncs wait until the mode is another one; the first makes a file IO_FAULTS.held);
+// PART is what the path of a file must contain. No file: nothing fails. Built by the fault tests with the C compiler.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -51,7 +51,13 @@ ssize_t pwrite64(int fd, const void* data, size_t size, off64_t at) {
 }
 static void slow(int fd) {
   if (wanted("slow", fd)) usleep(3000000);
-  while (wanted("hold", fd)) usleep(10000);
+  for (int first = 1; wanted("hold", fd); first = 0) {
+    char held[4096];
+    snprintf(held, sizeof held, "%s.held", getenv("IO_FAULTS"));
+    const int made = first ? open(held, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (made >= 0) close(made);
+    usleep(10000);
+  }
 }
 int fsync(int fd) {
   slow(fd);

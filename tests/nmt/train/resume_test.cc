@@ -206,7 +206,7 @@ TEST_F(Resume, ANewRunStartsFromGivenWeights) {
 }
 
 TEST_F(Resume, MismatchedStartWeightsAreRejected) {
-  config_.training.start_from = "/no/such/checkpoint";
+  config_.training.start_from = "/dev/null/checkpoint";
   EXPECT_THAT(refusal(), testing::HasSubstr("training.start_from: "));
   const TemporaryFolder second;
   config_.training.start_from.clear();

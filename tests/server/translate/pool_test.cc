@@ -267,11 +267,11 @@ TEST(TranslatorPool, WithoutAProgramItSaysSo) {
   Pool none({});
   EXPECT_EQ(ask(none, "one", "a").get().detail, "no `nmt` program found in the server program's folder; set --nmt");
   PoolOptions wrong;
-  wrong.program = "/nowhere/nmt";
+  wrong.program = "/dev/null/nmt";
   Pool pool(wrong);
   const JobOutcome outcome = ask(pool, "one", "a").get();
   EXPECT_EQ(outcome.status, JobOutcome::Status::unavailable);
-  EXPECT_EQ(outcome.detail, "/nowhere/nmt: No such file or directory");
+  EXPECT_EQ(outcome.detail, "/dev/null/nmt: Not a directory");
 }
 
 }  // namespace

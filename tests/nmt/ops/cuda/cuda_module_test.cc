@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 TEST(CudaModule, SaysThatTheBuildHasNone) {
-  const Result<CudaDevices> devices = find_cuda_module({"/no/such/folder/libbabelring_cuda.so", "/nor/this"});
+  const Result<CudaDevices> devices = find_cuda_module({"/dev/null/libbabelring_cuda.so", "/dev/null/nor-this"});
   ASSERT_FALSE(devices);
   EXPECT_EQ(devices.error(), "this build has no libbabelring_cuda.so");
 }
