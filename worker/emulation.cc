@@ -8,6 +8,7 @@
 #include "base/usage.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/lab/emulation/emulated_rank.h"
+#include "nmt/lab/record/record_run.h"
 
 namespace babelring {
 
@@ -30,8 +31,8 @@ std::unique_ptr<Backend> open_emulated_backend(const TrainConfig& config, std::i
   const json::value shared = value_of_rank_0(communicator, [&file] { return read_record_json(file); });
   const Result<insight::RankRecord> record = insight::rank_record_from_json(shared);
   if (!record) throw UsageFailure(fmt::format("{}: {}", file, record.error()));
-  const std::int64_t parameters = count_parameters(config.model, vocabulary);
-  const EmulatedTimes times = emulated_times(*record, file, parameters, communicator.rank());
+  const EmulatedTimes times = emulated_times(
+      *record, file, recorded_model(config, count_parameters(config.model, vocabulary)), communicator.rank());
   if (communicator.rank() == 0) {
     const double size = static_cast<double>(config.data.tokens_per_update) / communicator.size();
     const std::string warning = config.task == Task::translation ? record->size_warning(size) : "";

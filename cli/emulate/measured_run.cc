@@ -59,6 +59,12 @@ double median_over(const std::vector<UpdateSums>& updates, Value value) {
 
 }  // namespace
 
+insight::RecordedModel recorded_model(const MeasuredRun& run) {
+  return {.parameters = run.parameters,
+          .task = verdict::config_scalar(run.config, "task"),
+          .precision = verdict::config_scalar(run.config, "training.precision")};
+}
+
 bool is_emulated(const MeasuredRun& run) {
   return verdict::config_scalar(run.config, "training.device") == "emulated";
 }
@@ -68,12 +74,14 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   std::map<std::int64_t, UpdateSums> by_update;
   std::set<std::string> hosts;
   double bucket_mb = 0;
+  std::int64_t parameters = 0;
   std::string optimizer;
   for (const auto& spool : spools) {
     for_each_record(spool, [&](const Record& record) {
       if (const auto* life = std::get_if<LifecycleRecord>(&record.body); life != nullptr && life->event == "started") {
         bucket_mb = life->bucket_mb;
         optimizer = life->optimizer;
+        parameters = life->parameters;
       }
       const auto* step = std::get_if<StepRecord>(&record.body);
       if (step == nullptr) return;
@@ -84,6 +92,7 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   MeasuredRun measured{.hosts = static_cast<int>(hosts.size()), .ranks = static_cast<int>(spools.size())};
   measured.bucket_mb = bucket_mb;
   measured.optimizer = optimizer;
+  measured.parameters = parameters;
   std::vector<UpdateSums> updates;
   std::size_t seen = 0;
   for (const auto& [number, sums] : by_update) {

@@ -60,10 +60,16 @@ PairedRun read_paired(const fs::path& folder, SetupOptions options, const insigh
   }
   options.inside = link_beside(folder / "inside.json", options.inside);
   options.between = link_beside(folder / "between.json", options.between);
-  if (const fs::path beside = folder / "rank.json"; fs::exists(beside)) run.record = read_rank_record(beside.string());
-  if (run.record.unit != "target tokens") {
-    throw UsageFailure(fmt::format("--record: its sizes are {}, expected target tokens", run.record.unit));
+  std::string record_file = options.record_file;
+  if (const fs::path beside = folder / "rank.json"; fs::exists(beside)) {
+    record_file = beside.string();
+    run.record = read_rank_record(record_file);
   }
+  if (run.record.unit != "target tokens") {
+    throw UsageFailure(fmt::format("{}: its sizes are {}, expected target tokens", record_file, run.record.unit));
+  }
+  const std::string difference = run.record.difference_from(recorded_model(measured));
+  if (!difference.empty()) throw UsageFailure(fmt::format("{} and {}: {}", record_file, folder.string(), difference));
   run.setup = options.with_links(measured.hosts, measured.ranks / measured.hosts);
   if (!measured.config.empty()) take_from_config(measured, run.setup);
   run.setup.sizes = {{measured.size / run.setup.accumulate}};

@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/field_reader.h"
 #include "base/field_writer.h"
+#include "base/grouped.h"
 #include "base/json_get.h"
 
 namespace babelring::insight {
@@ -123,6 +124,19 @@ std::pair<double, double> RankRecord::recorded_sizes() const {
   }
   if (sizes.empty()) return {0, 0};
   return {*sizes.begin(), *sizes.rbegin()};
+}
+
+std::string RankRecord::difference_from(const RecordedModel& run) const {
+  if (parameters != 0 && run.parameters != 0 && parameters != run.parameters) {
+    return fmt::format("the record is of a model with {} parameters, the run's has {}",
+                       grouped(static_cast<double>(parameters)), grouped(static_cast<double>(run.parameters)));
+  }
+  const auto differ = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
+  if (differ(task, run.task)) return fmt::format("the record is of task {}, the run of task {}", task, run.task);
+  if (differ(precision, run.precision)) {
+    return fmt::format("the record is of precision {}, the run of {}", precision, run.precision);
+  }
+  return "";
 }
 
 std::string RankRecord::size_warning(double of_update) const {

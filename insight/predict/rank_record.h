@@ -50,6 +50,13 @@ struct Calibration {
   double sum_overhead_ms = 0;  // of each sum, beside its messages
 };
 
+/// Model, task and precision of a run: the times of a rank tell nothing of a run with others.
+struct RecordedModel {
+  std::int64_t parameters = 0;  // of the model; 0: unknown
+  std::string task;             // as the configuration's keys: translation, gssm; empty: unknown
+  std::string precision;        // of matmuls: f32, bf16; empty: unknown
+};
+
 /// One rank's times of an update, without other ranks. The time of a phase at a size is the sum over its ops, whose
 /// work is interpolated, and of its phase times. Phases have no times at all if they take none.
 struct RankRecord {
@@ -60,6 +67,7 @@ struct RankRecord {
   std::string unit;     // of sizes: "target tokens", "images"
   double size = 0;      // of this rank's part of an update as recorded
   std::int64_t parameters = 0;
+  std::string task, precision;  // as of RecordedModel
   std::vector<OpRecord> ops;
   std::vector<PhaseTime> times;
   std::vector<Bucket> buckets;        // in the order of their sums; empty: no gradients are summed
@@ -81,6 +89,9 @@ struct RankRecord {
   Curve phase_ms(std::string_view phase) const;
   /// The range of sizes that was recorded; both 0 if sizes do not matter.
   std::pair<double, double> recorded_sizes() const;
+  /// The first difference between what was recorded and `run`, "the record is of …, the run …"; empty if they agree
+  /// in all that both know.
+  std::string difference_from(const RecordedModel& run) const;
   /// A line that says by which factor a size is outside of what was recorded; empty up to a factor of 2.
   std::string size_warning(double of_update) const;
   /// Processors over which the processor time of a rank's messages is spread: its compute threads, or its share where
@@ -133,6 +144,8 @@ void visit_fields(Record& record, Visitor&& field) {
   field.required("unit", record.unit);
   field.required("size", record.size);
   field("parameters", record.parameters);
+  field("task", record.task);
+  field("precision", record.precision);
   field("ops", record.ops);
   field("times", record.times);
   field("buckets", record.buckets);

@@ -255,6 +255,14 @@ class EmulateTest(unittest.TestCase):
             parts["target_tokens"] = 200
             lines = [header | {"sequence": u, "update": u, "time_ms": u} | parts for u in range(1, updates + 1)]
             (spool / f"rank-{rank}.jsonl").write_text(
+            started = {
+                "kind": "lifecycle",
+                "event": "started",
+                "parameters": 1000,
+                "sequence": updates + 1,
+                "time_ms": 1,
+            }
+            lines += [header | started] if rank == 0 else []
                 "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
             )
         return run
@@ -287,10 +295,23 @@ class EmulateTest(unittest.TestCase):
             "expected the folder of a run",
             self.refusal("compare", "--record", record, "--measured", self.folder / "absent"),
         )
-        (self.folder / "latest").symlink_to(runs[1])
-        again = emulate(*shared, self.folder / "latest", f"{self.folder}/./{runs[0].name}")
-        self.assertIn("largest 9.1 %, 2 runs", again.stdout)
-        self.assertEqual(again.stderr.count("again and counts once"), 2, again.stderr)
+
+    def test_a_record_of_another_model_task_or_precision_is_refused(self) -> None:
+        record, run = self.folder / "published.json", self.write_run(1, 20)
+        self.result("record", "--compute-ms", "60", "--size", "200", "--parameters", "1000", "--output", record)
+        shared = ("compare", "--record", record, "--measured", run)
+        (run / "config.yaml").write_text("task: gssm\ntraining:\n  precision: f32\n", encoding="utf-8")
+        self.assertIn("1 run", self.result(*shared))
+        made = json.loads(record.read_text(encoding="utf-8"))
+        for changed, words in (
+            ({"task": "translation"}, "the record is of task translation, the run of task gssm"),
+            ({"precision": "bf16"}, "the record is of precision bf16, the run of f32"),
+            ({"parameters": 2000}, "the record is of a model with 2,000 parameters, the run's has 1,000"),
+        ):
+            record.write_text(json.dumps(made | changed), encoding="utf-8")
+            refused = self.refusal(*shared)
+            self.assertIn(words, refused)
+            self.assertIn(str(run), refused)
 
     def test_each_setting_is_predicted_from_the_others(self) -> None:
         record, calibrated = self.folder / "published.json", self.folder / "calibrated.json"

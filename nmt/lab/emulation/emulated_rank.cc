@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 #include "base/failure.h"
-#include "base/grouped.h"
 
 namespace babelring {
 
-EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file, std::int64_t parameters,
-                             int rank) {
+EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file,
+                             const insight::RecordedModel& run, int rank) {
   if (record.ops.empty()) {
     throw UsageFailure(
         fmt::format("{}: found no times of ops, expected a record of `nmt emulate record --config`", file));
   }
-  if (record.parameters != parameters) {
-    throw UsageFailure(fmt::format("{}: the record is of a model with {} parameters, the configuration's has {}", file,
-                                   grouped(static_cast<double>(record.parameters)),
-                                   grouped(static_cast<double>(parameters))));
-  }
+  const std::string difference = record.difference_from(run);
+  if (!difference.empty()) throw UsageFailure(fmt::format("{}: {}", file, difference));
   EmulatedTimes times{.ops = {}, .factors = record.jitter, .seed = static_cast<std::uint64_t>(rank)};
   if (record.processors > 0) times.processors = {record.processors_of_rank(), record.spare_processors_of_rank()};
   for (const insight::OpRecord& op : record.ops) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "insight/predict/rank_record.h"
@@ -9,9 +8,9 @@
 namespace babelring {
 
 /// The times of a record for the backend of rank `rank`; ranks draw their factors apart. `file` stands for the record
-/// in messages. Throws UsageFailure if the record has no times of ops, as one made from a table, or was made of a
-/// model with another number of parameters than `parameters`.
-EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file, std::int64_t parameters,
-                             int rank);
+/// in messages. Throws UsageFailure if the record has no times of ops, as one made from a table, or was made of
+/// another model, task or precision than `run`.
+EmulatedTimes emulated_times(const insight::RankRecord& record, const std::string& file,
+                             const insight::RecordedModel& run, int rank);
 
 }  // namespace babelring

@@ -103,8 +103,17 @@ void train_size(const RecordPlan& plan, double factor, Backend& backend, Recorde
 
 }  // namespace
 
+insight::RecordedModel recorded_model(const TrainConfig& config, std::int64_t parameters) {
+  return {.parameters = parameters,
+          .task = word_of(tasks(), config.task),
+          .precision = std::string(name_of(config.training.precision))};
+}
+
 void describe_origin(insight::RankRecord& record, const TrainConfig& config, const Backend& backend) {
   record.model = config.name.empty() ? "model" : config.name;
+  insight::RecordedModel recorded = recorded_model(config, record.parameters);
+  record.task = std::move(recorded.task);
+  record.precision = std::move(recorded.precision);
   record.machine = backend.host_memory() ? processor_model() : backend.description();
   record.version = version;
   record.date = format_rfc3339(wall_time_ms());

@@ -24,7 +24,11 @@ struct RecordPlan {
 /// sequence, Failure if data are missing or damaged.
 insight::RankRecord record_rank(const RecordPlan& plan, Backend& backend);
 
-/// Sets the model's name, the machine, the program's version and the date of a record that is made now.
+/// The model, task and precision of a configuration whose model has that many parameters.
+insight::RecordedModel recorded_model(const TrainConfig& config, std::int64_t parameters);
+
+/// Sets the model's name, task and precision, the machine, the program's version and the date of a record that is made
+/// now.
 void describe_origin(insight::RankRecord& record, const TrainConfig& config, const Backend& backend);
 
 }  // namespace babelring

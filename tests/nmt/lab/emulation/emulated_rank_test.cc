@@ -22,14 +22,20 @@ insight::RankRecord small_record() {
   record.unit = "target tokens";
   record.size = 100;
   record.parameters = 7;
+  record.task = "translation";
+  record.precision = "bf16";
   record.jitter = {0.9, 1.1};
   const insight::OpWork work{.size = 100, .calls = 2, .ms = 1};
   record.ops = {{"forward", "linear_forward", 0.01, 2, 3, {work}}, {"optimizer", "adam_update", 0.5, 0, 4, {work}}};
   return record;
 }
 
+insight::RecordedModel small_run() {
+  return {.parameters = 7, .task = "translation", .precision = "bf16"};
+}
+
 TEST(EmulatedRank, TakesTheTimesOfARecord) {
-  const EmulatedTimes times = emulated_times(small_record(), "r.json", 7, 2);
+  const EmulatedTimes times = emulated_times(small_record(), "r.json", small_run(), 2);
   ASSERT_EQ(times.ops.size(), 2U);
   EXPECT_EQ(times.ops[1].phase, "optimizer");
   EXPECT_EQ(times.ops[1].op, "adam_update");
@@ -37,27 +43,36 @@ TEST(EmulatedRank, TakesTheTimesOfARecord) {
   EXPECT_EQ(times.ops[0].ms_per_gflop, 2);
   EXPECT_EQ(times.ops[0].ms_per_gb, 3);
   EXPECT_EQ(times.factors, (std::vector<double>{0.9, 1.1}));
-  EXPECT_NE(times.seed, emulated_times(small_record(), "r.json", 7, 1).seed);
+  EXPECT_NE(times.seed, emulated_times(small_record(), "r.json", small_run(), 1).seed);
 }
 
 TEST(EmulatedRank, HasTheProcessorsOfARecord) {
   insight::RankRecord record = small_record();
   record.threads = 2;
-  EXPECT_EQ(emulated_times(record, "r.json", 7, 0).processors.computing, 0) << "the machine is not known";
+  EXPECT_EQ(emulated_times(record, "r.json", small_run(), 0).processors.computing, 0) << "the machine is not known";
   record.processors = 12;
   record.neighbours = 3;
-  const RankProcessors processors = emulated_times(record, "r.json", 7, 0).processors;
+  const RankProcessors processors = emulated_times(record, "r.json", small_run(), 0).processors;
   EXPECT_EQ(processors.computing, 2);
   EXPECT_EQ(processors.spare, 1);
 }
 
 TEST(EmulatedRank, RefusesARecordThatDoesNotFit) {
+  EXPECT_THAT([] { emulated_times(small_record(), "r.json", {.parameters = 1234}, 0); },
+              ThrowsMessage<UsageFailure>("r.json: the record is of a model with 7 parameters, the run's has 1,234"));
   EXPECT_THAT(
-      [] { emulated_times(small_record(), "r.json", 1234, 0); },
-      ThrowsMessage<UsageFailure>("r.json: the record is of a model with 7 parameters, the configuration's has 1,234"));
+      [] {
+        emulated_times(small_record(), "r.json", {7, "gssm", "bf16"}, 0);
+      },
+      ThrowsMessage<UsageFailure>("r.json: the record is of task translation, the run of task gssm"));
+  EXPECT_THAT(
+      [] {
+        emulated_times(small_record(), "r.json", {7, "translation", "f32"}, 0);
+      },
+      ThrowsMessage<UsageFailure>("r.json: the record is of precision bf16, the run of f32"));
   insight::RankRecord table = small_record();
   table.ops.clear();
-  EXPECT_THAT([&] { emulated_times(table, "r.json", 7, 0); },
+  EXPECT_THAT([&] { emulated_times(table, "r.json", small_run(), 0); },
               ThrowsMessage<UsageFailure>(HasSubstr("r.json: found no times of ops, expected a record of")));
 }
 
