@@ -59,6 +59,19 @@ std::optional<double> flop_utilization(const RunHistory& history) {
   return flops / peak;
 }
 
+/// The part of the time within updates in which processors or GPUs were busy, over all steps that know it.
+std::optional<double> busy_share(const RunHistory& history) {
+  double busy_ms = 0, ms = 0;
+  for (const RankHistory& rank : history.ranks) {
+    for (const HistoryStep& step : rank.steps) {
+      if (!(step.times.busy_fraction > 0)) continue;
+      busy_ms += step.times.busy_fraction * step.times.step_ms;
+      ms += step.times.step_ms;
+    }
+  }
+  return ms > 0 ? std::optional(busy_ms / ms) : std::nullopt;
+}
+
 /// "127 to 150": the 5th and the 95th percentile of sorted values.
 std::string range_words(const std::vector<double>& sorted) {
   const double low = quantile(sorted, 0.05), high = quantile(sorted, 0.95);
@@ -83,11 +96,9 @@ struct UseSigns {
 
 UseSigns use_signs(const RunHistory& history, Answer& answer) {
   UseSigns signs;
-  const auto busy = known_values(history, [](const HistoryStep& step) { return step.times.busy_fraction; });
-  if (!busy.empty()) {
-    const double median = quantile(busy, 0.5);
-    signs.add(fmt::format("busy {} of the time", percent_words(median)), median);
-    answer.add("busy_fraction", median);
+  if (const auto busy = busy_share(history)) {
+    signs.add(fmt::format("busy {} of the time within updates", percent_words(*busy)), *busy);
+    answer.add("busy_fraction", *busy);
   }
   if (const auto use = flop_utilization(history)) {
     signs.add(fmt::format("matmuls reach {} of the measured peak", percent_words(*use)), *use / good_flop_share);
@@ -161,12 +172,17 @@ Answer network_bottleneck(const RunHistory& history) {
   const double received = mean_over(history, [](const HistoryStep& s) { return s.network_rx_bytes; });
   const auto link = known_values(history, [](const HistoryStep& s) { return s.times.network_link_bytes_per_second; });
   const bool bound = verdict.kind == verdict::Kind::network_bound;
-  answer.text =
-      fmt::format("{}: of the {} of an update, ranks wait {} ({}) for gradient sums, which are in progress for {}.",
-                  bound                                    ? "Yes"
-                  : verdict.kind == verdict::Kind::unknown ? "Not known"
-                                                           : "No",
-                  ms_words(step), ms_words(exposed), percent_words(exposed / step), ms_words(total));
+  const std::string sums =
+      exposed > total
+          ? fmt::format(
+                "; a sum is in progress for {}, the rest of the wait lies around the sums, as for a slower rank",
+                ms_words(total))
+          : fmt::format(", which are in progress for {}", ms_words(total));
+  answer.text = fmt::format("{}: of the {} of an update, ranks wait {} ({}) for gradient sums{}.",
+                            bound                                    ? "Yes"
+                            : verdict.kind == verdict::Kind::unknown ? "Not known"
+                                                                     : "No",
+                            ms_words(step), ms_words(exposed), percent_words(exposed / step), sums);
   if (hosts.size() > 1) {
     answer.text += fmt::format(
         " A rank sends {} for an update by the algorithm; the host's interface counted {} sent and {} received in it.",
@@ -195,6 +211,7 @@ namespace {
 
 struct HostSteps {
   std::vector<double> step, exposed, rate;
+  bool sends = false;  // otherwise the traffic is of other programs
 };
 
 /// The steps of the first rank of each host.
@@ -208,6 +225,7 @@ std::map<std::string, HostSteps> steps_by_host(const RunHistory& history) {
       found->second.step.push_back(step.times.step_ms);
       found->second.exposed.push_back(step.times.exposed_communication_ms);
       found->second.rate.push_back(step.times.network_tx_bytes / step.times.step_ms * 1000);
+      if (step.times.communication_bytes > 0) found->second.sends = true;
     }
   }
   return hosts;
@@ -225,6 +243,7 @@ AnswerTable correlation_table(const std::map<std::string, HostSteps>& hosts) {
     const std::string count = count_words(static_cast<double>(steps.step.size()));
     table.rows.push_back({host, "exposed communication", count, correlation_words(pearson(steps.step, steps.exposed)),
                           correlation_words(spearman(steps.step, steps.exposed))});
+    if (!steps.sends) continue;
     table.rows.push_back({host, "bytes sent per second", count, correlation_words(pearson(steps.step, steps.rate)),
                           correlation_words(spearman(steps.step, steps.rate))});
   }
@@ -276,7 +295,8 @@ Answer step_and_network(const RunHistory& history) {
     return answer;
   }
   const HostSteps& first = hosts.begin()->second;
-  const auto exposed = pearson(first.step, first.exposed), rate = pearson(first.step, first.rate);
+  const auto exposed = pearson(first.step, first.exposed);
+  const auto rate = first.sends ? pearson(first.step, first.rate) : std::nullopt;
   if (!exposed) {
     answer.cannot_be_told(first.step.size() < 4 ? "a correlation needs four updates"
                                                 : "the time of updates or their communication does not vary");

@@ -9,6 +9,7 @@
 #include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"
 #include "insight/report/statistics.h"
+#include "insight/verdict/config_scalar.h"
 
 namespace babelring::insight {
 namespace {
@@ -55,14 +56,18 @@ std::string end_words(const RunHistory& history) {
                                   ? fmt::format("after {} of {}", count_words(updates),
                                                 count_of(static_cast<double>(history.max_updates), "update"))
                                   : fmt::format("after {}", count_of(updates, "update"));
-  const bool short_of_end = history.max_updates > 0 && history.last_update() < history.max_updates;
   if (history.events.empty()) return "";
   const LifecycleEvent& last = history.events.back();
   if (last.event == "stopped") return fmt::format(" It was stopped on request {}.", reached);
   if (last.event == "failed") return fmt::format(" It failed {}: {}.", reached, last.detail);
   if (last.event != "finished") return fmt::format(" It has not ended: its records stop {}.", reached);
-  if (short_of_end) return fmt::format(" It ended early, {} ({}).", reached, last.detail);
-  return fmt::format(" It ended as configured, {}.", reached);
+  // "finished: 12 minutes of training", "early stopping: 5 evaluations without a better one"
+  constexpr std::string_view limit = "finished: ";
+  if (!last.detail.starts_with(limit)) return fmt::format(" It ended early, {} ({}).", reached, last.detail);
+  if (history.max_updates > 0 && history.last_update() >= history.max_updates) {
+    return fmt::format(" It ended as configured, {}.", reached);
+  }
+  return fmt::format(" It ended as configured, {}, by its limit of {}.", reached, last.detail.substr(limit.size()));
 }
 
 const HistoryCheckpoint* best_checkpoint(const RunHistory& history) {
@@ -71,6 +76,19 @@ const HistoryCheckpoint* best_checkpoint(const RunHistory& history) {
     if (each.checkpoint.best) best = &each;
   }
   return best;
+}
+
+/// How far the last loss is from the least that any model can reach, as a sentence with a leading space; empty if the
+/// entropy is unknown.
+std::string excess_words(const LossCurve& curve, Answer& answer) {
+  if (!curve.knows_entropy()) return "";
+  const double entropy = curve.entropy.back(), excess = curve.nll.back() - entropy;
+  answer.add("entropy", entropy, "nats");
+  answer.add("excess", excess, "nats");
+  return fmt::format(
+      " The exact entropy of the held-out sequences is {:.4f} nats, which no model can fall below; the last loss lies "
+      "{:.4f} nats above it ({} of it).",
+      entropy, excess, percent_words(excess / entropy));
 }
 
 Plot fit_plot(const LossCurve& curve, const std::optional<PowerLaw>& law) {
@@ -82,6 +100,7 @@ Plot fit_plot(const LossCurve& curve, const std::optional<PowerLaw>& law) {
     for (const double update : curve.updates) fit.values.push_back(law->at(update));
     plot.series.push_back(std::move(fit));
   }
+  if (curve.knows_entropy()) plot.series.push_back({"exact entropy", curve.entropy});
   return plot;
 }
 
@@ -104,7 +123,7 @@ Answer trained_to_the_end(const RunHistory& history) {
   answer.add("evaluations", static_cast<double>(curve.size()));
   if (curve.size() < min_evaluations) {
     answer.cannot_be_told(too_few(curve));
-    answer.text += end_words(history);
+    answer.text += excess_words(curve, answer) + end_words(history);
     answer.rests_on = {"evaluation records"};
     return answer;
   }
@@ -144,7 +163,7 @@ Answer trained_to_the_end(const RunHistory& history) {
     answer.add("fit_c", law->c);
     answer.add("gain_by_twice_the_updates", gain, "nats");
   }
-  answer.text += end_words(history);
+  answer.text += excess_words(curve, answer) + end_words(history);
   answer.plots.push_back(fit_plot(curve, law));
   answer.rests_on = {
       fmt::format("{} of set {}", count_of(static_cast<double>(curve.size()), "evaluation record"), main_set(history)),
@@ -226,6 +245,13 @@ Answer overfitting(const RunHistory& history) {
   Answer answer{.question_number = 3, .key = "overfitting", .question = "Does it overfit?"};
   const OverfitSigns signs(history);
   const LossCurve& valid = signs.valid;
+  if (history.of_sequences() && verdict::config_scalar(history.config, "data.folder").empty()) {
+    answer.text = "No: no sequence is trained on twice, because the generator makes new ones for every update.";
+    answer.text += excess_words(valid, answer);
+    if (valid.size() > 0) add_overfit_numbers(signs, answer);
+    answer.rests_on = {"the resolved configuration", "evaluation records"};
+    return answer;
+  }
   answer.rests_on = {"evaluation records"};
   if (valid.size() < min_evaluations) {
     answer.cannot_be_told(too_few(valid));

@@ -12,6 +12,16 @@ std::size_t LossCurve::best() const {
   return static_cast<std::size_t>(std::ranges::min_element(nll) - nll.begin());
 }
 
+std::vector<double> LossCurve::excess() const {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < size(); ++i) values.push_back(nll[i] - entropy[i]);
+  return values;
+}
+
+bool LossCurve::knows_entropy() const {
+  return size() > 0 && std::isfinite(entropy.back());
+}
+
 double nll_of(const EvalRecord& eval) {
   return eval.nll > 0 ? eval.nll : eval.loss;
 }
@@ -33,6 +43,7 @@ LossCurve loss_curve(const RunHistory& history, const std::string& set) {
     if (each.eval.set != set || !std::isfinite(nll) || nll <= 0 || each.eval.update < 1) continue;
     curve.updates.push_back(static_cast<double>(each.eval.update));
     curve.nll.push_back(nll);
+    curve.entropy.push_back(each.eval.entropy);
   }
   return curve;
 }

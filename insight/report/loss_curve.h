@@ -11,8 +11,12 @@ namespace babelring::insight {
 /// The nll of one set by update.
 struct LossCurve {
   std::vector<double> updates, nll;
+  std::vector<double> entropy;  // exact, of the source of the same tokens; NaN: unknown
 
   std::size_t size() const { return updates.size(); }
+  /// Where the entropy is known: nll − entropy, the distance to the best possible model. NaN elsewhere.
+  std::vector<double> excess() const;
+  bool knows_entropy() const;  // of the last evaluation
   /// Index of the lowest nll. Requires at least one.
   std::size_t best() const;
 };

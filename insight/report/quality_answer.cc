@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "insight/report/answers.h"
@@ -37,29 +38,86 @@ struct QualityCurve {
   }
 };
 
+/// A column of the table of evaluations.
+struct QualityColumn {
+  const char* title;
+  int digits;
+  double (*value)(const EvalRecord&);
+};
+
+constexpr std::array<QualityColumn, 7> quality_columns = {{
+    {"nll", 4, [](const EvalRecord& eval) { return eval.nll; }},
+    {"entropy", 4, [](const EvalRecord& eval) { return eval.entropy; }},
+    {"excess", 4, [](const EvalRecord& eval) { return eval.nll - eval.entropy; }},
+    {"loss", 4, [](const EvalRecord& eval) { return eval.loss; }},
+    {"sacreBLEU", 2, [](const EvalRecord& eval) { return eval.sacrebleu; }},
+    {"chrF", 2, [](const EvalRecord& eval) { return eval.chrf; }},
+    {"teacher-forced BLEU", 2, [](const EvalRecord& eval) { return eval.teacher_forced_bleu; }},
+}};
+
+/// A row for each evaluation, of the columns that any of them has.
 AnswerTable evaluation_table(const std::string& set, const std::vector<const EvalRecord*>& evals) {
-  AnswerTable table{"Evaluations of " + set, {"update", "nll", "loss", "sacreBLEU", "chrF", "teacher-forced BLEU"}, {}};
+  AnswerTable table{"Evaluations of " + set, {"update"}, {}};
+  std::vector<QualityColumn> columns;
+  for (const QualityColumn& column : quality_columns) {
+    if (std::ranges::none_of(evals, [&](const EvalRecord* eval) { return std::isfinite(column.value(*eval)); }))
+      continue;
+    columns.push_back(column);
+    table.columns.emplace_back(column.title);
+  }
   const std::size_t stride = (evals.size() + max_table_rows - 1) / max_table_rows;
-  const auto cell = [](double value, int digits) {
-    return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("–");
-  };
   for (std::size_t i = 0; i < evals.size(); ++i) {
     if ((evals.size() - 1 - i) % stride != 0) continue;
-    const EvalRecord& eval = *evals[i];
-    table.rows.push_back({count_words(static_cast<double>(eval.update)), cell(eval.nll, 4), cell(eval.loss, 4),
-                          cell(eval.sacrebleu, 2), cell(eval.chrf, 2), cell(eval.teacher_forced_bleu, 2)});
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(count_words(static_cast<double>(evals[i]->update)));
+    for (const QualityColumn& column : columns) {
+      const double value = column.value(*evals[i]);
+      row.push_back(std::isfinite(value) ? fmt::format("{:.{}f}", value, column.digits) : "–");
+    }
   }
   if (stride > 1) table.title += fmt::format(", 1 of {}", stride);
   return table;
 }
 
+void describe_translations(const QualityCurve& sacrebleu, const QualityCurve& forced, const std::string& signature,
+                           Answer& answer) {
+  answer.text += sacrebleu.words("sacreBLEU of translations", 2) + forced.words("Teacher-forced BLEU", 2);
+  if (!forced.values.empty()) {
+    answer.text +=
+        "Teacher-forced BLEU is of the likeliest subword at each position of the reference: nothing is translated, so "
+        "it is not comparable with sacreBLEU. ";
+  }
+  if (sacrebleu.values.empty()) answer.text += "No validation translated, so sacreBLEU is unknown. ";
+  if (!signature.empty()) answer.text += "Signature: " + signature + ". ";
+  if (!sacrebleu.values.empty()) answer.add("last_sacrebleu", sacrebleu.values.back());
+  if (!forced.values.empty()) answer.add("last_teacher_forced_bleu", forced.values.back());
+}
+
+/// The excess over the exact entropy: how far the model is from the best possible one.
+void describe_excess(const std::vector<const EvalRecord*>& evals, const QualityCurve& excess, Answer& answer) {
+  if (excess.values.empty()) {
+    answer.text += "No evaluation knows the entropy of its sequences, so the excess over it is unknown. ";
+    return;
+  }
+  const auto last =
+      std::find_if(evals.rbegin(), evals.rend(), [](const EvalRecord* eval) { return std::isfinite(eval->entropy); });
+  answer.text += excess.words("The excess of the loss over the exact entropy", 4);
+  answer.text += fmt::format("The entropy of the set is {:.4f} nats per target token. ", (*last)->entropy);
+  answer.add("last_entropy", (*last)->entropy, "nats");
+  answer.add("last_excess", excess.values.back(), "nats");
+  answer.add("best_excess", *std::ranges::min_element(excess.values), "nats");
+}
+
 }  // namespace
 
 Answer quality_over_time(const RunHistory& history) {
-  Answer answer{.question_number = 12, .key = "quality_over_time", .question = "How did BLEU and loss develop?"};
+  const bool sequences = history.of_sequences();
+  Answer answer{.question_number = 12,
+                .key = "quality_over_time",
+                .question = sequences ? "How did loss and excess develop?" : "How did BLEU and loss develop?"};
   const std::string set = main_set(history);
   std::vector<const EvalRecord*> evals;
-  QualityCurve loss, sacrebleu, forced;
+  QualityCurve loss, excess, sacrebleu, forced;
   std::string signature;
   for (const HistoryEval& each : history.evals) {
     const EvalRecord& eval = each.eval;
@@ -67,6 +125,7 @@ Answer quality_over_time(const RunHistory& history) {
     evals.push_back(&eval);
     const auto update = static_cast<double>(eval.update);
     loss.add(update, nll_of(eval));
+    excess.add(update, nll_of(eval) - eval.entropy);
     sacrebleu.add(update, eval.sacrebleu);
     forced.add(update, eval.teacher_forced_bleu);
     if (!eval.signature.empty()) signature = eval.signature;
@@ -75,20 +134,16 @@ Answer quality_over_time(const RunHistory& history) {
     answer.cannot_be_told("no evaluation was recorded");
     return answer;
   }
-  answer.text = loss.words("The validation loss (nll)", 4) + sacrebleu.words("sacreBLEU of translations", 2) +
-                forced.words("Teacher-forced BLEU", 2);
-  if (!forced.values.empty()) {
-    answer.text +=
-        "Teacher-forced BLEU is of the likeliest subword at each position of the reference: nothing is translated, so "
-        "it is not comparable with sacreBLEU. ";
-  }
-  if (sacrebleu.values.empty()) answer.text += "No validation translated, so sacreBLEU is unknown. ";
-  if (!signature.empty()) answer.text += "Signature: " + signature + ". ";
-  answer.text.pop_back();
+  answer.text = loss.words("The validation loss (nll)", 4);
   if (!loss.values.empty()) answer.add("last_nll", loss.values.back(), "nats");
-  if (!sacrebleu.values.empty()) answer.add("last_sacrebleu", sacrebleu.values.back());
-  if (!forced.values.empty()) answer.add("last_teacher_forced_bleu", forced.values.back());
+  if (sequences) {
+    describe_excess(evals, excess, answer);
+  } else {
+    describe_translations(sacrebleu, forced, signature, answer);
+  }
+  answer.text.pop_back();
   loss.plot("Validation loss", "nll, nats per target token", answer);
+  excess.plot("Excess over the entropy", "nats per target token", answer);
   sacrebleu.plot("sacreBLEU", "sacreBLEU", answer);
   forced.plot("Teacher-forced BLEU", "teacher-forced BLEU", answer);
   answer.tables.push_back(evaluation_table(set, evals));

@@ -132,6 +132,10 @@ std::int64_t RunHistory::last_update() const {
   return first_rank() == nullptr ? 0 : first_rank()->steps.back().times.update;
 }
 
+bool RunHistory::of_sequences() const {
+  return verdict::config_scalar(config, "task") == "gssm";
+}
+
 StepThinning::StepThinning(std::int64_t last_update, std::int64_t ranks) {
   const std::int64_t others = std::max<std::int64_t>(ranks - 1, 0);
   first_rank_stride_ = stride_of(last_update);

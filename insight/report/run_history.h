@@ -92,6 +92,7 @@ struct RunHistory {
 
   const RankHistory* first_rank() const;  // null if rank 0 has no steps
   std::int64_t last_update() const;       // of rank 0; 0: none
+  bool of_sequences() const;              // a language model of generated sequences, not a translation of text
 };
 
 /// Which steps of a run are kept: all of a short run. Of a long run the newest, and of the others every 2nd, 4th, …

@@ -106,6 +106,43 @@ std::string purpose_of(const std::string& file) {
   return found == purposes.end() ? "not known to this program" : found->purpose;
 }
 
+/// The files of a checkpoint as its folder holds them: records leave out SHA256SUMS, which is beside state.json since
+/// checkpoints have both, with a line "DIGEST  NAME" for each of the others.
+std::vector<CheckpointFile> files_in_folder(const CheckpointRecord& checkpoint) {
+  std::vector<CheckpointFile> files = checkpoint.files;
+  const auto is_state = [](const CheckpointFile& file) { return file.name == "state.json"; };
+  if (std::ranges::none_of(files, is_state)) return files;
+  std::int64_t bytes = 0;
+  for (const CheckpointFile& file : files) bytes += std::ssize(file.sha256) + 2 + std::ssize(file.name) + 1;
+  files.push_back({"SHA256SUMS", bytes, "–"});
+  return files;
+}
+
+/// The training set of a run of generated sequences: a folder of them, or none.
+void describe_sequences(const RunHistory& history, Answer& answer) {
+  if (!history.data.is_object()) {
+    const double length = verdict::number_in(verdict::config_scalar(history.config, "data.sequence_length"));
+    answer.text = fmt::format("It has none: the generator makes new sequences of {} for every update.",
+                              count_of(length, "token"));
+    answer.add("sequence_length", length, "tokens");
+    answer.rests_on = {"the resolved configuration"};
+    return;
+  }
+  const json::object& data = history.data.get_object();
+  const auto number = [&](const char* name) { return static_cast<double>(get_integer(data, name)); };
+  const double sequences = number("pairs"), tokens = number("target_tokens"), targets = tokens - sequences;
+  answer.text = fmt::format(
+      "{} of {}, of which the first is given and the others are predicted: {}. They are in {} of ids, over an alphabet "
+      "of {}. Digest {}.",
+      count_of(sequences, "generated sequence"), count_of(sequences > 0 ? tokens / sequences : 0, "token"),
+      count_of(targets, "target token"), bytes_words(number("bytes")), count_of(number("vocabulary"), "symbol"),
+      get_text(data, "digest"));
+  answer.add("sequences", sequences);
+  answer.add("target_tokens", targets);
+  answer.add("vocabulary", number("vocabulary"));
+  answer.add("bytes", number("bytes"), "bytes");
+}
+
 void no_checkpoint(Answer& answer) {
   answer.cannot_be_told("no checkpoint is recorded that still exists");
   answer.rests_on = {"checkpoint records"};
@@ -144,6 +181,10 @@ Answer learning_rate_plot(const RunHistory& history) {
 Answer training_set(const RunHistory& history) {
   Answer answer{.question_number = 7, .key = "training_set", .question = "How large is the training set?"};
   answer.rests_on = {"data of the started record"};
+  if (history.of_sequences()) {
+    describe_sequences(history, answer);
+    return answer;
+  }
   if (!history.data.is_object()) {
     answer.cannot_be_told("the worker reported no training set: it is an older one, or it made the data as it trained");
     const std::string folder = verdict::config_scalar(history.config, "data.folder");
@@ -186,11 +227,12 @@ Answer checkpoint_files(const RunHistory& history) {
     no_checkpoint(answer);
     return answer;
   }
-  const auto files = static_cast<double>(checkpoint->files.size());
+  const std::vector<CheckpointFile> all = files_in_folder(*checkpoint);
+  const auto files = static_cast<double>(all.size());
   answer.text = fmt::format("{} has {} in {}.", checkpoint->name, count_of(files, "file"), checkpoint->folder);
   int shards = 1;
   AnswerTable table{"Files of " + checkpoint->name, {"file", "purpose", "bytes", "SHA-256"}, {}};
-  for (const CheckpointFile& file : checkpoint->files) {
+  for (const CheckpointFile& file : all) {
     shards = std::max(shards, shards_of_file(file.name, weight_tensors));
     table.rows.push_back({file.name, purpose_of(file.name), count_words(static_cast<double>(file.size)), file.sha256});
   }
@@ -212,7 +254,7 @@ Answer checkpoint_size(const RunHistory& history) {
     return answer;
   }
   double total = 0, weights = 0, optimizer = 0;
-  for (const CheckpointFile& file : checkpoint->files) {
+  for (const CheckpointFile& file : files_in_folder(*checkpoint)) {
     const auto size = static_cast<double>(file.size);
     total += size;
     if (shards_of_file(file.name, weight_tensors) > 0) weights += size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace babelring::insight {
@@ -69,24 +70,46 @@ double PowerLaw::at(double u) const {
   return a + b * std::pow(u, -c);
 }
 
+namespace {
+
+/// The least-squares fit with that c, and its sum of squares; infinite if the values do not fall.
+struct PowerFit {
+  PowerLaw law;
+  double error = std::numeric_limits<double>::infinity();
+};
+
+PowerFit power_fit(std::span<const double> u, std::span<const double> y, double c) {
+  std::vector<double> x;
+  for (const double each : u) x.push_back(std::pow(each / u.front(), -c));
+  const Moments m = moments_of(x, y);
+  if (m.xx <= 0 || m.xy <= 0) return {};
+  const double b = m.xy / m.xx;
+  return {{m.mean_y - b * m.mean_x, b * std::pow(u.front(), c), c}, m.yy - b * m.xy};
+}
+
+}  // namespace
+
 std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y) {
   if (u.size() < 4) return std::nullopt;
-  constexpr double first_c = 0.05, last_c = 3;
-  constexpr int steps = 120;
-  std::optional<PowerLaw> best;
-  double least = 0;
-  for (int step = 0; step <= steps; ++step) {
-    const double c = first_c * std::pow(last_c / first_c, static_cast<double>(step) / steps);
-    std::vector<double> x;
-    for (const double each : u) x.push_back(std::pow(each / u.front(), -c));
-    const Moments m = moments_of(x, y);
-    if (m.xx <= 0 || m.xy <= 0) continue;
-    const double b = m.xy / m.xx, error = m.yy - b * m.xy;
-    if (best && error >= least) continue;
-    least = error;
-    best = PowerLaw{m.mean_y - b * m.mean_x, b * std::pow(u.front(), c), c};
+  // A grid of log c finds the valley of the sum of squares, which may have several; golden sections find its bottom.
+  constexpr double first_c = 0.05, last_c = 3, golden = 0.6180339887498949;
+  constexpr int steps = 120, sections = 40;  // the last section is under 1e-9 of c
+  const double step = std::log(last_c / first_c) / steps;
+  const auto at = [&](double place) { return power_fit(u, y, first_c * std::exp(place * step)); };
+  PowerFit best;
+  int place = 0;
+  for (int i = 0; i <= steps; ++i) {
+    PowerFit fit = at(i);
+    if (fit.error < best.error) best = fit, place = i;
   }
-  return best;
+  if (!std::isfinite(best.error)) return std::nullopt;
+  double low = std::max(0, place - 1), high = std::min(steps, place + 1);
+  for (int i = 0; i < sections; ++i) {
+    const double left = high - golden * (high - low), right = low + golden * (high - low);
+    at(left).error < at(right).error ? high = right : low = left;
+  }
+  const PowerFit refined = at((low + high) / 2);
+  return refined.error < best.error ? refined.law : best.law;
 }
 
 std::optional<Estimate> pearson(std::span<const double> x, std::span<const double> y) {

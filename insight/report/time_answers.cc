@@ -117,12 +117,15 @@ Answer average_step(const RunHistory& history) {
   const RankHistory& first = *history.first_rank();
   const Quantiles step = quantiles_of(step_times(first));
   const TokenRates rates = token_rates(history);
+  const std::string tokens =
+      history.of_sequences()
+          ? fmt::format("{} target tokens are trained per second", count_words(rates.target))
+          : fmt::format("{} source and {} target tokens are trained per second, {} together", count_words(rates.source),
+                        count_words(rates.target), count_words(rates.source + rates.target));
   answer.text = fmt::format(
-      "{} on average; half of the updates take at most {}, 95 % at most {}, 99 % at most {}. Within updates, {} source "
-      "and {} target tokens are trained per second, {} together. There is no padding: batches are packed, so the rates "
-      "with and without padding are equal.",
-      ms_words(step.mean), ms_words(step.median), ms_words(step.p95), ms_words(step.p99), count_words(rates.source),
-      count_words(rates.target), count_words(rates.source + rates.target));
+      "{} on average; half of the updates take at most {}, 95 % at most {}, 99 % at most {}. Within updates, {}. There "
+      "is no padding: batches are packed, so the rates with and without padding are equal.",
+      ms_words(step.mean), ms_words(step.median), ms_words(step.p95), ms_words(step.p99), tokens);
   const auto ranks = static_cast<double>(history.ranks.size());
   if (history.world_size > static_cast<std::int64_t>(history.ranks.size())) {
     answer.text += fmt::format(" The rates are of {}: the records of the others are not here.",
@@ -132,7 +135,7 @@ Answer average_step(const RunHistory& history) {
   answer.add("p50_ms", step.median, "ms");
   answer.add("p95_ms", step.p95, "ms");
   answer.add("p99_ms", step.p99, "ms");
-  answer.add("source_tokens_per_s", rates.source, "tokens/s");
+  if (!history.of_sequences()) answer.add("source_tokens_per_s", rates.source, "tokens/s");
   answer.add("target_tokens_per_s", rates.target, "tokens/s");
   answer.add("tokens_per_s", rates.source + rates.target, "tokens/s");
   answer.rests_on = {steps_read(history), fmt::format("tokens in the step records of {}", count_of(ranks, "rank"))};

@@ -144,7 +144,8 @@ TEST(Report, NamesTheShardsOfACheckpoint) {
   run.checkpoints.back().files = files;
   const Report report = report_of(run);
   const Answer& answer = answer_of(report, 8);
-  EXPECT_TRUE(says(answer, "5 files")) << answer.text;
+  EXPECT_TRUE(says(answer, "6 files")) << answer.text;
+  EXPECT_EQ(answer.tables[0].rows.back()[0], "SHA256SUMS");
   EXPECT_TRUE(says(answer, "Weights and moments are in 2 shards each, written by as many hosts.")) << answer.text;
   EXPECT_EQ(number_of(answer, "shards"), 2);
   ASSERT_EQ(answer.tables.size(), 1U);
@@ -163,6 +164,88 @@ TEST(Report, DescribesTheTrainingSet) {
   EXPECT_TRUE(says(answer, "100 sentence pairs with 1,500 source and 1,400 target tokens")) << answer.text;
   EXPECT_TRUE(says(answer, "4 pairs were dropped")) << answer.text;
   EXPECT_EQ(answer.tables.at(0).rows.size(), 2u);
+}
+
+/// A run of task gssm whose loss falls towards an entropy of 1.9 nats.
+ConstructedRun sequence_run() {
+  ConstructedRun run = constructed::small_run();
+  run.config = "task: gssm\ndata:\n  folder: \"\"\n  valid_set: valid\n  sequence_length: 64\n";
+  run.step.source_tokens = 0;
+  run.evaluate("valid", 10, [](double update) { return 1.95 + 3 / update; });
+  for (EvalRecord& eval : run.evals) eval.entropy = 1.9;
+  return run;
+}
+
+TEST(Report, KnowsGeneratedSequences) {
+  const Report report = report_of(sequence_run());
+  EXPECT_TRUE(says(answer_of(report, 2), "the last loss lies 0.0800 nats above it (4.2 % of it)"))
+      << answer_of(report, 2).text;
+  EXPECT_NEAR(number_of(answer_of(report, 2), "entropy"), 1.9, 1e-9);
+  EXPECT_NEAR(number_of(answer_of(report, 2), "excess"), 0.08, 1e-9);
+  EXPECT_TRUE(says(answer_of(report, 3), "No: no sequence is trained on twice")) << answer_of(report, 3).text;
+  EXPECT_TRUE(says(answer_of(report, 7), "new sequences of 64 tokens for every update")) << answer_of(report, 7).text;
+  EXPECT_TRUE(says(answer_of(report, 10), "Within updates, 2,800 target tokens")) << answer_of(report, 10).text;
+  const Answer& quality = answer_of(report, 12);
+  EXPECT_EQ(quality.question, "How did loss and excess develop?");
+  EXPECT_TRUE(says(quality, "The excess of the loss over the exact entropy went from 0.3500 after update 10 to 0.0800"))
+      << quality.text;
+  EXPECT_NEAR(number_of(quality, "last_excess"), 0.08, 1e-9);
+  EXPECT_EQ(quality.tables.at(0).columns, (std::vector<std::string>{"update", "nll", "entropy", "excess", "loss"}));
+  for (const ReportFormat format : {ReportFormat::html, ReportFormat::markdown, ReportFormat::json}) {
+    const std::string text = render(report, format);
+    for (const char* word : {"BLEU", "source token", "subword", "sentence", "source_tokens"}) {
+      EXPECT_EQ(text.find(word), std::string::npos) << word;
+    }
+  }
+}
+
+TEST(Report, DescribesAFolderOfSequences) {
+  ConstructedRun run = sequence_run();
+  run.config = "task: gssm\ndata:\n  folder: sequences\n  valid_set: valid\n";
+  run.data = {{"bytes", 4000},         {"pairs", 30},     {"source_tokens", 0},
+              {"target_tokens", 1920}, {"vocabulary", 8}, {"digest", "0123456789"}};
+  for (EvalRecord& eval : run.evals) eval.entropy = NAN;
+  const Report report = report_of(run);
+  EXPECT_TRUE(says(answer_of(report, 7), "30 generated sequences of 64 tokens")) << answer_of(report, 7).text;
+  EXPECT_TRUE(says(answer_of(report, 7), "1,890 target tokens")) << answer_of(report, 7).text;
+  EXPECT_EQ(number_of(answer_of(report, 7), "target_tokens"), 1890);
+  EXPECT_TRUE(says(answer_of(report, 12), "so the excess over it is unknown")) << answer_of(report, 12).text;
+  EXPECT_EQ(answer_of(report, 12).tables.at(0).columns, (std::vector<std::string>{"update", "nll", "loss"}));
+}
+
+TEST(Report, SaysWhichLimitEndedTheRun) {
+  ConstructedRun run = constructed::stopped_run();
+  run.max_updates = 0;
+  run.end_event = "finished", run.end_detail = "finished: 12 minutes of training";
+  EXPECT_TRUE(
+      says(answer_of(report_of(run), 2), "It ended as configured, after 100 updates, by its limit of 12 minutes of"));
+  run.end_detail = "early stopping: 5 evaluations without a better one";
+  EXPECT_TRUE(says(answer_of(report_of(run), 2), "It ended early, after 100 updates (early stopping: 5"));
+}
+
+TEST(Report, WeighsBusyTimeByTheLengthOfUpdates) {
+  HistoryCollector collector;
+  constructed::small_run().each([&](Record record) {
+    if (auto* step = std::get_if<StepRecord>(&record.body)) {
+      const bool slow = step->update % 4 == 0;
+      step->busy_fraction = slow ? 0.1 : 0.5;
+      step->step_ms = slow ? 300 : 100;
+    }
+    collector.add(record);
+  });
+  const Report report = make_report(std::move(collector).finish());
+  EXPECT_NEAR(number_of(answer_of(report, 4), "busy_fraction"), (3 * 0.5 * 100 + 0.1 * 300) / 600, 1e-9);
+}
+
+TEST(Report, WaitsLongerThanTheSumsAreExplained) {
+  ConstructedRun run = constructed::small_run();
+  run.ranks = 2;
+  run.step.exposed_communication_ms = 12.4, run.step.communication_ms = 11.6;
+  const Report report = report_of(run);
+  EXPECT_TRUE(says(answer_of(report, 5), "a sum is in progress for 11.6 ms, the rest of the wait lies around the sums"))
+      << answer_of(report, 5).text;
+  EXPECT_FALSE(says(answer_of(report, 11), "bytes sent")) << answer_of(report, 11).text;
+  for (const auto& row : answer_of(report, 11).tables.at(0).rows) EXPECT_NE(row[1], "bytes sent per second");
 }
 
 TEST(Report, EscapesTextOfTheRun) {

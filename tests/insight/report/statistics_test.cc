@@ -32,6 +32,19 @@ TEST(Statistics, FindsAPowerLawAndRefusesRisingValues) {
   EXPECT_FALSE(fit_power_law(u, rising));
 }
 
+TEST(Statistics, ThePowerLawIsThatOfLeastSquares) {
+  std::vector<double> u, y;
+  for (int i = 1; i <= 20; ++i) {
+    u.push_back(500 * i);
+    y.push_back(1.3 + 300 * std::pow(u.back(), -0.925));
+  }
+  const auto law = fit_power_law(u, y);
+  ASSERT_TRUE(law);
+  EXPECT_NEAR(law->c, 0.925, 1e-5);
+  EXPECT_NEAR(law->a, 1.3, 1e-5);
+  EXPECT_NEAR(law->b, 300, 0.02);
+}
+
 TEST(Statistics, Correlates) {
   const std::vector<double> x = {1, 2, 3, 4, 5, 6}, y = {1, 4, 9, 16, 25, 36}, flat = {1, 1, 1, 1, 1, 1};
   EXPECT_NEAR(spearman(x, y)->value, 1, 1e-12);
