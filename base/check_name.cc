@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -51,6 +52,36 @@ Status check_name(std::string_view text) {
     at += length;
   }
   return {};
+}
+
+Status check_labels(const json::object& labels) {
+  constexpr std::size_t max_labels = 64, max_name_bytes = 64, max_value_bytes = 256;
+  if (labels.size() > max_labels)
+    return Error{fmt::format("found {} labels, expected at most {}", labels.size(), max_labels)};
+  for (const auto& [key, value] : labels) {
+    const std::string name = printable(std::string_view(key));
+    if (key.empty() || key.size() > max_name_bytes || key.find('=') != key.npos) {
+      return Error{fmt::format("label '{}': expected a name of 1 to {} bytes without '='", name, max_name_bytes)};
+    }
+    if (!value.is_string() || value.get_string().size() > max_value_bytes) {
+      return Error{fmt::format("label '{}': expected a text of at most {} bytes", name, max_value_bytes)};
+    }
+    for (const std::string_view text : {std::string_view(key), std::string_view(value.get_string())}) {
+      if (const Status good = check_name(text); !good) return Error{fmt::format("label '{}': {}", name, good.error())};
+    }
+  }
+  return {};
+}
+
+Result<json::object> parse_labels(const std::vector<std::string>& texts) {
+  json::object labels;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) return Error{fmt::format("expected KEY=VALUE, found '{}'", printable(text))};
+    labels[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  if (const Status good = check_labels(labels); !good) return Error{good.error()};
+  return labels;
 }
 
 }  // namespace babelring

@@ -128,6 +128,7 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("data", lifecycle.data);
   field("bucket_mb", lifecycle.bucket_mb);
   field("optimizer", lifecycle.optimizer);
+  field("labels", lifecycle.labels);
   field("peak_flops", lifecycle.peak_flops);
   field("peak_bytes_per_second", lifecycle.peak_bytes_per_second);
 }

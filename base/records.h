@@ -160,6 +160,8 @@ struct LifecycleRecord {
   // Of `started`: who keeps the optimizer's state, as communication.optimizer says or as `auto` chose: "replicated",
   // every host, or "sharded", each host a share. Empty: unknown.
   std::string optimizer;
+  // Of `started`: the run's labels on the server, an object of texts that check_labels() accepts. Null: none.
+  json::value labels;
 };
 
 /// Prefix of the detail of `failed` if training diverged. A restart from the same checkpoint would diverge again.

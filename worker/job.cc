@@ -183,8 +183,8 @@ void tune_matmuls(const TrainConfig& config, const std::filesystem::path& folder
   if (!stored) spdlog::warn("{}", stored.error());
 }
 
-LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer,
-                        const ProgressMeter& progress) {
+LifecycleRecord started(const TrainConfig& config, const json::object& labels, const Communicator& communicator,
+                        const Trainer& trainer, const ProgressMeter& progress) {
   const Interval& end = config.training.stop_after;
   return {.event = "started",
           .detail = trainer.state().progress.update > 0
@@ -204,7 +204,8 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .data = config.on_the_fly() ? json::value()
                                       : training_set_facts(load_manifest(config.data.folder), config.data.train_set),
           .bucket_mb = static_cast<double>(trainer.bucket_bytes()) * 1e-6,
-          .optimizer = trainer.shards_optimizer() ? "sharded" : "replicated"};
+          .optimizer = trainer.shards_optimizer() ? "sharded" : "replicated",
+          .labels = labels.empty() ? json::value() : json::value(labels)};
 }
 
 /// Measures the peaks of the device, as all ranks do at this moment. An emulated one has none.
@@ -363,7 +364,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     log_start(config, *backend, data, trainer);
-    records.write(started(config, communicator, trainer, progress));
+    records.write(started(config, options.labels, communicator, trainer, progress));
   }
   records.write(rank_up(config, *backend, threads));
   train(trainer, records, first_rank, folder);

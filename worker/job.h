@@ -22,6 +22,7 @@ struct JobOptions {
   std::filesystem::path run_folder;    // empty: runs/NAME
   std::int64_t max_spool_mb = 1024;    // of confirmed records in each rank's spool; 0: unlimited
   std::string run;                     // r_…, set by a server that starts runs; empty: from run_folder, or a new id
+  json::object labels;                 // of the run on the server, beside those that it has there
   std::int64_t attempt = 0;            // set together with `run`
   bool take_over = false;              // take the run folder from a worker that trains there
   std::filesystem::path resume_from;   // checkpoint folder; empty: the run's newest checkpoint

@@ -9,15 +9,16 @@
 #include <optional>
 #include <thread>
 
+#include "base/check_name.h"
 #include "base/compiled_instruction_sets.h"
 #include "base/completion.h"
 #include "base/help.h"
 #include "base/log.h"
 #include "base/man_page.h"
 #include "base/options.h"
-#include "base/usage.h"
 #include "base/parse_number.h"
 #include "base/program.h"
+#include "base/usage.h"
 #include "base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/launched_ranks.h"
@@ -72,6 +73,14 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
       ->default_str("none");
   app.add_option("--token-file", line.job.token_file,
                  "file with the server token, read on rank 0 and sent to the other ranks; default: BABELRING_TOKEN");
+  const auto set_labels = [&line](const std::vector<std::string>& labels) {
+    Result<json::object> parsed = parse_labels(labels);
+    if (!parsed) throw CLI::ValidationError("--label", parsed.error());
+    line.job.labels = std::move(parsed).value();
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--label", set_labels, "KEY=VALUE: label of the run on the server, such as team=mt; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--run-dir", line.job.run_folder, "folder of the run, for checkpoints and spool; default runs/NAME");
   app.add_option("--spool-mb", line.job.max_spool_mb,
                  "max size of each rank's spool in MiB, as far as the server has confirmed it; 0: unlimited")

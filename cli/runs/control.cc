@@ -121,7 +121,7 @@ void add_run_submit(CLI::App& run, ConfigReader read_config) {
   command->add_option("--world-size,--ranks", request.world_size, "number of ranks")->check(CLI::Range(1, 4096));
   command->add_option("--max-restarts", request.max_restarts, "max restarts after faults")->check(CLI::Range(0, 1000));
   command->add_option("--resume-from", request.resume_from, "id of the checkpoint to start from");
-  command->add_option("--label", request.labels, "key=value; may be repeated")->expected(1);
+  command->add_option("--label", request.labels, "key=value; may be repeated")->allow_extra_args(false);
   command->add_flag("--dry-run", arguments->dry, "only print what the server would do");
   command->add_flag("--watch", arguments->watch, "follow the run until it ends");
   arguments->server.declare(*command);

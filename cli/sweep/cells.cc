@@ -54,6 +54,12 @@ std::string SweepCell::text() const {
   return text.empty() ? "the only cell" : text;
 }
 
+std::vector<std::string> SweepCell::labels(const std::string& sweep) const {
+  std::vector<std::string> labels = {fmt::format("{}={}", sweep_label, sweep), fmt::format("{}={}", cell_label, id)};
+  for (const auto& [key, value] : coordinates) labels.push_back(key + "=" + value);
+  return labels;
+}
+
 std::vector<SweepCell> expand_sweep(const SweepGrid& grid) {
   const std::string base = read_file(grid.base);
   check_keys(grid, base);

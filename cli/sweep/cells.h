@@ -19,6 +19,8 @@ struct SweepCell {
 
   /// "model.width=36 training.seed=0".
   std::string text() const;
+  /// The labels of its run, KEY=VALUE: `sweep`, the name of the sweep, cell and coordinates.
+  std::vector<std::string> labels(const std::string& sweep) const;
 };
 
 /// All cells of a grid. A cell is left out if its configuration is invalid or another cell has the same; the result has

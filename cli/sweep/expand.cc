@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "base/failure.h"
 #include "base/grouped.h"
 #include "cli/sweep/cells.h"
+#include "cli/sweep/folder_runs.h"
 #include "cli/sweep/scripts.h"
 #include "cli/sweep/sweep_commands.h"
 
@@ -16,8 +17,6 @@ namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* task_table_name = "tasks.tsv";
 
 struct ExpandArguments {
   SweepGridChoice grid;
@@ -27,9 +26,9 @@ struct ExpandArguments {
 /// Removes the tasks of a grid that was expanded into this folder before, but no others.
 void clear_tasks(const fs::path& folder) {
   std::error_code error;
-  if (fs::exists(folder / "tasks", error) && !fs::exists(folder / task_table_name, error)) {
+  if (fs::exists(folder / "tasks", error) && !fs::exists(folder / sweep_task_table, error)) {
     throw UsageFailure(fmt::format("--output: {} is there without the {} of an earlier sweep; expected another folder",
-                                   (folder / "tasks").string(), task_table_name));
+                                   (folder / "tasks").string(), sweep_task_table));
   }
   fs::remove_all(folder / "tasks", error);
   for (const char* part : {"tasks", "logs"}) {
@@ -68,8 +67,11 @@ void expand_grid(const ExpandArguments& arguments) {
   clear_tasks(folder);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     write_file_atomically(folder / "tasks" / fmt::format("{}.yaml", i + 1), tasks[i]->config);
+    const std::vector<std::string> labels = tasks[i]->labels(grid.name);
+    write_file_atomically(folder / "tasks" / fmt::format("{}.labels", i + 1),
+                          fmt::format("{}\n", fmt::join(labels, "\n")));
   }
-  write_file_atomically(folder / task_table_name, task_table(tasks));
+  write_file_atomically(folder / sweep_task_table, task_table(tasks));
   write_script(folder / "sweep.sh", local_sweep_script(grid, folder));
   write_script(folder / "sweep.sbatch", slurm_sweep_script(grid, folder, tasks.size()));
   fmt::print("{}: {}, {} left out\n", grid.name, counted(static_cast<double>(tasks.size()), "task"),

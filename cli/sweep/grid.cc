@@ -18,7 +18,13 @@ constexpr std::size_t max_grid_bytes = std::size_t{1} << 20;
 constexpr std::int64_t max_sweep_ranks = 4096;
 constexpr std::size_t max_sweep_name = 64, max_value_bytes = 256, max_axis_keys = 60;  // of labels of runs
 
-const std::vector<std::string> grid_keys = {"name", "base", "ranks", "set", "grid", "zip"};
+const std::vector<std::string> grid_keys = {"name", "base", "ranks", "slurm", "set", "grid", "zip"};
+/// Options of sbatch that say what a task needs. The others are the script's own.
+const std::vector<std::string> slurm_options = {
+    "time",       "mem",           "mem-per-cpu",     "mem-per-gpu", "gres",
+    "gpus",       "gpus-per-task", "partition",       "qos",         "account",
+    "constraint", "cpus-per-task", "ntasks-per-node", "nodes",       "exclusive",
+    "exclude",    "nodelist",      "reservation",     "nice"};
 
 /// Reads the members of a grid and says where a wrong one stands.
 class GridReader {
@@ -75,6 +81,7 @@ class GridReader {
     if (key == "name") return read_name(value);
     if (key == "base") return read_base(value);
     if (key == "ranks") return read_ranks(value);
+    if (key == "slurm") return read_slurm(value);
     if (key == "set") return read_set(value);
     if (key == "grid") return read_axes(value);
     if (key == "zip") {
@@ -112,6 +119,24 @@ class GridReader {
              fmt::format("ranks: expected 1 to {}, found '{}'", max_sweep_ranks, printable(value.Scalar())));
     }
     grid_.ranks = *ranks;
+  }
+
+  void read_slurm(const YAML::Node& value) {
+    constexpr std::string_view allowed =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:,/=+@%[]()*&|";
+    for (const auto& [key, node] : members(value, "slurm")) {
+      if (std::ranges::find(slurm_options, key) == slurm_options.end()) {
+        refuse(node, key,
+               fmt::format("slurm: unknown option '{}'{}; expected one of {}", printable(key),
+                           did_you_mean(key, slurm_options), fmt::join(slurm_options, ", ")));
+      }
+      const std::string text = scalar(node, key);
+      if (text.empty() || text.find_first_not_of(allowed) != std::string::npos) {
+        refuse(node, key,
+               fmt::format("slurm: {}: expected a value without spaces and quotes, found '{}'", key, printable(text)));
+      }
+      grid_.slurm.emplace_back(key, text);
+    }
   }
 
   /// Refuses a key that another place of the file gives, and the name, which a sweep gives itself.

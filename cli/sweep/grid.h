@@ -22,6 +22,7 @@ struct SweepGrid {
   std::string name;            // letters, digits, - . and _
   std::filesystem::path base;  // configuration file
   std::int64_t ranks = 1;      // of each run
+  std::vector<Setting> slurm;  // options of sbatch without dashes, and their values: time, mem, gres, …
   std::vector<Setting> set;
   std::vector<SweepAxis> axes;  // the last varies fastest
 

@@ -29,8 +29,15 @@ std::string training_command(std::int64_t ranks) {
   return fmt::format(
       "mpirun -np {} --bind-to none \"$worker\" --config \"$folder/tasks/$task.yaml\" --run-dir \"$folder/runs/$cell\" "
       "\\\n"
-      "    \"${{reporting[@]}}\" \"$@\"",
+      "    \"${{labels[@]/#/--label=}}\" \"${{reporting[@]}}\" \"$@\"",
       ranks);
+}
+
+/// The options of the grid's `slurm` as lines of a batch script.
+std::string sbatch_options(const SweepGrid& grid) {
+  std::string lines;
+  for (const auto& [option, value] : grid.slurm) lines += fmt::format("#SBATCH --{}={}\n", option, value);
+  return lines;
 }
 
 }  // namespace
@@ -46,6 +53,7 @@ std::string local_sweep_script(const SweepGrid& grid, const std::filesystem::pat
       "trap 'exit 130' INT TERM # once the worker has saved\n"
       "while IFS=$'\\t' read -r task cell _; do\n"
       "  echo \"task $task: cell $cell\"\n"
+      "  mapfile -t labels <\"$folder/tasks/$task.labels\"\n"
       "  {2} </dev/null && continue\n"
       "  failed+=(\"$task\")\n"
       "  if [ ${{#failed[@]}} -eq 3 ] && [ ! -e \"$folder/runs\" ]; then\n"
@@ -69,14 +77,17 @@ std::string slurm_sweep_script(const SweepGrid& grid, const std::filesystem::pat
       "#SBATCH --open-mode=append\n"
       "#SBATCH --requeue\n"
       "#SBATCH --signal=B:USR1@120\n"
+      "{6}"
       "set -uo pipefail\n"
       "{4}"
       "task=${{SLURM_ARRAY_TASK_ID:?start this script with sbatch}}\n"
       "cell=$(awk -v task=\"$task\" '$1 == task {{ print $2 }}' \"$folder/tasks.tsv\")\n"
       "[ -n \"$cell\" ] || fail \"$folder/tasks.tsv has no task $task\"\n"
+      "mapfile -t labels <\"$folder/tasks/$task.labels\"\n"
       "# mpirun hands USR1 to the ranks, which save and end.\n"
       "exec {5}\n",
-      grid.name, tasks, grid.ranks, folder.string(), preamble(grid, folder), training_command(grid.ranks));
+      grid.name, tasks, grid.ranks, folder.string(), preamble(grid, folder), training_command(grid.ranks),
+      sbatch_options(grid));
 }
 
 }  // namespace babelring

@@ -13,6 +13,7 @@
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
+#include "cli/sweep/folder_runs.h"
 #include "cli/sweep/results.h"
 #include "cli/sweep/sweep_commands.h"
 #include "cli/sweep/sweep_runs.h"
@@ -126,14 +127,19 @@ void print_means(const SweepView& view, std::vector<std::string> names, const Sc
   table.print(screen);
 }
 
+std::map<std::string, json::object> runs_to_show(const SweepShowArguments& arguments) {
+  if (is_sweep_folder(arguments.sweep)) return folder_runs(arguments.sweep);
+  ApiClient api(arguments.server.access());
+  return require_sweep_runs(api, arguments.sweep);
+}
+
 void show_sweep(const SweepShowArguments& arguments) {
   const std::vector<std::string>& metrics = sweep_metrics();
   if (!arguments.metric.empty() && std::ranges::find(metrics, arguments.metric) == metrics.end()) {
     throw UsageFailure(fmt::format("--metric: '{}' is no metric{}; expected one of {}", printable(arguments.metric),
                                    did_you_mean(arguments.metric, metrics), fmt::join(metrics, ", ")));
   }
-  ApiClient api(arguments.server.access());
-  const auto runs = require_sweep_runs(api, arguments.sweep);
+  const auto runs = runs_to_show(arguments);
   SweepView view{.sweep = arguments.sweep,
                  .metric = arguments.metric.empty() ? default_metric(runs) : arguments.metric,
                  .at = arguments.at,
@@ -161,7 +167,10 @@ void add_sweep_show(CLI::App& sweep) {
   CLI::App* command =
       sweep.add_subcommand("show", "Shows the runs of a sweep with a metric, and its mean and spread over seeds");
   const auto arguments = std::make_shared<SweepShowArguments>();
-  command->add_option("sweep", arguments->sweep, "name of the sweep")->required();
+  command
+      ->add_option("sweep", arguments->sweep,
+                   "name of the sweep on the server, or folder of `nmt sweep expand`, whose spools are read instead")
+      ->required();
   command->add_option("--metric", arguments->metric,
                       "excess, loss, sacrebleu, …; default: the first of excess, sacrebleu and loss that a run has");
   add_choice(*command, "--at", arguments->at, {{"best", SweepAt::best}, {"last", SweepAt::last}},

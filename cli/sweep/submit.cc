@@ -37,15 +37,13 @@ struct SweepSubmission {
 };
 
 SubmitRequest request_of(const SweepCell& cell, const SweepGrid& grid, const SweepSubmitArguments& arguments) {
-  SubmitRequest request{
-      .config = cell.config,
-      .name = cell.name,
-      .profile = arguments.profile,
-      .world_size = grid.ranks,
-      .max_restarts = arguments.max_restarts,
-      .resume_from = {},
-      .labels = {fmt::format("{}={}", sweep_label, grid.name), fmt::format("{}={}", cell_label, cell.id)}};
-  for (const auto& [key, value] : cell.coordinates) request.labels.push_back(key + "=" + value);
+  SubmitRequest request{.config = cell.config,
+                        .name = cell.name,
+                        .profile = arguments.profile,
+                        .world_size = grid.ranks,
+                        .max_restarts = arguments.max_restarts,
+                        .resume_from = {},
+                        .labels = cell.labels(grid.name)};
   return request;
 }
 

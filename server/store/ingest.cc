@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/check_name.h"
 #include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
@@ -196,6 +197,12 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
             lifecycle.data.is_object() ? to_text(lifecycle.data) : std::string(), lifecycle.device == "emulated",
             lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, record.header.time_ms, target.run)
       .run();
+  // Labels that the run has on the server stay: somebody may have changed them there.
+  if (lifecycle.labels.is_object() && check_labels(lifecycle.labels.get_object())) {
+    database_.prepare("UPDATE runs SET labels = json_patch(?, labels) WHERE run = ?")
+        .bind(to_text(lifecycle.labels), target.run)
+        .run();
+  }
   target.result.run_changed = true;
 }
 

@@ -72,6 +72,8 @@ class ComplaintsTest(unittest.TestCase):
             "--config good.yaml --sever none": "unknown option '--sever'; did you mean '--server'? (`worker --help` lists the options)",
             "--config good.yaml --log-level loud": "expected trace, debug, info, warn, error or off, found 'loud'",
             "--config good.yaml --attempt x": "--attempt",
+            "--config good.yaml --label team": "--label: expected KEY=VALUE, found 'team'",
+            "--config good.yaml --label =mt": "label '': expected a name of 1 to 64 bytes",
             "--config absent.yaml": "worker: error: --config: absent.yaml: no such file",
             "--config utf16.yaml": "worker: error: utf16.yaml: not UTF-8 YAML",
             "--config good.yaml seed=3": "unknown key 'seed'; did you mean 'training.seed'?",
@@ -88,8 +90,6 @@ class ComplaintsTest(unittest.TestCase):
         )
         self.assertFalse(Path("fresh").exists(), "nothing was begun")
 
-    def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
-        worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
     def test_help_for_something_unknown(self) -> None:
         for command, words in {
             "nmt nonsense --help": "nmt: unknown command 'nonsense' (`nmt --help` lists the commands)",
@@ -104,6 +104,8 @@ class ComplaintsTest(unittest.TestCase):
         }.items():
             self.complains(command, WRONG_USAGE, words)
 
+    def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
+        worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
         one_rank = ["-np", "1", "-x"]
         done = subprocess.run(
             [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -74,6 +75,8 @@ class SweepScriptTest(unittest.TestCase):
             self.assertTrue(command.startswith(" -np 1 --bind-to none "), command)
             self.assertIn(f"{self.programs}/worker --config {self.tasks}/tasks/{task}.yaml --run-dir ", command)
             self.assertTrue(command.endswith(" training.log_every=1u"), command)
+            self.assertIn(" --label=sweep=toy --label=cell=", command)
+            self.assertIn(f" --label=training.seed={task} ", command)
         self.program("id", "echo 0")
         self.assertEqual(self.sweep(BABELRING_SERVER="http://here", BABELRING_TOKEN_FILE="/token"), failed)
         as_root = self.commands()[5:]
@@ -81,6 +84,62 @@ class SweepScriptTest(unittest.TestCase):
         self.assertIn("--server http://here --token-file /token", as_root[0])
         self.assertEqual(self.sweep("sweep.sbatch", SLURM_ARRAY_TASK_ID="3"), (0, []))
         self.assertTrue(self.commands()[-1].startswith("11 -np 1"), self.commands()[-1])
+        self.assertIn(" --label=training.seed=3 ", self.commands()[-1])
+
+    def test_options_of_slurm_are_those_of_the_grid(self) -> None:
+        needs = '{time: "2:00:00", mem: 16G, gres: gpu:a100:1}'
+        (self.folder / "grid.yaml").write_text(GRID.replace("grid:", f"slurm: {needs}, grid:"), encoding="utf-8")
+        self.assertEqual(self.expand(self.tasks).returncode, 0)
+        script = (self.tasks / "sweep.sbatch").read_text(encoding="utf-8")
+        for line in ("#SBATCH --time=2:00:00", "#SBATCH --mem=16G", "#SBATCH --gres=gpu:a100:1"):
+            self.assertIn(f"{line}\n", script)
+        self.assertLess(script.index("--gres"), script.index("set -uo"), "Slurm reads no option behind a command")
+        for wrong, line in (
+            ("{tiem: 1}", "slurm: unknown option 'tiem'; did you mean 'time'?"),
+            ('{mem: "1 G"}', "slurm: mem: expected a value without spaces and quotes, found '1 G'"),
+        ):
+            (self.folder / "grid.yaml").write_text(GRID.replace("grid:", f"slurm: {wrong}, grid:"), encoding="utf-8")
+            done = self.expand(self.tasks)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(line, done.stderr)
+
+    def write_spool(self, cell: str, bodies: list[dict]) -> None:
+        spool = self.tasks / "runs" / cell / "spool" / "attempt-1" / "rank-0.jsonl"
+        spool.parent.mkdir(parents=True)
+        head = {"run": "r_" + "0" * 26, "attempt": 1, "rank": 0, "host": "a"}
+        lines = [json.dumps(head | {"sequence": at + 1, "time_ms": at} | body) for at, body in enumerate(bodies)]
+        spool.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def test_runs_are_shown_from_their_spools(self) -> None:
+        cells = [line.split("\t")[1] for line in (self.tasks / "tasks.tsv").read_text("utf-8").splitlines()[1:]]
+        step = {"kind": "step", "update": 20, "loss": 2.5, "step_ms": 100, "update_target_tokens": 640}
+        loss = {"kind": "eval", "set": "valid", "entropy": 1.0}
+        ends = ({"event": "finished"}, {"event": "failed", "detail": "killed"}, None)
+        for number, end in enumerate(ends):
+            bodies = [{"kind": "lifecycle", "event": "started"}, step]
+            bodies += [loss | {"update": 10, "nll": 1.5, "loss": 1.5}]
+            bodies += [loss | {"update": 20, "nll": 2.0 + number, "loss": 2.0 + number}]
+            bodies += [{"kind": "eval", "set": "train", "update": 20, "nll": 0.1, "loss": 0.1}]
+            bodies += [] if end is None else [{"kind": "lifecycle"} | end]
+            self.write_spool(cells[number], bodies)
+        show = [BIN / "nmt", "sweep", "show", self.tasks]
+        shown = json.loads(subprocess.check_output([*show, "--json", "--at", "last"], text=True))
+        self.assertEqual(shown["metric"], "excess")
+        found = {cell["cell"]: cell for cell in shown["cells"]}
+        self.assertEqual([found[cell]["state"] for cell in cells], ["succeeded", "failed", "lost", "queued", "queued"])
+        self.assertEqual([found[cell]["value"] for cell in cells], [1.0, 2.0, 3.0, None, None])
+        self.assertEqual(found[cells[1]]["detail"], "killed")
+        self.assertEqual([found[cell]["coordinates"] for cell in cells][2], {"training.seed": "3"})
+        best = json.loads(subprocess.check_output([*show, "--json"], text=True))
+        self.assertEqual([(mean["cells"], mean["count"], mean["mean"]) for mean in best["means"]], [(5, 3, 0.5)])
+        speed = subprocess.check_output([*show, "--csv", "--metric", "target_tokens_per_second"], text=True)
+        self.assertIn(",6400\n", speed)
+        text = subprocess.check_output(show, text=True)
+        self.assertIn("2 queued, 1 lost, 1 failed, 1 succeeded", text)
+        (self.tasks / "tasks.tsv").write_text("task\tcell\tkey\n1\tabc\n", encoding="utf-8")
+        done = subprocess.run(show, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tasks.tsv:2: expected the columns task, cell and the settings", done.stderr)
 
     def test_tasks_of_others_are_not_removed(self) -> None:
         self.assertEqual(self.expand(self.tasks).returncode, 0, "an earlier sweep is replaced")

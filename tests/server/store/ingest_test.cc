@@ -48,6 +48,24 @@ TEST_F(IngestTest, KeepsWhatAnOlderAttemptSendsLateButNotItsWordOnTheRun) {
   EXPECT_EQ(run->attempt, 2);
 }
 
+TEST_F(IngestTest, GivesARunTheLabelsThatItLacks) {
+  const auto labels = [&] {
+    auto reader = store->reader();
+    return find_run(*reader, run_id)->labels;
+  };
+  LifecycleRecord started{.event = "started", .labels = json::object{{"sweep", "toy"}, {"cell", "a1"}}};
+  put(*store, {record_of(started, 1)});
+  EXPECT_EQ(parse_json(labels()).value(), started.labels);
+  started.labels = json::object{{"sweep", "other"}, {"team", "mt"}};
+  put(*store, {record_of(started, 2)});
+  EXPECT_EQ(parse_json(labels()).value(), (json::object{{"sweep", "toy"}, {"cell", "a1"}, {"team", "mt"}}));
+  for (const json::value& wrong : {json::value{{"a=b", "c"}}, json::value{{"a", 1}}, json::value("text")}) {
+    started.labels = wrong;
+    put(*store, {record_of(started, 3)});
+  }
+  EXPECT_EQ(parse_json(labels()).value().as_object().size(), 3);
+}
+
 TEST_F(IngestTest, WithoutAFiniteLossNothingIsTheBest) {
   const EvalRecord good{.update = 1, .set = "valid", .loss = 3, .sacrebleu = 20, .best = true};
   const EvalRecord dead{.update = 2, .set = "valid", .loss = NAN, .sacrebleu = 21, .best = true};
