@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -349,6 +350,30 @@ class EmulateTest(unittest.TestCase):
         rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
         self.assertEqual({row["group"] for row in rows}, {"1 workers", "2 workers"})
         self.assertEqual({row["category"] for row in rows}, {"0 %", "100 %"})
+    def test_a_slow_storage_serves_every_byte(self) -> None:
+        """The order of an epoch is made of the lengths of sentences: reading them is charged, too."""
+
+        def bytes_read() -> int:
+            return int(re.search(r"^read_bytes: (\d+)", Path("/proc/self/io").read_text("utf-8"), re.MULTILINE)[1])
+
+        data, output = self.prepared(), self.folder / "slow"
+        files = [data / "train.source.ids", data / "train.target.ids"]
+        for file in files:
+            with open(file, "rb") as stream:
+                os.fsync(stream.fileno())
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                before = bytes_read()
+                stream.read()
+            if bytes_read() == before:
+                self.skipTest("reads of this file system are not counted")
+        own = ("stalls", "--own", "--data", data, "--output", output, "--workers", "1", "--cached", "0,0")
+        self.result(*own, "--compute-ms", "0", "--tokens-per-update", "400", "--read-rate", "0.05MB")
+        rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
+        parts = [float(row["value"]) for row in rows if row["category"] == "0 %"]
+        self.assertEqual(len(parts), 6, "three parts of two epochs")
+        for epoch in (parts[:3], parts[3:]):
+            self.assertGreater(sum(epoch), 0.9 * sum(file.stat().st_size for file in files) / 50_000)
+
         for row in rows:
             self.assertEqual(row["origin"], "measured")
             self.assertGreaterEqual(float(row["value"]), 0)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "base/clock.h"
 #include "base/failure.h"
@@ -50,18 +51,27 @@ class SourceOnStorage final : public UpdateSource {
   SourceOnStorage(const UpdateSource& source, double bytes_per_second) : source_(source), storage_(bytes_per_second) {}
 
   UpdateBatches make(std::int64_t update, const DataPosition& start, const RankPart& part) const override {
-    const std::int64_t before = thread_read_bytes();
-    UpdateBatches made = source_.make(update, start, part);
-    storage_.read(thread_read_bytes() - before);
-    return made;
+    return charged([&] { return source_.make(update, start, part); });
   }
-  DataPosition after(const DataPosition& start) const override { return source_.after(start); }
+  /// Reads the lengths of all sentences when it makes the order of an epoch.
+  DataPosition after(const DataPosition& start) const override {
+    return charged([&] { return source_.after(start); });
+  }
   DataPosition resume(DataOrder, const std::optional<DataPosition>&, double) override { return {}; }
   std::int64_t updates_per_epoch() const override { return source_.updates_per_epoch(); }
   UpdateShape shape() const override { return source_.shape(); }
   const std::string& digest() const override { return source_.digest(); }
 
  private:
+  /// The result of `work`, after the time that the storage takes for what this thread has read in it.
+  template <class Work>
+  std::invoke_result_t<Work> charged(Work work) const {
+    const std::int64_t before = thread_read_bytes();
+    std::invoke_result_t<Work> result = work();
+    storage_.read(thread_read_bytes() - before);
+    return result;
+  }
+
   const UpdateSource& source_;
   mutable SlowStorage storage_;
 };
