@@ -19,8 +19,8 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t min_settings = 3;  // of --leave-one-out
-constexpr double large_part = 0.1;       // of the step
+constexpr std::size_t min_settings = 3;                       // of --leave-one-out
+constexpr double large_part = 0.1, min_relative_part = 0.01;  // of the step
 
 struct EmulationCompareArguments {
   SetupOptions options;
@@ -103,13 +103,15 @@ json::object comparison_json(const ComparedSetting& compared) {
           {"warnings", json::array(compared.warnings.begin(), compared.warnings.end())}};
 }
 
-std::string error_text(double measured, double predicted) {
-  return measured > 0 ? fmt::format("{:+.1f} %", 100 * (predicted / measured - 1)) : "-";
+/// Relative for a part that has a share in the step, otherwise in ms: of nearly nothing, any part is a multiple.
+std::string part_error(double measured, double predicted, double step_ms) {
+  if (measured < min_relative_part * step_ms) return fmt::format("{:+.2f} ms", predicted - measured);
+  return fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
 }
 
 void print_comparison_of(const ComparedSetting& compared, const Screen& screen) {
-  screen.out << fmt::format("{}: {} ranks on {} hosts, {} updates\n", compared.name, compared.ranks, compared.hosts,
-                            compared.updates);
+  screen.out << fmt::format("{}: {} on {}, {}\n", compared.name, counted(compared.ranks, "rank"),
+                            counted(compared.hosts, "host"), counted(static_cast<double>(compared.updates), "update"));
   Table table({{.title = "PART", .importance = 100},
                {.title = "MEASURED ms", .right = true, .importance = 90},
                {.title = "PREDICTED ms", .right = true, .importance = 90},
@@ -121,7 +123,9 @@ void print_comparison_of(const ComparedSetting& compared, const Screen& screen) 
   const auto measured = named_parts(compared.measured), predicted = named_parts(compared.predicted);
   for (std::size_t i = 0; i < measured.size(); ++i) {
     const auto& [name, ms] = measured[i];
-    if (ms > 0 || predicted[i].second > 0) add(name, ms, predicted[i].second, error_text(ms, predicted[i].second));
+    if (ms > 0 || predicted[i].second > 0) {
+      add(name, ms, predicted[i].second, part_error(ms, predicted[i].second, compared.measured_ms));
+    }
   }
   table.print(screen);
   for (const std::string& warning : compared.warnings) screen.out << "warning: " << warning << "\n";
@@ -203,7 +207,9 @@ void print_comparisons(const EmulationCompareArguments& arguments, const std::ve
   }
   screen.out << fmt::format("error of the step: mean {:.1f} %, largest {:.1f} %, {} {}\n", 100 * error.mean,
                             100 * error.largest, error.count,
-                            arguments.leave_one_out ? "settings, each predicted from the others" : "runs");
+                            arguments.leave_one_out ? "settings, each predicted from the others"
+                            : error.count == 1      ? "run"
+                                                    : "runs");
 }
 
 void compare_predictions(const EmulationCompareArguments& arguments) {

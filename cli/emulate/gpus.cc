@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/program.h"
 #include "base/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/runs/table.h"
@@ -65,7 +66,9 @@ void print_fit(const insight::TwoGpuFit& fit, const Screen& screen) {
 }
 
 void show_gpus(const GpusArguments& arguments) {
-  const auto fits = insight::two_gpu_fits(insight::CsvTable::read(arguments.table));
+  std::vector<std::string> left_out;
+  const auto fits = insight::two_gpu_fits(insight::CsvTable::read(arguments.table), &left_out);
+  for (const std::string& line : left_out) print_error(fmt::format("left out: {}\n", line));
   if (!arguments.as_json) {
     for (const insight::TwoGpuFit& fit : fits) print_fit(fit, Screen::of_stdout());
     return;

@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "cli/emulate/emulate.h"
+#include "insight/report/report_text.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/lab/record/measure_link.h"
 
@@ -66,9 +67,9 @@ void print_link(const LinkArguments& arguments, const std::vector<std::string>& 
                                             {"large_mb", measured.large_mb}}));
     return;
   }
-  fmt::print(
-      "{} and {}: {:.3g} Gbit/s ± {:.2g} % each way, {:.3g} us a message, {:.3g} ms of processor time for a GB\n",
-      hosts[0], hosts[1], link.gbit_per_s, 100 * link.rate_error, link.latency_us, link.busy_ms_per_gb);
+  fmt::print("{} and {}: {:.3g} Gbit/s ± {} each way, {:.3g} us a message, {:.3g} ms of processor time for a GB\n",
+             hosts[0], hosts[1], link.gbit_per_s, insight::percent_words(link.rate_error), link.latency_us,
+             link.busy_ms_per_gb);
   fmt::print("{} {}\n", hosts[0] == hosts[1] ? "--inside" : "--between", text);
 }
 

@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "base/grouped.h"
+#include "insight/report/report_text.h"
+
 namespace babelring {
 
 std::vector<std::pair<const char*, double>> named_parts(const insight::StepParts& parts) {
@@ -78,13 +81,12 @@ std::string step_with_error(const insight::RankRecord& record, const insight::Pr
     text += fmt::format(", {:.2f} to {:.2f}", prediction.low_ms, prediction.high_ms);
   }
   if (record.step_error > 0) {
-    return text +
-           fmt::format(", ± {:.2g} % ({} comparisons with runs)", 100 * record.step_error, record.step_comparisons);
+    return text + fmt::format(", ± {} ({} with runs)", insight::percent_words(record.step_error),
+                              counted(static_cast<double>(record.step_comparisons), "comparison"));
   }
   if (record.compute_error <= 0) return text + " (error of the compute times unknown)";
-  const double percent = record.compute_error * 100;
-  return text + fmt::format(" (compute ± {:.2g} %, {} comparison{})", percent, record.compute_comparisons,
-                            record.compute_comparisons == 1 ? "" : "s");
+  return text + fmt::format(" (compute ± {}, {})", insight::percent_words(record.compute_error),
+                            counted(static_cast<double>(record.compute_comparisons), "comparison"));
 }
 
 std::string duration_text(double seconds) {

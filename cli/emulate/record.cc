@@ -12,6 +12,7 @@
 #include "base/program.h"
 #include "base/usage.h"
 #include "cli/emulate/emulate.h"
+#include "insight/report/report_text.h"
 #include "insight/tables/gpu_profiles.h"
 #include "nmt/core/processors.h"
 #include "nmt/lab/record/record_run.h"
@@ -44,6 +45,9 @@ insight::RankRecord from_table(const RecordArguments& arguments) {
   return insight::record_of(profile, arguments.batch, parameters, arguments.bucket_mb);
 }
 
+/// As of a recorded rank, whose updates count as disturbed when they vary by more (nmt/lab/record/rank_recorder.cc).
+constexpr double wide_range = 0.15;
+
 /// A record of a published system of which only the compute time is known, within a range.
 insight::RankRecord from_compute_time(const RecordArguments& arguments) {
   const std::size_t dash = arguments.compute_ms.find('-');
@@ -65,7 +69,9 @@ insight::RankRecord from_compute_time(const RecordArguments& arguments) {
   record.times = {{"forward", arguments.size, middle / 3}, {"backward", arguments.size, middle * 2 / 3}};
   if (arguments.parameters > 0) record.buckets = insight::even_buckets(arguments.parameters, arguments.bucket_mb);
   record.compute_error = (*high - *low) / (*high + *low);
-  record.quality = "good";
+  record.quality = record.compute_error > wide_range ? fmt::format("the published time is known within {} only",
+                                                                   insight::percent_words(record.compute_error))
+                                                     : "good";
   return record;
 }
 
@@ -114,7 +120,7 @@ void write_record(const RecordArguments& arguments) {
   write_file_atomically(arguments.output, to_text(insight::to_json(made)) + "\n");
   fmt::print("{}: {} on {}, {} {} a rank, {:.1f} MB of gradients", arguments.output, made.model, made.machine,
              made.size, made.unit, made.gradient_megabytes());
-  if (made.compute_error > 0) fmt::print("; compute ± {:.2g} %", 100 * made.compute_error);
+  if (made.compute_error > 0) fmt::print("; compute ± {}", insight::percent_words(made.compute_error));
   fmt::print("; quality: {}\n", made.quality);
 }
 

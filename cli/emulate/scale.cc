@@ -91,7 +91,7 @@ void print_points(const insight::RankRecord& record, const std::vector<ScalePoin
   table.print(screen);
   for (const ScalePoint& point : points) {
     for (const std::string& warning : point.prediction.warnings) {
-      screen.out << fmt::format("warning, {} ranks: {}\n", point.setup.topology.ranks(), warning);
+      screen.out << fmt::format("warning, {}: {}\n", counted(point.setup.topology.ranks(), "rank"), warning);
     }
   }
 }

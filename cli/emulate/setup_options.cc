@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/help.h"
 #include "base/log.h"
 #include "base/parse_number.h"
@@ -76,6 +77,13 @@ insight::RankRecord SetupOptions::read_record() const {
 }
 
 insight::RunSetup SetupOptions::with_links(int hosts, int ranks_per_host) const {
+  constexpr std::int64_t max_ranks = 1'000'000;  // each is simulated
+  const std::int64_t ranks = std::int64_t{hosts} * ranks_per_host;
+  if (ranks > max_ranks) {
+    throw UsageFailure(fmt::format("--hosts, --ranks-per-host: found {}, expected at most {}",
+                                   counted(static_cast<double>(ranks), "rank"),
+                                   grouped(static_cast<double>(max_ranks))));
+  }
   insight::RunSetup made = setup;
   made.topology.hosts = hosts;
   made.topology.ranks_per_host = ranks_per_host;

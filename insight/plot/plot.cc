@@ -13,10 +13,12 @@
 namespace babelring::insight {
 namespace {
 
-constexpr double image_width = 760, image_height = 420, margin_left = 70, margin_right = 20, margin_top = 40,
-                 margin_bottom = 90;
-constexpr double axes_width = image_width - margin_left - margin_right,
-                 axes_height = image_height - margin_top - margin_bottom;
+constexpr double image_width = 760, margin_left = 70, margin_right = 20, margin_top = 40;
+constexpr double axes_width = image_width - margin_left - margin_right, axes_height = 290;
+/// Widths of a character of sans-serif by the size of the font, of the wide side: 6.5 of 12, and in proportion.
+constexpr double character_width = 6.5 / 12, font_size = 12, note_size = 11, small_size = 9;
+constexpr double sine = 0.574, cosine = 0.819;  // of 35 degrees, at which long names stand
+constexpr double legend_row = 18, note_row = 14, mark_width = 34;
 /// A line with more positions is drawn without a mark and a label at each.
 constexpr std::size_t max_marked_positions = 12;
 /// Colours that differ for all kinds of colour vision (Okabe and Ito 2008).
@@ -42,9 +44,36 @@ std::pair<double, double> value_range(const Plot& plot) {
   return {low, high > low ? high : low + 1};
 }
 
+/// Characters of a UTF-8 text.
+double characters(std::string_view text) {
+  return static_cast<double>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+double width_of(std::string_view text, double size) {
+  return characters(text) * size * character_width;
+}
+
+/// The text in lines that are as wide as the axes, broken at spaces.
+std::vector<std::string> wrapped(const std::string& text, double size) {
+  std::vector<std::string> lines;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (lines.empty() || width_of(lines.back() + ' ' + word, size) > axes_width) {
+      lines.push_back(word);
+    } else {
+      lines.back() += ' ' + word;
+    }
+    at = end + 1;
+  }
+  return lines;
+}
+
 class Writer {
  public:
-  explicit Writer(const Plot& plot) : plot_(plot) {
+  explicit Writer(const Plot& plot) : plot_(plot), note_(wrapped(plot.note, note_size)) {
     const auto [low, high] = value_range(plot);
     ticks_ = axis_ticks(low, high, 6);
     if (plot.kind == Plot::Kind::lines && !plot.x.empty()) {
@@ -52,19 +81,27 @@ class Writer {
       first_ = scaled(first);
       last_ = scaled(last);
     }
+    place_categories();
+    place_legend();
   }
 
   std::string write() {
+    const double legend_top = margin_top + axes_height + categories_height_ + 22;
+    const double note_top = legend_top + legend_row * static_cast<double>(legend_rows_) + 4;
+    const double height = note_top + note_row * static_cast<double>(std::max<std::size_t>(note_.size(), 1));
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" role="img")", image_width,
-        image_height, image_width, image_height);
+        height, image_width, height);
     add(" aria-label=\"{0}\" font-family=\"sans-serif\" font-size=\"12\">\n<title>{0}</title>\n",
         xml_text(plot_.title));
-    add("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", image_width, image_height);
+    add("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", image_width, height);
     text(image_width / 2, 20, "middle", plot_.title, R"( font-size="15")");
     write_axes();
     plot_.kind == Plot::Kind::lines ? write_lines() : write_bars();
-    write_legend();
-    text(margin_left, image_height - 8, "start", plot_.note, R"( font-size="11" fill="#444444")");
+    write_legend(legend_top);
+    for (std::size_t i = 0; i < note_.size(); ++i) {
+      text(margin_left, note_top + note_row * static_cast<double>(i) + 6, "start", note_[i],
+           R"( font-size="11" fill="#444444")");
+    }
     out_ += "</svg>\n";
     return std::move(out_);
   }
@@ -74,7 +111,7 @@ class Writer {
   void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
-  void text(double x, double y, const char* anchor, const std::string& content, const char* more = "") {
+  void text(double x, double y, const char* anchor, const std::string& content, const std::string& more = "") {
     if (content.empty()) return;
     add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, xml_text(content));
   }
@@ -92,14 +129,54 @@ class Writer {
           image_width - margin_right, y_of(tick), y_of(tick), tick == 0 ? "#444444" : "#dddddd");
       text(margin_left - 6, y_of(tick) + 4, "end", fmt::format("{:.6g}", tick));
     }
-    text(margin_left + axes_width / 2, margin_top + axes_height + 36, "middle", plot_.x_label);
+    text(margin_left + axes_width / 2, margin_top + axes_height + categories_height_ + 12, "middle", plot_.x_label);
     add("<g transform=\"translate(16 {:.1f}) rotate(-90)\">", margin_top + axes_height / 2);
     text(0, 0, "middle", plot_.y_label);
     out_ += "</g>\n";
     for (const double x : x_ticks()) text(x_of(x), margin_top + axes_height + 18, "middle", fmt::format("{:.6g}", x));
     for (std::size_t i = 0; i < plot_.categories.size(); ++i) {
-      text(margin_left + (static_cast<double>(i) + 0.5) * slot(), margin_top + axes_height + 18, "middle",
-           plot_.categories[i], plot_.categories.size() > 9 ? R"( font-size="9")" : "");
+      const double x = margin_left + (static_cast<double>(i) + 0.5) * slot(), y = margin_top + axes_height + 18;
+      if (!rotated_) {
+        text(x, y, "middle", plot_.categories[i], small_names_ ? R"( font-size="9")" : "");
+        continue;
+      }
+      text(x + 4, y - 4, "end", shortened(plot_.categories[i], x / cosine),
+           fmt::format(" transform=\"rotate(-35 {:.1f} {:.1f})\"{}", x + 4, y - 4,
+                       small_names_ ? R"( font-size="9")" : ""));
+    }
+  }
+  /// The name, or its beginning if it is wider than the picture has room.
+  std::string shortened(const std::string& name, double room) const {
+    const double size = small_names_ ? small_size : font_size;
+    std::string text = name;
+    while (!text.empty() && width_of(text, size) > room) {
+      do {
+        text.pop_back();
+      } while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80);
+    }
+    return text.size() < name.size() ? text + "…" : text;
+  }
+  /// Names that are wider than their bar stand aslant below it.
+  void place_categories() {
+    small_names_ = plot_.categories.size() > 9;
+    double widest = 0;
+    for (const std::string& name : plot_.categories)
+      widest = std::max(widest, width_of(name, small_names_ ? small_size : font_size));
+    rotated_ = !plot_.categories.empty() && widest + 4 > slot();
+    const double longest = std::min(widest, image_width / cosine);
+    categories_height_ = rotated_ ? std::max(24.0, 18 + longest * sine) : 24;
+  }
+  /// The row and the left end of each series in the legend.
+  void place_legend() {
+    double x = margin_left;
+    for (const PlotSeries& series : plot_.series) {
+      const double width = mark_width + width_of(series.name, font_size);
+      if (x > margin_left && x + width > image_width - margin_right) {
+        x = margin_left;
+        ++legend_rows_;
+      }
+      legend_.push_back({x, legend_row * static_cast<double>(legend_rows_ - 1)});
+      x += width;
     }
   }
   /// Each position if they are few. Otherwise round numbers, or on a logarithmic axis powers of 2 or 10.
@@ -159,13 +236,12 @@ class Writer {
     }
   }
 
-  void write_legend() {
-    double x = margin_left;
+  void write_legend(double top) {
     for (std::size_t s = 0; s < plot_.series.size(); ++s) {
-      add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"{}/>\n", x, image_height - 38,
-          colour(s), plot_.series[s].dashed ? R"( fill-opacity="0.45")" : "");
-      text(x + 16, image_height - 28, "start", plot_.series[s].name);
-      x += 34 + 6.5 * static_cast<double>(plot_.series[s].name.size());
+      const auto [x, below] = legend_[s];
+      add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"{}/>\n", x, top + below, colour(s),
+          plot_.series[s].dashed ? R"( fill-opacity="0.45")" : "");
+      text(x + 16, top + below + 10, "start", plot_.series[s].name);
     }
   }
 
@@ -173,6 +249,11 @@ class Writer {
   std::string out_;
   std::vector<double> ticks_;
   double first_ = 0, last_ = 1;
+  std::vector<std::string> note_;                  // in lines
+  bool rotated_ = false, small_names_ = false;     // of the categories
+  double categories_height_ = 24;                  // below the axes
+  std::vector<std::pair<double, double>> legend_;  // left end and distance to the first row
+  std::size_t legend_rows_ = 1;
 };
 
 }  // namespace

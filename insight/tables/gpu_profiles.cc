@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/nearest.h"
 
 namespace babelring::insight {
@@ -161,7 +162,7 @@ RankRecord record_of(const GpuProfile& profile, double batch, std::int64_t param
   return record;
 }
 
-std::vector<TwoGpuFit> two_gpu_fits(const CsvTable& table) {
+std::vector<TwoGpuFit> two_gpu_fits(const CsvTable& table, std::vector<std::string>* left_out) {
   std::vector<std::pair<std::string, std::string>> order;
   std::map<std::pair<std::string, std::string>, std::vector<CurvePoint>> one;
   std::map<std::pair<std::string, std::string>, std::vector<TwoGpuPoint>> two;
@@ -182,7 +183,13 @@ std::vector<TwoGpuFit> two_gpu_fits(const CsvTable& table) {
   }
   std::vector<TwoGpuFit> fits;
   for (const auto& name : order) {
-    if (one[name].size() < 2 || two[name].size() < 3) continue;
+    if (one[name].size() < 2 || two[name].size() < 3) {
+      const auto sizes = [](std::size_t count) { return counted(static_cast<double>(count), "batch size"); };
+      if (left_out == nullptr) continue;
+      left_out->push_back(fmt::format("{} on {} has {} on one GPU and {} on two, expected at least two and three",
+                                      name.second, name.first, sizes(one[name].size()), sizes(two[name].size())));
+      continue;
+    }
     fits.push_back(fit_two(name.first, name.second, Curve(one[name]), two[name]));
   }
   if (fits.empty()) {

@@ -51,7 +51,8 @@ struct TwoGpuFit {
 };
 
 /// The fits of all models with at least three batch sizes on two GPUs, from a table with the columns model, gpu, gpus,
-/// total_batch, step_compute_ms and scatter_ms. Throws UsageFailure if there is none.
-std::vector<TwoGpuFit> two_gpu_fits(const CsvTable& table);
+/// total_batch, step_compute_ms and scatter_ms. `left_out` gets a line for each other model, if given. Throws
+/// UsageFailure if there is no fit.
+std::vector<TwoGpuFit> two_gpu_fits(const CsvTable& table, std::vector<std::string>* left_out = nullptr);
 
 }  // namespace babelring::insight

@@ -6,8 +6,10 @@
 #include <map>
 
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "insight/predict/non_negative_least_squares.h"
 #include "insight/predict/predict.h"
+#include "insight/report/report_text.h"
 #include "insight/tables/gpu_profiles.h"
 
 namespace babelring::insight {
@@ -25,6 +27,11 @@ Epoch epoch_of(const CsvTable& table, std::size_t row) {
   const Epoch epoch{table.number(row, "data_wait_s"), table.number(row, "transfer_s"), table.number(row, "compute_s")};
   if (epoch.total() <= 0) throw UsageFailure(fmt::format("{}: found an epoch of 0 s, expected more", table.place(row)));
   return epoch;
+}
+
+void require_rows(const CsvTable& table, const char* figure) {
+  if (table.rows() == 0)
+    throw UsageFailure(fmt::format("{}: found a table without rows, expected at least one", figure));
 }
 
 /// Bars of a figure's points over their categories: a series for each part and origin of one group.
@@ -99,6 +106,7 @@ std::string csv_of(const Figure& figure) {
 Figure fetch_stalls(const CsvTable& table) {
   Figure figure{.name = "figure3", .unit = "% of the epoch"};
   double largest = 0;
+  require_rows(table, "figure 3");
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const Epoch epoch = epoch_of(table, row);
     const double percent = 100 * (epoch.wait - table.number(row, "data_wait_cached_s")) / epoch.total();
@@ -118,6 +126,7 @@ Figure epoch_splits(const CsvTable& table) {
   Figure figure{.name = "figure4", .unit = "s in an epoch"};
   std::vector<std::string> disks;
   std::map<std::string, std::vector<DiskPoint>> by_disk;
+  require_rows(table, "figure 4");
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const double cached = table.number(row, "cached_share");
     if (cached > 1)
@@ -155,6 +164,7 @@ Figure loader_throughput(const CsvTable& table, double files, double start_up_s)
   Figure figure{.name = "figure5", .unit = "files/s"};
   std::vector<std::string> models;
   std::map<std::string, ModelRuns> runs;
+  require_rows(table, "figure 5");
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const double workers = table.number(row, "workers");
     if (workers < 1)
@@ -163,7 +173,6 @@ Figure loader_throughput(const CsvTable& table, double files, double start_up_s)
     if (!runs.contains(model)) models.push_back(model);
     runs[model].by_workers[static_cast<int>(workers)] = epoch_of(table, row);
   }
-  if (models.empty()) throw UsageFailure("figure 5: found no rows, expected runs of at least one model");
   const auto& reference = std::ranges::max_element(runs, {}, [](const auto& each) { return each.second.held_back(); });
   const auto& [fewest, held] = *reference->second.by_workers.begin();
   const double work = held.total() * fewest;
@@ -191,6 +200,7 @@ Figure preparation_stalls(const CsvTable& table) {
   Figure figure{.name = "figure6", .unit = "% of the epoch"};
   std::string worst;
   double largest = -1;
+  require_rows(table, "figure 6");
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const Epoch epoch = epoch_of(table, row);
     const double percent = 100 * epoch.wait / epoch.total(), plotted = table.number(row, "plotted_percent");
@@ -215,7 +225,7 @@ Figure own_stalls(const std::vector<MeasuredStall>& epochs) {
     const auto all_cached = std::ranges::find_if(
         epochs, [&](const MeasuredStall& other) { return other.workers == epoch.workers && other.cached_asked == 1; });
     if (all_cached == epochs.end()) fail("own stalls: {} workers have no epoch with all data cached", epoch.workers);
-    const std::string group = fmt::format("{} workers", epoch.workers);
+    const std::string group = counted(epoch.workers, "worker");
     const std::string category = fmt::format("{:.0f} %", 100 * epoch.cached_asked);
     const double preparation = std::min(epoch.wait_s, all_cached->wait_s);
     figure.points.push_back({group, category, "compute", Origin::measured, epoch.compute_s});
@@ -234,9 +244,15 @@ Figure own_stalls(const std::vector<MeasuredStall>& epochs) {
 
 Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::string_view model) {
   Figure figure{.name = "figure9", .unit = "images/s"};
-  const auto fits = two_gpu_fits(one_and_two);
+  std::vector<std::string> left_out;
+  const auto fits = two_gpu_fits(one_and_two, &left_out);
   const auto fit = std::ranges::find(fits, model, &TwoGpuFit::model);
-  if (fit == fits.end()) throw UsageFailure(fmt::format("figure 9: the table has no runs of {} on two GPUs", model));
+  if (fit == fits.end()) {
+    const auto why =
+        std::ranges::find_if(left_out, [&](const auto& each) { return each.starts_with(std::string(model) + " on "); });
+    throw UsageFailure(why == left_out.end() ? fmt::format("figure 9: the table has no runs of {}", model)
+                                             : fmt::format("figure 9: {}", *why));
+  }
   const std::vector<GpuProfile> profiles = gpu_profiles(compute);
   const GpuProfile& profile = find_profile(profiles, fit->gpu, model);
   for (const TwoGpuPoint& point : fit->points) {
@@ -266,8 +282,8 @@ Figure gpu_scaling(const CsvTable& one_and_two, const CsvTable& compute, std::st
   }
   figure.error = fit->error;
   figure.notes = {error_text(fit->error) + " of two GPUs in one process",
-                  fmt::format("ranks: ring over {:.0f} Gbit/s, the rate of the recorded transfers; compute ± {:.2g} %",
-                              setup.topology.inside.gbit_per_s, 100 * record.compute_error)};
+                  fmt::format("ranks: ring over {:.0f} Gbit/s, the rate of the recorded transfers; compute ± {}",
+                              setup.topology.inside.gbit_per_s, percent_words(record.compute_error))};
   figure.plots = {
       bars(figure, "one process", Plot::Kind::bars, fmt::format("{} on two {}", model, fit->gpu), "images in a batch"),
       bars(figure, "ranks", Plot::Kind::bars, fmt::format("{} on ranks with a {} each", model, fit->gpu), "ranks")};

@@ -86,6 +86,10 @@ class EmulateTest(unittest.TestCase):
         self.assertAlmostEqual(sum(one["parts"].values()), one["step_ms"]["mean"], 6)
         self.assertLess(one["step_ms"]["low"], one["step_ms"]["median"])
 
+    def test_the_number_of_ranks_is_bounded(self) -> None:
+        refused = self.refusal("run", "--record", self.record, "--hosts", "100000", "--ranks-per-host", "10000", *LINKS)
+        self.assertIn("--hosts, --ranks-per-host: found 1,000,000,000 ranks, expected at most 1,000,000", refused)
+
     def test_the_text_states_the_error(self) -> None:
         text = self.result("run", "--record", self.record, "--hosts", "2", "--ranks-per-host", "2", *LINKS)
         self.assertRegex(text, r"step +[\d.]+ ms, [\d.]+ to [\d.]+ \(compute ± 0\.\d+ %, 20 comparisons\)")
@@ -255,7 +259,6 @@ class EmulateTest(unittest.TestCase):
             parts = {"step_ms": 66 + slower, "forward_ms": 20 + slower, "backward_ms": 40, "other_ms": 6}
             parts["target_tokens"] = 200
             lines = [header | {"sequence": u, "update": u, "time_ms": u} | parts for u in range(1, updates + 1)]
-            (spool / f"rank-{rank}.jsonl").write_text(
             started = {
                 "kind": "lifecycle",
                 "event": "started",
@@ -264,6 +267,7 @@ class EmulateTest(unittest.TestCase):
                 "time_ms": 1,
             }
             lines += [header | started] if rank == 0 else []
+            (spool / f"rank-{rank}.jsonl").write_text(
                 "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
             )
         return run
@@ -287,6 +291,10 @@ class EmulateTest(unittest.TestCase):
         self.assertIn(f"warning, 64 ranks: {text}", scaled)
         self.assertNotIn("warning, 2 ranks: 2 ranks", scaled)
         self.assertIn("± 9.1 % (2 comparisons with runs)", self.result("run", "--record", calibrated))
+        (self.folder / "latest").symlink_to(runs[1])
+        again = emulate(*shared, self.folder / "latest", f"{self.folder}/./{runs[0].name}")
+        self.assertIn("largest 9.1 %, 2 runs", again.stdout)
+        self.assertEqual(again.stderr.count("again and counts once"), 2, again.stderr)
         (runs[1] / "config.yaml").write_text("name: toy\ntraining:\n  device: emulated\n", encoding="utf-8")
         self.assertIn("the run was emulated, expected a real one", self.refusal(*shared))
         self.assertIn("2 runs", self.result(*shared, "--emulated"))
@@ -341,15 +349,6 @@ class EmulateTest(unittest.TestCase):
         (run / "rank.json").write_text(self.record.read_text(encoding="utf-8"), encoding="utf-8")
         self.assertIn("its sizes are images, expected target tokens", self.refusal(*shared, *settings))
 
-    def test_our_own_stalls_are_measured(self) -> None:
-        output, data = self.folder / "own", self.prepared()
-        own = ("stalls", "--own", "--data", data, "--output", output)
-        few = ("--workers", "1,2", "--cached", "0,1", "--compute-ms", "1", "--tokens-per-update", "400")
-        text = self.result(*own, *few, "--read-rate", "50MB")
-        self.assertIn("found cached by mincore", text)
-        rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
-        self.assertEqual({row["group"] for row in rows}, {"1 workers", "2 workers"})
-        self.assertEqual({row["category"] for row in rows}, {"0 %", "100 %"})
     def test_a_slow_storage_serves_every_byte(self) -> None:
         """The order of an epoch is made of the lengths of sentences: reading them is charged, too."""
 
@@ -374,6 +373,15 @@ class EmulateTest(unittest.TestCase):
         for epoch in (parts[:3], parts[3:]):
             self.assertGreater(sum(epoch), 0.9 * sum(file.stat().st_size for file in files) / 50_000)
 
+    def test_our_own_stalls_are_measured(self) -> None:
+        output, data = self.folder / "own", self.prepared()
+        own = ("stalls", "--own", "--data", data, "--output", output)
+        few = ("--workers", "1,2", "--cached", "0,1", "--compute-ms", "1", "--tokens-per-update", "400")
+        text = self.result(*own, *few, "--read-rate", "50MB")
+        self.assertIn("found cached by mincore", text)
+        rows = list(csv.DictReader(io.StringIO((output / "own.csv").read_text(encoding="utf-8"))))
+        self.assertEqual({row["group"] for row in rows}, {"1 worker", "2 workers"})
+        self.assertEqual({row["category"] for row in rows}, {"0 %", "100 %"})
         for row in rows:
             self.assertEqual(row["origin"], "measured")
             self.assertGreaterEqual(float(row["value"]), 0)

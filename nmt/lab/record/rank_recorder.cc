@@ -194,6 +194,10 @@ insight::RankRecord rank_record_of(const std::vector<RecordedSize>& sizes, std::
   add_variation(sizes[size], record);
   const insight::ErrorSummary error = insight::summary_of(errors_without_each(record.ops, sizes.size()));
   record.compute_error = error.mean;
+  if (error.mean > disturbed_spread && record.quality == "good") {
+    record.quality =
+        fmt::format("a size's time predicts the others within {:.0f} % only; record more updates", 100 * error.mean);
+  }
   record.compute_comparisons = static_cast<std::int64_t>(error.count);
   return record;
 }

@@ -49,6 +49,40 @@ TEST(PlotTest, StacksBars) {
   EXPECT_THAT(svg, HasSubstr(R"(y="185.0" width="268.0" height="145.0")")) << "half of the axis, which ends at 8";
 }
 
+/// The picture's width and height, and the extent of each text to the right of where it stands.
+TEST(PlotTest, WrapsNotesAndLegendsInsideThePicture) {
+  std::string note;
+  for (int i = 0; i < 60; ++i) note += "predicted ";
+  Plot plot{.kind = Plot::Kind::bars, .title = "Stalls", .note = note, .categories = {"a"}, .series = {}};
+  for (int i = 0; i < 12; ++i) plot.series.push_back({"preparation stall (measured)", {1}});
+  const std::string svg = svg_of(plot);
+  EXPECT_EQ(count(svg, "predicted"), 60);
+  EXPECT_GT(count(svg, "fill=\"#444444\">predicted"), 3) << "lines of the note";
+  std::size_t texts = 0;
+  for (std::size_t at = svg.find("<text x="); at != std::string::npos; at = svg.find("<text x=", at + 1)) {
+    const double x = std::stod(svg.substr(at + 9)), y = std::stod(svg.substr(svg.find("y=\"", at) + 3));
+    const std::size_t begin = svg.find('>', at) + 1;
+    const std::string tag = svg.substr(at, begin - at);
+    if (tag.find("\"start\"") == std::string::npos) continue;
+    ++texts;
+    EXPECT_LE(x + 5.5 * static_cast<double>(svg.find('<', begin) - begin), 760) << tag;
+    EXPECT_LE(y, std::stod(svg.substr(svg.find("height=\"") + 8))) << tag;
+  }
+  EXPECT_GT(texts, 15);
+}
+
+TEST(PlotTest, NamesThatAreWiderThanTheirBarsStandAslant) {
+  Plot plot{.kind = Plot::Kind::bars, .title = "Stalls", .categories = {"a", "b"}, .series = {{"s", {1, 2}}}};
+  EXPECT_THAT(svg_of(plot), Not(HasSubstr("rotate(-35")));
+  plot.categories = {"mobilenet_v2", "shufflenet_v2_x0_5", "resnet18", "resnet50", "alexnet", "squeezenet1_1", "vgg11"};
+  plot.series = {{"s", std::vector<double>(7, 1)}};
+  const std::string svg = svg_of(plot);
+  EXPECT_EQ(count(svg, "rotate(-35"), 7);
+  EXPECT_THAT(svg, HasSubstr(">shufflenet_v2_x0_5<"));
+  plot.categories[0] = std::string(300, 'x');
+  EXPECT_THAT(svg_of(plot), HasSubstr("…<"));
+}
+
 TEST(PlotTest, EscapesTexts) {
   const Plot plot{.kind = Plot::Kind::bars, .title = "<script>&\"", .categories = {"<b>"}, .series = {{"</svg>", {1}}}};
   const std::string svg = svg_of(plot);

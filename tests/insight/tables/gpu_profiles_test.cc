@@ -1,5 +1,6 @@
 #include "insight/tables/gpu_profiles.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -113,6 +114,21 @@ TEST(GpuProfilesTest, SkipsRowsWithoutATimeAndRefusesOthers) {
                 two_gpu_fits(CsvTable("t", "model,gpu,gpus,total_batch,step_compute_ms,scatter_ms\na,k80,3,1,2,\n"));
               }),
               HasSubstr("t:2: gpus: found 3"));
+}
+
+TEST(GpuProfilesTest, NamesModelsWithTooFewSizes) {
+  std::string rows = "model,gpu,gpus,total_batch,step_compute_ms,scatter_ms\n";
+  for (const char* model : {"full", "few"}) {
+    for (const int batch : {32, 64, 128}) {
+      if (model == std::string("full") || batch == 32) rows += fmt::format("{},k80,1,{},{},\n", model, batch, batch);
+      rows += fmt::format("{},k80,2,{},{},1\n", model, 2 * batch, batch + 5);
+    }
+  }
+  std::vector<std::string> left_out;
+  EXPECT_EQ(two_gpu_fits(CsvTable("t", rows), &left_out).size(), 1);
+  ASSERT_EQ(left_out.size(), 1);
+  EXPECT_EQ(left_out[0],
+            "few on k80 has 1 batch size on one GPU and 3 batch sizes on two, expected at least two and three");
 }
 
 }  // namespace

@@ -113,7 +113,14 @@ TEST(StallsTest, RefusesTablesThatDoNotFit) {
   const std::string runs = "model,workers,data_wait_s,transfer_s,compute_s\n";
   EXPECT_THAT(message([&] { loader_throughput(CsvTable("t", runs + "a,0,1,1,1\n"), 1, 0); }),
               HasSubstr("workers: found 0"));
-  EXPECT_THAT(message([&] { loader_throughput(CsvTable("t", runs), 1, 0); }), HasSubstr("found no rows"));
+  EXPECT_THAT(message([&] { loader_throughput(CsvTable("t", runs), 1, 0); }),
+              HasSubstr("figure 5: found a table without rows"));
+  EXPECT_THAT(message([&] { epoch_splits(CsvTable("t", head)); }), HasSubstr("figure 4: found a table without rows"));
+  const std::string fetch = "model,data_wait_s,transfer_s,compute_s,data_wait_cached_s\n";
+  EXPECT_THAT(message([&] { fetch_stalls(CsvTable("t", fetch)); }), HasSubstr("figure 3: found a table without rows"));
+  const std::string preparation = "model,workers,data_wait_s,transfer_s,compute_s,plotted_percent\n";
+  EXPECT_THAT(message([&] { preparation_stalls(CsvTable("t", preparation)); }),
+              HasSubstr("figure 6: found a table without rows"));
   EXPECT_THAT(message([&] { loader_throughput(CsvTable("t", runs + "a,1,0,0,0\n"), 1, 0); }),
               HasSubstr("found an epoch of 0 s"));
 }
