@@ -24,6 +24,7 @@
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
+#include "nmt/train/memory_plan.h"
 #include "nmt/train/sequences_plan.h"
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
@@ -259,6 +260,13 @@ TrainConfig resolve_sequences(const JobOptions& options, const TrainConfig& give
   return with_sequences_that_fit(given, stored, backend, communicator);
 }
 
+/// Throws UsageFailure if a configuration with `auto` sizes has a model that does not fit.
+TaskData open_data(const TrainConfig& config, const Backend& backend, Communicator& communicator) {
+  TaskData data = open_task_data(config, std::bind_front(share_on_host, std::ref(communicator)));
+  require_room_for_model(config, data.model_vocabulary, backend, communicator);
+  return data;
+}
+
 /// The folder for TensorBoard event files; empty if none are written.
 std::filesystem::path board_folder(const JobOptions& options, const TrainConfig& config,
                                    const std::filesystem::path& run_folder) {
@@ -317,7 +325,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   const auto [backend, gpu] = open_device(given, model_vocabulary(given), threads, communicator);
   const std::filesystem::path folder = folder_of_run(options, given);
   const TrainConfig config = resolve_sequences(options, given, folder, *backend, communicator);
-  const TaskData data = open_task_data(config, std::bind_front(share_on_host, std::ref(communicator)));
+  const TaskData data = open_data(config, *backend, communicator);
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
   require_agreement(facts_of(config, *backend), communicator);

@@ -14,7 +14,7 @@ namespace babelring {
 /// Micro-batch size and arena sizes of a training run.
 struct MemoryPlan {
   std::int64_t micro_batch_tokens = 0;  // for RankPart; equal on all ranks
-  ArenaBytes need;                      // on a device: for the largest expected micro-batch; zero on the CPU
+  ArenaBytes need;                      // of the largest expected micro-batch; zero: nothing is reserved
   std::string answer;                   // log line with the result of `auto`; otherwise empty
 };
 
@@ -31,8 +31,9 @@ PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, s
 std::int64_t dry_sentences(std::int64_t source_tokens, std::int64_t target_tokens);
 
 /// Arena sizes for forward and backward of a micro-batch with the given tokens on `backend`. Measured by a dry run on a
-/// backend that allocates no memory and computes nothing.
-ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
+/// backend that allocates no memory and computes nothing. `sentences`: of equal length; 0: dry_sentences().
+ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens,
+                   std::int64_t sentences = 0);
 
 /// Arena sizes for evaluating any batch of up to `tokens` tokens per side.
 ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t tokens);
@@ -57,10 +58,18 @@ void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradie
 MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
                                double source_per_target);
 
-/// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
-/// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
-/// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.
+/// Throws UsageFailure if a configuration with `auto` sizes needs more host memory for its model alone than the ranks
+/// of a host may use, before the model is allocated. Collective. Does nothing on a device, which refuses by itself.
+void require_room_for_model(const TrainConfig& config, std::int64_t vocabulary, const Backend& backend,
+                            Communicator& communicator);
+
+/// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank; of
+/// a host only into host_arena_part of it, but for a single sentence. Measures the arena sizes on a device, with
+/// `auto`, and for sequences, whose updates are equal: growing arenas take more in their first pass. Collective: every
+/// rank calls it after its model is allocated. Throws UsageFailure if a sentence of data.max_length does not fit, or if
+/// a rank cannot determine its free memory.
+/// `validation`: what the arenas need for it, also on a host.
 MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
-                       Communicator& communicator);
+                       Communicator& communicator, const ArenaBytes& validation = {});
 
 }  // namespace babelring

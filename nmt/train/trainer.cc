@@ -179,14 +179,14 @@ void Trainer::rewind() {
 
 /// Reserves the arenas' memory. Returns the max number of tokens of a micro-batch.
 std::int64_t Trainer::prepare_memory() {
-  const MemoryPlan plan =
-      plan_memory(parts_.config, parts_.source.shape(), replica_.model, parts_.backend, parts_.communicator);
+  const ArenaBytes validation = validator_ != nullptr ? validator_->need(replica_.model) : ArenaBytes();
+  const MemoryPlan plan = plan_memory(parts_.config, parts_.source.shape(), replica_.model, parts_.backend,
+                                      parts_.communicator, validation);
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
-  // A device would keep blocks that turn out too small next to larger ones. On the host they are merged.
-  if (!parts_.backend.host_memory()) {
-    const ArenaBytes validation = validator_ != nullptr ? validator_->need(replica_.model) : ArenaBytes();
-    replica_.arenas.reserve(ArenaBytes::larger(plan.need, validation));
-  }
+  // Blocks that turn out too small lie idle next to larger ones: on a device for ever, on the host until they are
+  // merged after a pass.
+  const bool reserves = !parts_.backend.host_memory() || total_of(plan.need) > 0;
+  if (reserves) replica_.arenas.reserve(ArenaBytes::larger(plan.need, validation));
   return plan.micro_batch_tokens;
 }
 

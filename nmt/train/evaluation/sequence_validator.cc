@@ -24,6 +24,10 @@ void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
   }
 }
 
+std::int64_t sequence_batch_targets(std::int64_t sequence_length) {
+  return std::max(targets_per_batch, sequence_length - 1);
+}
+
 SequenceValidator::SequenceValidator(const SequenceSet& set, const RankContext& rank, const RankPart& part, int threads)
     : set_(set), rank_(rank), part_(part), threads_(std::max(1, threads)) {}
 
@@ -60,7 +64,7 @@ EvalRecord SequenceValidator::run(const Model& model, bool) {
 }
 
 ArenaBytes SequenceValidator::need(const Model& model) const {
-  return dry_run_evaluation(model, rank_.backend, std::max(targets_per_batch, set_.length() - 1));
+  return dry_run_evaluation(model, rank_.backend, sequence_batch_targets(set_.length()));
 }
 
 }  // namespace babelring

@@ -15,6 +15,9 @@ namespace babelring {
 void for_each_sequence_batch(const SequenceSet& set, const SequenceRange& range,
                              const std::function<void(const PackedBatch&)>& use);
 
+/// The max number of targets in such a batch.
+std::int64_t sequence_batch_targets(std::int64_t sequence_length);
+
 /// Evaluates a language model on held-out sequences: loss, nll and accuracy of their tokens, and the source's exact
 /// entropy.
 class SequenceValidator : public Validator {

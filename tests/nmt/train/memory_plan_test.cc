@@ -295,10 +295,10 @@ TEST_F(PlanMemory, ReservesForThePartOfSequencesWithTheMost) {
   const auto need = [&](Communicator& communicator) {
     return plan_memory(config_, shape, model(), *make_dry_backend(room_for(gib)), communicator).need.saved;
   };
-  EXPECT_EQ(need(*alone_), dry_run(model(), *make_dry_backend(), 20, 140).saved);
+  EXPECT_EQ(need(*alone_), dry_run(model(), *make_dry_backend(), 0, 140, 7).saved);
   ThreadGroup group(2);
   std::thread other([&] { need(*group.rank(1)); });
-  EXPECT_EQ(need(*group.rank(0)), dry_run(model(), *make_dry_backend(), 20, 80).saved);
+  EXPECT_EQ(need(*group.rank(0)), dry_run(model(), *make_dry_backend(), 0, 80, 4).saved);
   other.join();
 }
 
@@ -308,7 +308,21 @@ TEST_F(PlanMemory, UsesHostMemoryOnTheCpu) {
   config_.data.tokens_per_update = 600;
   const MemoryPlan found = plan_memory(config_, updates.shape(), model(), *backend, *alone_);
   EXPECT_GE(found.micro_batch_tokens, 660);  // a few megabytes are free
-  EXPECT_EQ(found.need.saved, 0U);           // the CPU reserves nothing
+  EXPECT_EQ(found.need.saved, dry_run(model(), *backend, 680, 680).saved) << "growing arenas take more";
+  config_.data.micro_batch_tokens = 0;
+  EXPECT_EQ(plan_memory(config_, updates.shape(), model(), *backend, *alone_).need.saved, 0U);
+}
+
+TEST_F(PlanMemory, RefusesAModelThatNoHostHolds) {
+  config_.model.width = config_.model.inner = 1 << 16;
+  const auto cpu = make_cpu_backend(1);
+  EXPECT_THAT(
+      [&] { require_room_for_model(config_, pieces, *cpu, *alone_); },
+      ThrowsMessage<UsageFailure>(AllOf(HasSubstr("data.micro_batch_tokens: auto: a model of "),
+                                        HasSubstr("bytes on a host, with a checkpoint's copy; its ranks may use "))));
+  EXPECT_NO_THROW(require_room_for_model(config_, pieces, *make_dry_backend(), *alone_)) << "a device refuses itself";
+  config_.data.micro_batch_tokens = 0;
+  EXPECT_NO_THROW(require_room_for_model(config_, pieces, *cpu, *alone_));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "base/failure.h"
 #include "nmt/data/gssm/finite_data.h"
 #include "nmt/ops/dry_backend.h"
+#include "nmt/ops/every_op.h"
 #include "nmt/train/free_memory.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/task_data.h"
@@ -48,7 +51,7 @@ std::int64_t sequences_that_fit(const TrainConfig& config, const MemoryInfo& roo
 std::size_t need_of(std::int64_t sequences) {
   TrainConfig config = small_gssm_config();
   config.data.sequences_per_update = sequences;
-  return static_cast<std::size_t>(estimate_memory(config, 8, 1, 1).total());
+  return static_cast<std::size_t>(estimate_memory(config, 8, 1, 0).total());
 }
 
 TEST(SequencesPlan, FillsTheMemoryExceptTheMargins) {
@@ -76,6 +79,53 @@ TEST(SequencesPlan, IsTheSameOnAllRanksAndFitsTheSmallest) {
   EXPECT_EQ(found[0] % 3, 0);
   EXPECT_LE(need_of(found[0] / 3), 3 * mib);
   EXPECT_GT(need_of(found[0]), 3 * mib);
+}
+
+/// A CPU with a tebibyte of memory, whose ops take at least 0.2 ms and compute nothing.
+class SlowHost final : public EveryOp<SlowHost> {
+ public:
+  void upload(const void* host, Tensor to) override { cpu_->upload(host, to); }
+  void download(ConstTensor from, void* host) override { cpu_->download(from, host); }
+  void synchronize() override {}
+  std::string description() const override { return "slow"; }
+  MemoryInfo memory() const override { return {.free = std::size_t{1} << 40, .total = std::size_t{1} << 40}; }
+  void launch(const auto&) { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+
+ private:
+  Buffer do_allocate(std::size_t bytes, MemoryPurpose purpose) override { return cpu_->allocate(bytes, purpose); }
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);
+};
+
+TEST(SequencesPlan, LimitsTheTimeOfAnUpdateOnACpu) {
+  SlowHost slow;
+  const auto alone = make_single_communicator();
+  const TrainConfig config = automatic_config();
+  const std::int64_t sequences =
+      with_sequences_that_fit(config, DataConfig::automatic, slow, *alone).data.sequences_per_update;
+  // A pass over 132 sequences has at least 50 ops, so it takes at least 10 ms; 15 s are those of at most 198,000.
+  EXPECT_LE(sequences, 198'000);
+  EXPECT_GE(sequences, 1);
+  const auto device = make_dry_backend({.free = std::size_t{1} << 40, .total = std::size_t{1} << 40});
+  const std::int64_t fitting =
+      with_sequences_that_fit(config, DataConfig::automatic, *device, *alone).data.sequences_per_update;
+  EXPECT_EQ(fitting, max_estimated_tokens / 31) << "that fit into memory";
+}
+
+TEST(SequencesPlan, LeavesHalfOfAHostsMemoryToOthers) {
+  const auto cpu = make_cpu_backend(1);
+  const auto device = make_dry_backend();
+  const auto alone = make_single_communicator();
+  const MemoryInfo room{.free = 1400 * mib, .total = 1500 * mib};
+  const TrainConfig config = small_gssm_config();
+  const LaterMemory later = later_memory(config, *cpu, 1000, 5'000'000);
+  EXPECT_EQ(later.of_host, 60'000'000U) << "a copy for a checkpoint";
+  EXPECT_EQ(later.of_rank, process_growth_bytes + (4 + 1 + 1) * 12'000U) << "batches that wait";
+  const std::size_t usable = arena_room(*cpu, *alone, room, later);
+  EXPECT_EQ(usable, room.free - 150 * mib - later.of_host - later.of_rank);
+  EXPECT_EQ(arena_part(*cpu, usable), usable / 2);
+  EXPECT_EQ(arena_part(*device, usable), usable);
+  EXPECT_EQ(later_memory(config, *device, 1000, 5'000'000).of_host, 0U);
+  EXPECT_EQ(arena_room(*cpu, *alone, {.free = 100 * mib, .total = 1500 * mib}, later), 0U);
 }
 
 TEST(SequencesPlan, TakesAtMostTheSequencesOfTheTrainingSet) {
