@@ -14,34 +14,74 @@ namespace babelring {
 
 namespace {
 
+/// "; max 2.4e-07 absolute at element 12", where the element with the max ulp has less.
+std::string other_maxima(const RecordPair& pair) {
+  const TensorDistance& distance = pair.distance;
+  const char* const bound = pair.exact ? "" : "at least ";
+  std::string text;
+  if (distance.worst.absolute > distance.ulp.distance.absolute) {
+    text += fmt::format("; max {}{:.3g} absolute at element {}", bound, distance.worst.absolute, pair.absolute_element);
+  }
+  if (distance.worst.relative > distance.ulp.distance.relative) {
+    text += fmt::format("; max {}{:.3g} relative at element {}", bound, distance.worst.relative, pair.relative_element);
+  }
+  return text;
+}
+
 std::string distance_text(const RecordPair& pair) {
   const ProbeRecord& record = pair.record();
   if (pair.sameness == Sameness::missing)
     return pair.a == nullptr ? "missing in the first probe" : "missing in the second probe";
-  if (pair.a->shape != pair.b->shape || pair.a->dtype != pair.b->dtype) {
-    return fmt::format("{} {} and {} {}", name_of(pair.a->dtype), pair.a->shape.text(), name_of(pair.b->dtype),
-                       pair.b->shape.text());
+  const bool same_type = pair.a->dtype == pair.b->dtype;
+  const std::string types = fmt::format("{} {} and {} {}", name_of(pair.a->dtype), pair.a->shape.text(),
+                                        name_of(pair.b->dtype), pair.b->shape.text());
+  if (pair.distance.compared == 0) return types;
+  std::string text = same_type ? "" : types + "; ";
+  if (pair.element < 0) {
+    return text + (same_type
+                       ? fmt::format("at least one element, none of the {} that are stored", pair.distance.compared)
+                   : pair.exact ? "all elements are equal"
+                                : fmt::format("the {} elements that are stored are equal", pair.distance.compared));
   }
-  if (pair.element < 0)
-    return fmt::format("at least one element, none of the {} that are stored", pair.distance.compared);
-  const ElementDistance& worst = pair.distance.worst;
-  return fmt::format("{}{} of {} elements; element {}: {:.9g} and {:.9g}; {}{:.3g} absolute, {:.3g} relative, {} ulp",
-                     pair.exact ? "" : "at least ", pair.distance.different, record.shape.elements(), pair.element,
-                     value_of(pair.bits_a, record.dtype), value_of(pair.bits_b, record.dtype),
-                     pair.exact ? "" : "at least ", worst.absolute, worst.relative, worst.ulp);
+  const ElementDistance& here = pair.distance.ulp.distance;
+  text += fmt::format(
+      "{}{} of {} elements; element {}: {:.9g} and {:.9g}, apart by {:.3g} absolute, {:.3g} relative, {} ulp",
+      pair.exact ? "" : "at least ", pair.distance.different, record.shape.elements(), pair.element, pair.value_a,
+      pair.value_b, here.absolute, here.relative, here.ulp);
+  return text + other_maxima(pair);
+}
+
+std::string cause_text(const ProbeComparison& comparison) {
+  using enum FirstCause;
+  switch (comparison.cause) {
+    case weights:
+      return "the weights before the first update differ";
+    case carried_on: {
+      const RecordPair& from = comparison.pairs[*comparison.carried_on_from];
+      return fmt::format("carried on from {}{}", place_of(from.record()),
+                         from.sameness == Sameness::missing ? ", which is " + distance_text(from) : "");
+    }
+    case batch:
+      return "the op reads the batch, and the batches differ";
+    case not_compared:
+      return "not all of its inputs were compared: this op may differ, or have carried on what differs in them";
+    case not_recorded:
+      return "not all of its inputs were recorded (layers that were left out, or other ranks): this op may differ, or "
+             "have carried on what differs in them";
+    case op:
+      return "the op's inputs are the same: this op differs";
+    case none:
+    case missing:
+      break;
+  }
+  return "";
 }
 
 void print_first(const ProbeComparison& comparison, const Screen& screen) {
   if (!comparison.first) return;
   const RecordPair& first = comparison.pairs[*comparison.first];
   screen.out << "first divergence: " << place_of(first.record()) << '\n' << "  " << distance_text(first) << '\n';
-  if (comparison.carried_on_from) {
-    screen.out << "  carried on from " << place_of(comparison.pairs[*comparison.carried_on_from].record()) << '\n';
-  } else if (first.record().phase == "start") {
-    screen.out << "  the weights before the first update differ\n";
-  } else if (first.sameness != Sameness::missing) {
-    screen.out << "  the op's inputs are the same: this op differs\n";
-  }
+  if (const std::string text = cause_text(comparison); !text.empty()) screen.out << "  " << text << '\n';
 }
 
 void print_layers(const ProbeComparison& comparison, const ProbeReportOptions& options, const Screen& screen) {
@@ -133,14 +173,16 @@ void print_comparison(const ProbeComparison& comparison, const ProbeReportOption
   screen.out << "probes: " << screen.coloured(outcome, colour_of(comparison.sameness)) << '\n';
   print_first(comparison, screen);
   for (const std::string& line : comparison.header_lines) screen.out << "differs: " << line << '\n';
+  for (const std::string& note : comparison.notes) screen.out << "note: " << note << '\n';
   options.by_tensor || !options.fields.empty() ? print_tensors(comparison, options, screen)
                                                : print_layers(comparison, options, screen);
 }
 
 std::vector<std::string> probe_fields(const std::string& list) {
   static const std::vector<std::string> known = {
-      "record", "update", "micro_batch", "phase", "layer",  "op",  "member", "occurrence", "role",     "shape", "dtype",
-      "sha256", "min",    "max",         "mean",  "absmax", "rms", "zeros",  "non_finite", "elements", "inputs"};
+      "record", "update", "micro_batch", "phase",    "layer",  "op",       "member", "occurrence",
+      "role",   "shape",  "dtype",       "sha256",   "min",    "max",      "mean",   "absmax",
+      "rms",    "zeros",  "non_finite",  "elements", "inputs", "left_out", "batch"};
   std::vector<std::string> fields = split_list(list);
   for (const std::string& field : fields) {
     if (std::find(known.begin(), known.end(), field) != known.end()) continue;

@@ -33,7 +33,7 @@ void add_row(Table& table, const ParameterDifference& difference) {
     row.push_back({fmt::format("{:.3g}", distance.worst.relative)});
     row.push_back({std::to_string(distance.worst.ulp)});
     row.push_back(
-        {fmt::format("element {}: {:.9g} and {:.9g}", distance.worst_at, difference.worst_a, difference.worst_b)});
+        {fmt::format("element {}: {:.9g} and {:.9g}", distance.ulp.at, difference.worst_a, difference.worst_b)});
   } else {
     row.resize(6);
     row.push_back({!difference.in_a ? "only in the second"

@@ -4,7 +4,7 @@ namespace babelring {
 
 namespace {
 
-constexpr std::string_view micro_batch_range = "micro_batch";
+constexpr std::string_view micro_batch_range = "micro_batch", output_range = "output_loss";
 
 }  // namespace
 
@@ -50,7 +50,9 @@ std::optional<int> OpPlace::micro_batch() const {
 
 std::string_view OpPlace::layer(const OpRun& run) const {
   for (const OpField& field : run.fields) {
-    if (const Parameter* parameter = parameter_of(store_, field.tensor)) return layer_of(*parameter);
+    const Parameter* parameter = parameter_of(store_, field.tensor);
+    if (parameter == nullptr) continue;
+    return !ranges_.empty() && ranges_.back() == output_range ? output_layer : layer_of(*parameter);
   }
   return ranges_.empty() ? std::string_view() : ranges_.back();
 }

@@ -10,6 +10,9 @@
 
 namespace babelring {
 
+/// The layer of the projection to logits, also where its weights are the embedding's.
+inline constexpr std::string_view output_layer = "output";
+
 /// The layer of a parameter: its name without ".weight", ".bias" or ".gain".
 std::string_view layer_of(const Parameter& parameter);
 
@@ -32,8 +35,8 @@ class OpPlace {
   std::string_view phase() const;
   /// The number of the micro-batch; nullopt outside of micro-batches.
   std::optional<int> micro_batch() const;
-  /// The layer of the op's parameter (encoder.0.attention.qkv), else the innermost range (encoder.0), which other ops
-  /// may share. Empty if there is neither.
+  /// The layer of the op's parameter (encoder.0.attention.qkv; for the projection to logits output_layer), else the
+  /// innermost range (encoder.0), which other ops may share. Empty if there is neither.
   std::string_view layer(const OpRun& run) const;
 
  private:

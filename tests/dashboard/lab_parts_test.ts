@@ -176,7 +176,7 @@ describe('Two probes', () => {
   it('differ first where an op differs although its inputs are the same', () => {
     const b = [a[0]!, record(1, { sha256: 'b', elements: '3f80000040000003' }), record(2, { sha256: 'c' })];
     const found = compareProbes(probe(a), probe(b, { threads: 2, environment: { MPI: 'Open MPI v4' } }));
-    expect(found).toMatchObject({ different: 2, missing: 0, carriedOnFrom: null });
+    expect(found).toMatchObject({ different: 2, missing: 0, cause: 'op', carriedOnFrom: null });
     expect(found.first?.a).toBe(a[1]);
     expect(found.distance).toMatchObject({ element: 1, a: 2, ulp: 3 });
     expect(found.environment).toEqual(['threads: none and 2', 'MPI: none and Open MPI v4']);
@@ -198,6 +198,20 @@ describe('Two probes', () => {
     expect(b.carriedOnFrom).toBeNull();
     const late = compareProbes(probe([record(1, { inputs: [0] }), record(0)]), probe([]));
     expect(late.carriedOnFrom?.a?.record).toBe(0);
+  });
+  it('accuse no op whose inputs were not recorded or not compared', () => {
+    const second = (more: Partial<ProbeRecord> = {}) => record(1, { sha256: 'x', ...more });
+    const found = (mine: ProbeRecord[], theirs: ProbeRecord[], header = {}) =>
+      compareProbes(probe(mine, header), probe(theirs, header)).cause;
+    expect(found([a[0]!, a[1]!], [a[0]!, second({ left_out: true })])).toBe('not recorded');
+    expect(found([a[0]!, a[1]!], [a[0]!, second()], { layers: 'first10' })).toBe('not recorded');
+    const told = { left_out: false };
+    expect(found([a[0]!, record(1, told)], [a[0]!, second(told)], { layers: 'first10' })).toBe('op');
+    const sum = record(1, { phase: 'gradient_sum', op: 'gradient_sum', role: 'weight_grad' });
+    const ranks = compareProbes(probe([a[0]!, sum]), probe([a[0]!, { ...sum, sha256: 'x' }], { rank: 1 }));
+    expect(ranks).toMatchObject({ ranksOnly: true, cause: 'not compared', carriedOnFrom: null });
+    const lacks = compareProbes(probe([a[0]!, record(1)]), probe([a[0]!]));
+    expect(lacks.cause).toBe('missing');
   });
   it('of two ranks are compared in what must be equal on all', () => {
     const summed = record(1, { phase: 'gradient_sum', op: 'gradient_sum', role: 'weight_grad', micro_batch: -1 });

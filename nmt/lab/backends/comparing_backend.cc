@@ -76,9 +76,9 @@ void ComparingBackend::compare(std::string_view op, std::string_view member, con
   difference.range = fmt::format("{}", fmt::join(ranges_, "/"));
   difference.call = call;
   difference.shape = b.shape;
-  difference.element = distance.worst_at;
-  difference.value_a = value_of(bits_a[static_cast<std::size_t>(distance.worst_at)], b.dtype);
-  difference.value_b = value_of(bits_b[static_cast<std::size_t>(distance.worst_at)], b.dtype);
+  difference.element = distance.ulp.at;
+  difference.value_a = value_of(bits_a[static_cast<std::size_t>(distance.ulp.at)], b.dtype);
+  difference.value_b = value_of(bits_b[static_cast<std::size_t>(distance.ulp.at)], b.dtype);
 }
 
 }  // namespace babelring

@@ -53,6 +53,7 @@ std::vector<std::string> layers_of(const ParameterStore& store) {
     const std::string layer(layer_of(parameter));
     if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
   }
+  if (std::find(layers.begin(), layers.end(), output_layer) == layers.end()) layers.emplace_back(output_layer);
   return layers;
 }
 

@@ -8,7 +8,8 @@
 
 namespace babelring {
 
-/// The layers of a model with parameters, in forward order: encoder.0.attention_norm, encoder.0.attention.qkv, ….
+/// The layers of a model with parameters, in forward order: encoder.0.attention_norm, encoder.0.attention.qkv, …. The
+/// last is `output`, the projection to logits, also where its weights are the embedding's.
 std::vector<std::string> layers_of(const ParameterStore& store);
 
 /// Selects layers by a comma-separated list: "all", "first10" and "last10" of layers_of(), or globs with * and ? such
@@ -19,6 +20,7 @@ class LayerFilter {
   LayerFilter(const std::string& option, const std::string& list, const ParameterStore& store);
 
   bool takes(std::string_view layer) const;
+  bool takes_all() const { return all_; }
 
  private:
   bool all_ = false;

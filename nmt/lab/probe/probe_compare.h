@@ -21,9 +21,10 @@ struct RecordPair {
   const ProbeRecord* b = nullptr;
   Sameness sameness = Sameness::same;
   TensorDistance distance;
-  bool exact = false;                    // the distance is over all elements, not over those that are sampled
-  std::int64_t element = -1;             // index of the element with the max distance; -1: no compared element differs
-  std::uint32_t bits_a = 0, bits_b = 0;  // of that element
+  bool exact = false;         // the distance is over all elements, not over those that are sampled
+  std::int64_t element = -1;  // index of the element with the max ulp; -1: no compared element differs
+  std::int64_t absolute_element = -1, relative_element = -1;  // of those with the max of the other distances
+  double value_a = 0, value_b = 0;                            // of `element`
 
   /// The record of the first probe, or else of the second.
   const ProbeRecord& record() const { return a != nullptr ? *a : *b; }
@@ -46,17 +47,34 @@ struct CompareOptions {
   bool ranks = false;   // compare only tensors that are equal on all ranks: summed gradients, moments and weights
 };
 
+/// Why the first pair that is not the same differs, as far as the probes tell.
+enum class FirstCause {
+  none,          // no pair differs
+  weights,       // of before the first update
+  missing,       // one probe lacks the tensor
+  carried_on,    // an input of the op differs
+  batch,         // the op reads the batch, and the batches differ
+  not_compared,  // some inputs have records, which are not compared
+  not_recorded,  // some inputs have no record: of layers that were left out, or of other ranks
+  op             // all inputs are the same: the op itself differs
+};
+
+std::string_view name_of(FirstCause cause);
+
 struct ProbeComparison {
   Sameness sameness = Sameness::same;  // `missing` counts as `differs`
-  std::vector<RecordPair> pairs;       // in the order of the first probe, then those that only the second one has
+  std::vector<RecordPair> pairs;       // in the order of execution, of both probes
   std::optional<std::size_t> first;    // index of the first pair that differs, else of the first that is close
-  /// The input of that op with the worst sameness, if it was not the same: the op carried it on.
+  FirstCause cause = FirstCause::none;
+  /// With `carried_on`: the input of that op with the worst sameness.
   std::optional<std::size_t> carried_on_from;
   std::vector<LayerRow> layers;           // in forward order
   std::vector<std::string> header_lines;  // differences of the headers: "threads: 1 and 2"
+  std::vector<std::string> notes;         // limits of the comparison: records and files that are left out
 };
 
 /// Compares two probes, which must outlive the result. Probes of different world sizes are compared as by `ranks`.
+/// Probes with different filters of layers are compared in the layers that both record.
 /// Throws UsageFailure if models, batches or modes differ, unless options.anyway.
 ProbeComparison compare_probes(const Probe& a, const Probe& b, const CompareOptions& options);
 

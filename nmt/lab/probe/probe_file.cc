@@ -52,6 +52,11 @@ class Line {
     if (!value) refuse(fmt::format("member '{}': expected a number", name));
     return *value;
   }
+  bool flag(std::string_view name) const {
+    const json::value* value = object_.if_contains(name);
+    if (value == nullptr || !value->is_bool()) refuse(fmt::format("member '{}': expected true or false", name));
+    return value->get_bool();
+  }
   std::vector<std::int64_t> integers(std::string_view name, std::int64_t low, std::int64_t high) const {
     const json::value* value = object_.if_contains(name);
     if (value == nullptr || !value->is_array()) refuse(fmt::format("member '{}': expected a list", name));
@@ -174,7 +179,15 @@ TensorSummary summary_of(const Line& line, const Shape& shape, DType type) {
   return summary;
 }
 
-ProbeRecord record_of(const Line& line, std::int64_t number) {
+/// Older probes have neither member.
+void read_origin(const Line& line, const ProbeHeader& header, ProbeRecord& record) {
+  const bool stored = line.has("left_out");
+  const bool sums_ranks = header.ranks > 1 && (record.op == "gradient_sum" || record.op == "adam_update");
+  record.left_out = stored ? line.flag("left_out") : header.layers != "all" || sums_ranks;
+  record.batch = stored ? line.flag("batch") : record.micro_batch >= 0;
+}
+
+ProbeRecord record_of(const Line& line, const ProbeHeader& header, std::int64_t number) {
   ProbeRecord record{.number = line.integer("record", 0, max_number),
                      .update = line.integer("update", 0, max_number),
                      .micro_batch = static_cast<int>(line.integer("micro_batch", -1, 1 << 24)),
@@ -189,6 +202,7 @@ ProbeRecord record_of(const Line& line, std::int64_t number) {
   if (record.number != number) line.refuse(fmt::format("record {} where {} was expected", record.number, number));
   record.summary = summary_of(line, record.shape, record.dtype);
   record.inputs = line.integers("inputs", 0, number - 1);
+  read_origin(line, header, record);
   return record;
 }
 
@@ -259,7 +273,9 @@ json::object to_json(const ProbeRecord& record) {
           {"zeros", summary.zeros},
           {"non_finite", summary.non_finite},
           {"elements", hex_of(summary.bits, record.dtype)},
-          {"inputs", json::array(record.inputs.begin(), record.inputs.end())}};
+          {"inputs", json::array(record.inputs.begin(), record.inputs.end())},
+          {"left_out", record.left_out},
+          {"batch", record.batch}};
 }
 
 Probe parse_probe(std::string_view text, const std::string& name) {
@@ -285,7 +301,7 @@ Probe parse_probe(std::string_view text, const std::string& name) {
       probe.batch = line.text("batch");
       complete = true;
     } else {
-      probe.records.push_back(record_of(line, static_cast<std::int64_t>(probe.records.size())));
+      probe.records.push_back(record_of(line, probe.header, static_cast<std::int64_t>(probe.records.size())));
     }
   }
   if (!complete) fail("{}: torn: no line with the member 'end' behind {} records", name, probe.records.size());

@@ -28,7 +28,9 @@ struct ProbeRecord {
   Shape shape;
   DType dtype = DType::f32;
   TensorSummary summary;
-  std::vector<std::int64_t> inputs;  // numbers of the records that wrote the op's inputs
+  std::vector<std::int64_t> inputs;  // numbers of the records behind the op's inputs
+  bool left_out = false;             // inputs also come from ops without a record: of other layers or ranks
+  bool batch = false;                // the op read the batch: token ids or lists
 
   /// Key that is equal for the same record of two probes: "1/0/forward/encoder.0/attention_forward/out/0".
   std::string key() const;
@@ -63,8 +65,9 @@ struct Probe {
 json::object to_json(const ProbeHeader& header);
 json::object to_json(const ProbeRecord& record);
 
-/// Reads a probe. Throws Failure naming the file, the line and what is wrong: another format or version, a torn or
-/// empty file, a member that is missing or has another type.
+/// Reads a probe. Older ones do not say whether inputs were left out or belong to the batch: both are then assumed
+/// where they may be so. Throws Failure naming the file, the line and what is wrong: another format or version, a torn
+/// or empty file, a member that is missing or has another type.
 Probe read_probe(const std::filesystem::path& file);
 
 /// Parses the text of a probe file; `name` stands for the file in messages.

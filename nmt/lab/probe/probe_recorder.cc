@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <set>
 #include <sstream>
 #include <utility>
 
@@ -58,10 +57,13 @@ void ProbeRecorder::begin_update(std::int64_t update) {
   place_.begin_update();
   if (std::exchange(begun_, true)) return;
   write_parameters("start", "weight", ProbeRole::weight, store_.masters(), {});
-  // A copy differs from its master by rounding only, so it counts as written by the same record.
+  copy_origins();
+}
+
+/// A weight's copy differs from its master by rounding only, so it counts as written by the same record.
+void ProbeRecorder::copy_origins() {
   for (const Parameter& parameter : store_.all()) {
-    const std::vector<std::int64_t> numbers = writers_.of(parameter.master);
-    if (!numbers.empty()) writers_.wrote(parameter.compute, numbers.front());
+    if (const std::optional<Origin> origin = writers_.of(parameter.master)) writers_.wrote(parameter.compute, *origin);
   }
 }
 
@@ -86,10 +88,7 @@ void ProbeRecorder::leave() {
   place_.leave();
   if (!summed || !place_.phase().empty() || !holds_whole_gradients()) return;
   std::map<std::size_t, Inputs> inputs;
-  for (const Parameter& parameter : store_.all()) {
-    Inputs& writers = inputs[parameter.index] = writers_.of(parameter.gradient);
-    std::erase(writers, Writers::nobody);
-  }
+  for (const Parameter& parameter : store_.all()) inputs[parameter.index] = inputs_of_sum(parameter);
   write_parameters("gradient_sum", "gradient", ProbeRole::weight_grad, store_.gradients(), inputs);
 }
 
@@ -100,7 +99,7 @@ void ProbeRecorder::ran(const OpRun& run) {
     // The optimizer writes parts of flat arrays that depend on the ranks: end_update() records whole parameters.
     if (!is_written(field) || run.op == AdamUpdate::name) continue;
     if (store_.at(field.tensor.data) && parameter_of(store_, field.tensor) == nullptr) {
-      writers_.wrote(field.tensor, Writers::nobody);
+      writers_.wrote(field.tensor, inputs.origin);  // part of the sum, which leave() records
       continue;
     }
     ProbeRecord record = make_record(layer, run.op, field.name, field.tensor);
@@ -113,24 +112,33 @@ void ProbeRecorder::end_update(bool training) {
   if (!training) return;
   std::map<std::size_t, Inputs> inputs;
   for (const Parameter& parameter : store_.all()) {
-    std::set<std::int64_t> numbers;
-    const auto view = [&](const Tensor& flat) { return flat.row_slice(parameter.offset, parameter.shape.elements()); };
-    for (const ConstTensor& read : {ConstTensor(parameter.gradient), ConstTensor(parameter.master),
-                                    ConstTensor(view(replica_.adam.first_moment().values())),
-                                    ConstTensor(view(replica_.adam.second_moment().values()))}) {
-      const Inputs writers = writers_.of(read);
-      numbers.insert(writers.begin(), writers.end());
-    }
-    numbers.erase(Writers::nobody);
-    inputs[parameter.index] = {numbers.begin(), numbers.end()};
+    inputs[parameter.index] = inputs_of_step(parameter);
   }
   write_parameters("adam_update", "first_moment", ProbeRole::weight, replica_.adam.first_moment().values(), inputs);
   write_parameters("adam_update", "second_moment", ProbeRole::weight, replica_.adam.second_moment().values(), inputs);
   write_parameters("adam_update", "weight", ProbeRole::weight, store_.masters(), inputs);
-  for (const Parameter& parameter : store_.all()) {
-    const Inputs numbers = writers_.of(parameter.master);
-    if (!numbers.empty()) writers_.wrote(parameter.compute, numbers.front());
+  copy_origins();
+}
+
+/// The inputs of the sum of a gradient over ranks. The gradients of other ranks have no records here.
+ProbeRecorder::Inputs ProbeRecorder::inputs_of_sum(const Parameter& parameter) const {
+  Inputs inputs{.origin = writers_.of(parameter.gradient).value_or(Origin())};
+  inputs.origin.left_out = inputs.origin.left_out || replica_.communicator.size() > 1;
+  return inputs;
+}
+
+/// The inputs of the optimizer's step of a parameter. The norm of all gradients, by which it is clipped, is among them.
+ProbeRecorder::Inputs ProbeRecorder::inputs_of_step(const Parameter& parameter) const {
+  Inputs inputs;
+  const auto view = [&](const Tensor& flat) { return flat.row_slice(parameter.offset, parameter.shape.elements()); };
+  for (const ConstTensor& read : {ConstTensor(parameter.gradient), ConstTensor(parameter.master),
+                                  ConstTensor(view(replica_.adam.first_moment().values())),
+                                  ConstTensor(view(replica_.adam.second_moment().values()))}) {
+    inputs.origin.add(writers_.of(read).value_or(Origin()));
   }
+  const bool sum_unknown = replica_.communicator.size() > 1 && !holds_whole_gradients();
+  inputs.origin.left_out = inputs.origin.left_out || sum_unknown || !layers_.takes_all();
+  return inputs;
 }
 
 /// Records the part of a flat array that belongs to each parameter, and its writer.
@@ -162,16 +170,18 @@ ProbeRecord ProbeRecorder::make_record(std::string_view layer, std::string_view 
   return record;
 }
 
-void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs inputs) {
+void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, const Inputs& inputs) {
   if (!layers_.takes(record.layer)) {
-    // Readers of a tensor that is left out inherit the newest record behind it.
-    writers_.wrote(tensor, inputs.empty() ? Writers::nobody : inputs.back());
+    // Readers of a tensor that is left out inherit all records behind it.
+    writers_.wrote(tensor, {.records = inputs.origin.records, .left_out = true});
     return;
   }
   const ConstTensor host = on_host(tensor);
   record.summary = summarize(host);
   record.number = records_++;
-  record.inputs = std::move(inputs);
+  record.inputs.assign(inputs.origin.records.begin(), inputs.origin.records.end());
+  record.left_out = inputs.origin.left_out;
+  record.batch = inputs.batch;
   const std::string path = fmt::format("{}/{}/{}", record.layer, record.op, record.member);
   if (std::any_of(tensor_globs_.begin(), tensor_globs_.end(), [&](const std::string& glob) {
         return matches_glob(glob, path) || matches_glob(glob, record.layer);
@@ -186,24 +196,24 @@ void ProbeRecorder::write(ProbeRecord record, const ConstTensor& tensor, Inputs 
     stored_.push_back(std::move(stored));
   }
   file_.write(to_text(to_json(record)) + "\n");
-  writers_.wrote(tensor, record.number);
+  writers_.wrote(tensor, {.records = {record.number}});
 }
 
-/// The records that wrote the op's inputs. Inputs without a writer belong to the batch.
+/// The records behind the op's inputs. Lists without a writer belong to the batch.
 ProbeRecorder::Inputs ProbeRecorder::inputs_of(const OpRun& run) {
-  std::set<std::int64_t> numbers;
+  Inputs inputs;
   for (const OpField& field : run.fields) {
     if (field.access == Access::writes) continue;
-    const Inputs writers = writers_.of(field.tensor);
-    numbers.insert(writers.begin(), writers.end());
-    const bool of_batch = writers.empty() && field.tensor.dtype == DType::i32 && place_.micro_batch().has_value() &&
+    const std::optional<Origin> origin = writers_.of(field.tensor);
+    if (origin) inputs.origin.add(*origin);
+    const bool of_batch = !origin && field.tensor.dtype == DType::i32 && place_.micro_batch().has_value() &&
                           field.access != Access::updates;
     if (!of_batch || field.tensor.shape.elements() == 0) continue;
+    inputs.batch = true;
     const ConstTensor host = field.access == Access::reads_host ? field.tensor : on_host(field.tensor);
     batch_.add(host.data, host.bytes());
   }
-  numbers.erase(Writers::nobody);
-  return {numbers.begin(), numbers.end()};
+  return inputs;
 }
 
 /// Where all ranks share one copy of the model, a rank sums only the gradients of its shard.

@@ -43,7 +43,11 @@ class ProbeRecorder : public OpObserver {
   void ran(const OpRun& run) override;
 
  private:
-  using Inputs = std::vector<std::int64_t>;
+  /// The inputs of an op.
+  struct Inputs {
+    Origin origin;
+    bool batch = false;  // the batch is among them
+  };
   /// A whole tensor that is stored.
   struct Stored {
     std::string name;
@@ -54,10 +58,13 @@ class ProbeRecorder : public OpObserver {
 
   ProbeRecord make_record(std::string_view layer, std::string_view op, std::string_view member,
                           const ConstTensor& tensor);
-  void write(ProbeRecord record, const ConstTensor& tensor, Inputs inputs);
+  void write(ProbeRecord record, const ConstTensor& tensor, const Inputs& inputs);
   void write_parameters(std::string_view op, std::string_view member, ProbeRole role, const Tensor& flat,
                         const std::map<std::size_t, Inputs>& inputs);
   Inputs inputs_of(const OpRun& run);
+  Inputs inputs_of_sum(const Parameter& parameter) const;
+  Inputs inputs_of_step(const Parameter& parameter) const;
+  void copy_origins();
   bool lasts(const void* address) const;
   bool holds_whole_gradients() const;
   ConstTensor on_host(const ConstTensor& tensor);

@@ -48,15 +48,35 @@ ElementDistance distance_of(std::uint32_t a, std::uint32_t b, DType type) {
           .ulp = static_cast<std::uint64_t>(std::abs(ordered(a, type) - ordered(b, type)))};
 }
 
-TensorDistance distance_of(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, DType type) {
+ElementDistance distance_of(std::uint32_t a, DType type_a, std::uint32_t b, DType type_b) {
+  if (type_a == type_b) return distance_of(a, b, type_a);
+  constexpr int f32_bits_more = 16;
+  if (type_a == DType::i32 || type_b == DType::i32) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (value_of(a, type_a) == value_of(b, type_b)) return {};
+    return {infinity, infinity, std::numeric_limits<std::uint64_t>::max()};
+  }
+  const auto as_f32 = [](std::uint32_t bits, DType type) { return type == DType::bf16 ? bits << f32_bits_more : bits; };
+  ElementDistance distance = distance_of(as_f32(a, type_a), as_f32(b, type_b), DType::f32);
+  constexpr std::uint64_t steps = std::uint64_t{1} << f32_bits_more;
+  if (std::isfinite(distance.absolute)) distance.ulp = (distance.ulp + steps - 1) / steps;
+  return distance;
+}
+
+TensorDistance distance_of(std::span<const std::uint32_t> a, DType type_a, std::span<const std::uint32_t> b,
+                           DType type_b) {
   TensorDistance total{.compared = static_cast<std::int64_t>(std::min(a.size(), b.size()))};
   for (std::size_t i = 0; i < static_cast<std::size_t>(total.compared); ++i) {
-    if (a[i] == b[i]) continue;
-    const ElementDistance one = distance_of(a[i], b[i], type);
+    if (type_a == type_b && a[i] == b[i]) continue;
+    const ElementDistance one = distance_of(a[i], type_a, b[i], type_b);
+    // Elements of one type differ if their bits do.
+    if (type_a != type_b && one.ulp == 0) continue;
     const auto at = static_cast<std::int64_t>(i);
     ++total.different;
     if (total.first < 0) total.first = at;
-    if (total.worst_at < 0 || one.ulp > total.worst.ulp) total.worst_at = at;
+    if (total.absolute.at < 0 || one.absolute > total.worst.absolute) total.absolute = {at, one};
+    if (total.relative.at < 0 || one.relative > total.worst.relative) total.relative = {at, one};
+    if (total.ulp.at < 0 || one.ulp > total.worst.ulp) total.ulp = {at, one};
     total.worst = {.absolute = std::max(total.worst.absolute, one.absolute),
                    .relative = std::max(total.worst.relative, one.relative),
                    .ulp = std::max(total.worst.ulp, one.ulp)};

@@ -21,15 +21,29 @@ struct ElementDistance {
 /// NaN equals NaN; the distance of NaN to a number is infinite, with the max ulp.
 ElementDistance distance_of(std::uint32_t a, std::uint32_t b, DType type);
 
+/// The same for elements of two types. ULP are then those of bf16, rounded up: f32 has 65,536 values for each of its
+/// steps. An i32 and a float have no distance: one of them is infinite, with the max ulp, unless both are 0.
+ElementDistance distance_of(std::uint32_t a, DType type_a, std::uint32_t b, DType type_b);
+
 /// The distances between the elements of two tensors.
 struct TensorDistance {
+  /// A position among the compared elements, with the distance there.
+  struct Place {
+    std::int64_t at = -1;  // -1: no element differs
+    ElementDistance distance;
+  };
+
   std::int64_t compared = 0, different = 0;
-  std::int64_t first = -1;     // position of the first different element among those compared; -1: none
-  ElementDistance worst;       // the max of each distance, over all elements
-  std::int64_t worst_at = -1;  // position of the max ulp
+  std::int64_t first = -1;        // position of the first different element among those compared; -1: none
+  ElementDistance worst;          // the max of each distance, over all elements
+  Place absolute, relative, ulp;  // where each has its max
 };
 
-TensorDistance distance_of(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, DType type);
+TensorDistance distance_of(std::span<const std::uint32_t> a, DType type_a, std::span<const std::uint32_t> b,
+                           DType type_b);
+inline TensorDistance distance_of(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, DType type) {
+  return distance_of(a, type, b, type);
+}
 
 /// How far elements may be apart. All given limits must hold.
 struct Tolerance {

@@ -20,8 +20,8 @@ ParameterDifference difference_of(const std::string& name, const ConstTensor& a,
   found.sameness = Sameness::same;
   if (std::memcmp(a.data, b.data, a.bytes()) == 0) return found;
   found.distance = distance_of(bits_of(a), bits_of(b), DType::f32);
-  found.worst_a = a.as<float>()[found.distance.worst_at];
-  found.worst_b = b.as<float>()[found.distance.worst_at];
+  found.worst_a = a.as<float>()[found.distance.ulp.at];
+  found.worst_b = b.as<float>()[found.distance.ulp.at];
   const bool close = !tolerance.exact() && tolerance.allows(found.distance);
   found.sameness = close ? Sameness::close : Sameness::differs;
   return found;
@@ -70,7 +70,7 @@ json::object to_json(const WeightsComparison& comparison) {
       object["absolute"] = distance.worst.absolute;
       object["relative"] = distance.worst.relative;
       object["ulp"] = distance.worst.ulp;
-      object["element"] = distance.worst_at;
+      object["element"] = distance.ulp.at;
       object["a"] = difference.worst_a;
       object["b"] = difference.worst_b;
     }

@@ -17,7 +17,7 @@ struct ParameterDifference {
   Shape shape_a, shape_b;                 // of rank 0 where the checkpoint lacks the parameter
   bool in_a = true, in_b = true;
   TensorDistance distance;         // nothing is compared if shapes differ or a checkpoint lacks the parameter
-  float worst_a = 0, worst_b = 0;  // the elements at distance.worst_at
+  float worst_a = 0, worst_b = 0;  // the elements at distance.ulp.at
 };
 
 struct WeightsComparison {

@@ -1,6 +1,7 @@
 #include "nmt/lab/probe/writers.h"
 
 #include <iterator>
+#include <utility>
 
 namespace babelring {
 
@@ -25,6 +26,11 @@ void each_range(const ConstTensor& tensor, Range range) {
 
 }  // namespace
 
+void Origin::add(const Origin& other) {
+  records.insert(other.records.begin(), other.records.end());
+  left_out = left_out || other.left_out;
+}
+
 /// Splits the piece that contains `at` in its middle.
 void Writers::cut(const std::byte* at) {
   const auto next = pieces_.upper_bound(at);
@@ -35,23 +41,30 @@ void Writers::cut(const std::byte* at) {
   piece->second.end = at;
 }
 
-void Writers::wrote(const ConstTensor& tensor, std::int64_t number) {
+void Writers::wrote(const ConstTensor& tensor, Origin origin) {
+  const auto shared = std::make_shared<const Origin>(std::move(origin));
   each_range(tensor, [&](const std::byte* begin, const std::byte* end) {
     cut(begin);
     cut(end);
     pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
-    pieces_.emplace(begin, Piece{end, number});
+    pieces_.emplace(begin, Piece{end, shared});
   });
 }
 
-std::vector<std::int64_t> Writers::of(const ConstTensor& tensor) const {
-  std::set<std::int64_t> numbers;
+std::optional<Origin> Writers::of(const ConstTensor& tensor) const {
+  std::optional<Origin> all;
+  const Origin* added = nullptr;  // the rows of a strided tensor mostly have one origin
   each_range(tensor, [&](const std::byte* begin, const std::byte* end) {
     auto piece = pieces_.upper_bound(begin);
     if (piece != pieces_.begin() && std::prev(piece)->second.end > begin) --piece;
-    for (; piece != pieces_.end() && piece->first < end; ++piece) numbers.insert(piece->second.number);
+    for (; piece != pieces_.end() && piece->first < end; ++piece) {
+      const Origin* origin = piece->second.origin.get();
+      if (!all) all.emplace();
+      if (origin != added) all->add(*origin);
+      added = origin;
+    }
   });
-  return {numbers.begin(), numbers.end()};
+  return all;
 }
 
 }  // namespace babelring

@@ -3,33 +3,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
-#include <vector>
 
 #include "nmt/core/tensor.h"
 
 namespace babelring {
 
-/// Which record wrote each byte of memory last. Follows strided tensors row by row.
+/// Records behind the content of a tensor.
+struct Origin {
+  std::set<std::int64_t> records;  // that wrote it, or that wrote what an op without a record made it from
+  bool left_out = false;           // an op whose record was left out took part
+
+  void add(const Origin& other);
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+/// Remembers the origin of each byte of memory. Follows strided tensors row by row.
 class Writers {
  public:
-  /// Written, but by no record.
-  static constexpr std::int64_t nobody = -1;
-
-  /// The tensor's bytes were written by record `number`, or by `nobody`.
-  void wrote(const ConstTensor& tensor, std::int64_t number);
+  /// The tensor's bytes now have this origin.
+  void wrote(const ConstTensor& tensor, Origin origin);
   /// Forgets the writers of memory for which keeps(address) is false.
   template <class Keeps>
   void forget_unless(Keeps keeps) {
     std::erase_if(pieces_, [&](const auto& piece) { return !keeps(static_cast<const void*>(piece.first)); });
   }
-  /// The records that wrote the tensor's bytes, ascending, with `nobody` first if some were written by no record.
-  std::vector<std::int64_t> of(const ConstTensor& tensor) const;
+  /// The origins of the tensor's bytes together; nullopt if no op wrote any.
+  std::optional<Origin> of(const ConstTensor& tensor) const;
 
  private:
   struct Piece {
     const std::byte* end;
-    std::int64_t number;
+    std::shared_ptr<const Origin> origin;
   };
   void cut(const std::byte* at);
 

@@ -14,6 +14,7 @@ export interface ProbeRecord {
   sha256: string;
   elements: string; // bits of up to 64 elements in hexadecimal digits
   inputs: number[];
+  left_out?: boolean; // inputs also come from ops without records: of other layers or ranks; absent from older probes
 }
 
 export interface Probe {
@@ -47,6 +48,9 @@ export interface Distance {
   ulp: number; // steps between neighbouring values of the type, through zero
 }
 
+/// Why the first pair differs. An op is at fault only if everything that it read was recorded, compared and the same.
+export type FirstCause = 'none' | 'weights' | 'missing' | 'carried on' | 'not compared' | 'not recorded' | 'op';
+
 export interface ProbeComparison {
   ranksOnly: boolean; // only what must be equal on all ranks was compared
   tensors: number;
@@ -54,6 +58,7 @@ export interface ProbeComparison {
   missing: number;
   first: ProbePair | null; // the first pair that is not the same
   distance: Distance | null; // of `first`; null if no stored element differs
+  cause: FirstCause;
   carriedOnFrom: ProbePair | null; // an input of `first` that was not the same either
   environment: string[]; // differences of the headers: "threads: 1 and 2"
   layers: LayerRow[]; // in the order of the forward pass
@@ -217,6 +222,22 @@ function layersOf(pairs: readonly ProbePair[], byNumber: ReadonlyMap<number, Pro
   return [...rows.values()];
 }
 
+/// Whether some inputs of the record may have none of their own: older probes do not say.
+function leavesOut({ header }: Probe, record: ProbeRecord | null): boolean {
+  if (record === null) return false;
+  const sums = record.op === 'gradient_sum' || record.op === 'adam_update';
+  return record.left_out ?? (textOf(header['layers'] ?? 'all') !== 'all' || (sums && Number(header['ranks']) > 1));
+}
+
+function causeOf(a: Probe, b: Probe, first: ProbePair | null, inputs: readonly (ProbePair | undefined)[]): FirstCause {
+  if (first === null) return 'none';
+  if (first.sameness === 'missing') return 'missing';
+  if (first.a?.phase === 'start') return 'weights';
+  if (inputs.some((pair) => pair && pair.sameness !== 'same')) return 'carried on';
+  if (inputs.some((pair) => pair === undefined)) return 'not compared';
+  return leavesOut(a, first.a) || leavesOut(b, first.b) ? 'not recorded' : 'op';
+}
+
 /// Compares two probes bit by bit. Of different ranks only what must be equal on all of them: weights, summed gradients, moments.
 /// Throws Error if they cannot be compared.
 export function compareProbes(a: Probe, b: Probe): ProbeComparison {
@@ -225,8 +246,12 @@ export function compareProbes(a: Probe, b: Probe): ProbeComparison {
   const pairs = pairUp(a, b, ranksOnly);
   if (pairs.length === 0) throw new Error('The probes have no tensors that can be compared.');
   const byNumber = new Map(pairs.flatMap((pair) => (pair.a ? [[pair.a.record, pair] as const] : [])));
+  const byOther = new Map(pairs.flatMap((pair) => (pair.b ? [[pair.b.record, pair] as const] : [])));
   const first = pairs.find(({ sameness }) => sameness !== 'same') ?? null;
-  const inputs = (first?.a?.inputs ?? []).map((number) => byNumber.get(number));
+  const inputs = [
+    ...(first?.a?.inputs ?? []).map((number) => byNumber.get(number)),
+    ...(first?.b?.inputs ?? []).map((number) => byOther.get(number)),
+  ];
   return {
     ranksOnly,
     tensors: pairs.length,
@@ -234,6 +259,7 @@ export function compareProbes(a: Probe, b: Probe): ProbeComparison {
     missing: pairs.filter(({ sameness }) => sameness === 'missing').length,
     first,
     distance: first?.a && first.b && first.a.dtype === first.b.dtype ? distanceOf(first.a, first.b) : null,
+    cause: causeOf(a, b, first, inputs),
     carriedOnFrom: inputs.find((pair) => pair && pair.sameness !== 'same') ?? null,
     environment: environmentOf(a, b),
     layers: layersOf(pairs, byNumber),

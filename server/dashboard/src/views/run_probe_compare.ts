@@ -6,6 +6,7 @@ import { formatBytes, formatCount, formatScientific, formatSignificant } from '.
 import {
   COLUMNS,
   compareProbes,
+  type FirstCause,
   parseProbe,
   type Probe,
   type ProbeComparison,
@@ -22,7 +23,17 @@ const cellOf = (sameness: Sameness | undefined): Child =>
 
 const placeOf = ({ layer, op, member }: ProbeRecord): string => `${op}.${member} of ${layer}`;
 
-function firstTable({ first, distance, carriedOnFrom }: ProbeComparison): Child {
+const CAUSES: Record<FirstCause, string> = {
+  none: '',
+  weights: 'before the update',
+  missing: '',
+  'carried on': '',
+  'not compared': 'not all of its inputs were compared',
+  'not recorded': 'not all of its inputs were recorded',
+  op: 'this op differs',
+};
+
+function firstTable({ first, distance, cause, carriedOnFrom }: ProbeComparison): Child {
   const record = (first!.a ?? first!.b)!;
   const from = carriedOnFrom?.a ?? carriedOnFrom?.b;
   return table(
@@ -46,7 +57,7 @@ function firstTable({ first, distance, carriedOnFrom }: ProbeComparison): Child 
         distance ? formatSignificant(distance.b, 9) : '',
         distance ? `at least ${Number.isFinite(distance.ulp) ? formatCount(distance.ulp) : '∞'}` : '',
         distance ? formatScientific(distance.absolute) : '',
-        from ? `carried on from ${placeOf(from)}` : record.phase === 'start' ? 'before the update' : 'this op differs',
+        from ? `carried on from ${placeOf(from)}` : CAUSES[cause],
       ],
     ],
   );

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -61,7 +63,7 @@ TEST_F(ProbeCompareTest, NamesTheOpThatDiffers) {
   EXPECT_EQ(first.element, 0);
   EXPECT_EQ(first.distance.worst.ulp, 1U);
   EXPECT_EQ(first.distance.different, 1);
-  EXPECT_FALSE(comparison.carried_on_from) << "this op differs";
+  EXPECT_EQ(comparison.cause, FirstCause::op);
   // The row of that layer: its gradients that come later differ, what went before does not.
   const auto row = std::find_if(comparison.layers.begin(), comparison.layers.end(),
                                 [&](const LayerRow& each) { return each.layer == first.record().layer; });
@@ -99,7 +101,12 @@ TEST_F(ProbeCompareTest, AnotherPrecisionDiffersFirstInTheEmbedding) {
   const ProbeComparison comparison = compare_probes(a, b, {});
   ASSERT_TRUE(comparison.first);
   EXPECT_EQ(place(comparison.pairs[*comparison.first]), "1/0/forward/embedding/embedding_forward/y/0");
-  EXPECT_FALSE(comparison.carried_on_from) << "the weights are the same";
+  EXPECT_EQ(comparison.cause, FirstCause::op) << "the weights are the same";
+  const RecordPair& first = comparison.pairs[*comparison.first];
+  ASSERT_GE(first.element, 0);
+  EXPECT_EQ(first.distance.worst.ulp, 1U) << "of bf16";
+  EXPECT_NEAR(first.value_a, first.value_b, 0.01 * std::abs(first.value_a));
+  EXPECT_EQ(compare_probes(a, b, {.tolerance = *Tolerance::parse("1abs")}).sameness, Sameness::close);
   EXPECT_THAT(comparison.header_lines, testing::Contains("precision: f32 and bf16"));
 }
 
@@ -115,6 +122,7 @@ TEST_F(ProbeCompareTest, ThreadsChangeNothingOrTheOpThatIsNamed) {
     EXPECT_THAT(comparison.header_lines, testing::Contains("threads: 1 and 3"));
     EXPECT_TRUE(!fixed || comparison.sameness == Sameness::same);
     EXPECT_FALSE(comparison.carried_on_from) << "the first op that differs has equal inputs";
+    EXPECT_EQ(comparison.cause, comparison.first ? FirstCause::op : FirstCause::none);
   }
 }
 
@@ -154,16 +162,119 @@ TEST_F(ProbeCompareTest, WholeTensorsGiveExactDistances) {
   EXPECT_THAT([&] { save(plan); }, ThrowsMessage<UsageFailure>(HasSubstr("tensors: 'nothing' matches no tensor")));
 }
 
-TEST_F(ProbeCompareTest, WhatOneProbeLacksIsMissing) {
-  ProbePlan part = small_plan();
+/// The seed's own use: some layers at both ends.
+TEST_F(ProbeCompareTest, LayersThatWereLeftOutMayBeAtFault) {
+  ProbePlan plan = small_plan();
+  plan.updates = 1;
+  plan.options.layers = "first3,last3";
+  const Probe a = save(plan);
+  for (const bool whole : {false, true}) {
+    ProbePlan other = plan;
+    if (whole) other.options.layers = "all";
+    // A layer between them differs.
+    const Probe b = save(other, std::make_unique<WrongBackend>(4, 1u << 22));
+    const ProbeComparison comparison = compare_probes(a, b, {});
+    ASSERT_TRUE(comparison.first);
+    EXPECT_EQ(comparison.cause, FirstCause::not_recorded) << place(comparison.pairs[*comparison.first]);
+    const json::object object = to_json(comparison);
+    EXPECT_FALSE(object.at("this_op_differs").as_bool());
+    EXPECT_EQ(object.at("cause").as_string(), "inputs_not_recorded");
+    for (const RecordPair& pair : comparison.pairs) {
+      if (pair.sameness != Sameness::missing) continue;
+      ADD_FAILURE() << place(pair);
+      break;
+    }
+    EXPECT_EQ(comparison.notes.size(), whole ? 1U : 0U);
+  }
+}
+
+/// Each record of a probe with layers left out lists the records that a whole probe leads to without these layers.
+TEST_F(ProbeCompareTest, RecordsInheritAllInputsOfWhatIsLeftOut) {
+  ProbePlan plan = small_plan();
+  plan.updates = 2;
+  const Probe whole = save(plan);
+  plan.options.layers = "first5,last5";
+  const Probe part = save(plan);
+  std::map<std::string, const ProbeRecord*> kept;
+  for (const ProbeRecord& record : part.records) kept[record.key()] = &record;
+  std::vector<std::set<std::string>> behind(whole.records.size());
+  for (const ProbeRecord& record : whole.records) {
+    std::set<std::string> inputs;
+    for (const std::int64_t number : record.inputs) {
+      const ProbeRecord& input = whole.records[static_cast<std::size_t>(number)];
+      if (kept.contains(input.key())) {
+        inputs.insert(input.key());
+      } else {
+        inputs.insert(behind[static_cast<std::size_t>(number)].begin(), behind[static_cast<std::size_t>(number)].end());
+      }
+    }
+    behind[static_cast<std::size_t>(record.number)] = inputs;
+    if (!kept.contains(record.key())) continue;
+    std::set<std::string> listed;
+    for (const std::int64_t number : kept[record.key()]->inputs) {
+      listed.insert(part.records[static_cast<std::size_t>(number)].key());
+    }
+    EXPECT_EQ(listed, inputs) << record.key();
+  }
+}
+
+TEST_F(ProbeCompareTest, ProbesOfOtherLayersAreComparedInWhatBothHave) {
+  ProbePlan part = small_plan(), ends = small_plan(), none = small_plan();
   part.options.layers = "encoder.*";
-  const Probe a = save(small_plan()), b = save(part);
+  ends.options.layers = "first3,last3";
+  none.options.layers = "decoder.*";
+  const Probe a = save(small_plan()), b = save(part), c = save(ends), d = save(none);
+  for (const auto& [first, second] : {std::pair{&a, &b}, {&b, &a}, {&b, &c}, {&c, &a}}) {
+    const ProbeComparison comparison = compare_probes(*first, *second, {});
+    EXPECT_EQ(comparison.sameness, Sameness::same) << place(comparison.pairs[comparison.first.value_or(0)]);
+    EXPECT_THAT(comparison.notes, testing::Contains(HasSubstr("that only ")));
+    EXPECT_THAT(comparison.header_lines, testing::Contains(HasSubstr("layers: ")));
+  }
+  EXPECT_THAT([&] { compare_probes(b, d, {}); }, ThrowsMessage<UsageFailure>(HasSubstr("no tensor in common")));
+}
+
+/// Layers that one model lacks come where they belong, and are the first that differs.
+TEST_F(ProbeCompareTest, ALayerThatOneModelLacksIsTheFirstDifference) {
+  ProbePlan deeper = small_plan();
+  deeper.config.model.encoder_layers = 3;
+  const Probe a = save(small_plan()), b = save(deeper);
+  for (const auto& [first, second] : {std::pair{&a, &b}, {&b, &a}}) {
+    const ProbeComparison comparison = compare_probes(*first, *second, {.anyway = true});
+    ASSERT_TRUE(comparison.first);
+    EXPECT_EQ(comparison.cause, FirstCause::missing) << place(comparison.pairs[*comparison.first]);
+    EXPECT_THAT(place(comparison.pairs[*comparison.first]), HasSubstr("start/encoder.2."));
+    EXPECT_FALSE(to_json(comparison).at("this_op_differs").as_bool());
+  }
+}
+
+TEST_F(ProbeCompareTest, AnotherBatchIsNotTheOpsFault) {
+  ProbePlan longer = small_plan();
+  longer.random->source_tokens = 6;
+  const Probe a = save(small_plan()), b = save(longer);
+  EXPECT_EQ(compare_probes(a, b, {.anyway = true}).cause, FirstCause::batch);
+}
+
+TEST_F(ProbeCompareTest, SaysThatAFileOfWholeTensorsIsMissing) {
+  ProbePlan plan = small_plan();
+  plan.updates = 1;
+  plan.options.tensors = "*/linear_backward_data/dx";
+  const Probe a = save(plan), b = save(plan, std::make_unique<WrongBackend>(3));
+  std::filesystem::remove(tensors_file(b.file));
   const ProbeComparison comparison = compare_probes(a, b, {});
-  EXPECT_EQ(comparison.sameness, Sameness::differs);
-  EXPECT_EQ(comparison.pairs[*comparison.first].sameness, Sameness::missing);
-  const ProbeComparison reverse = compare_probes(b, a, {});
-  EXPECT_EQ(reverse.pairs.back().a, nullptr);
-  EXPECT_EQ(reverse.sameness, Sameness::differs);
+  EXPECT_THAT(comparison.notes, testing::ElementsAre(HasSubstr("probe-1.safetensors is missing")));
+  EXPECT_FALSE(comparison.pairs[*comparison.first].exact);
+}
+
+/// With tied tables, the projection to logits has a row of its own.
+TEST_F(ProbeCompareTest, TheProjectionIsNotTheEmbedding) {
+  const Probe probe = save(small_plan());
+  const ProbeComparison comparison = compare_probes(probe, probe, {});
+  std::set<std::string> rows;
+  for (const LayerRow& row : comparison.layers) rows.insert(row.layer);
+  EXPECT_TRUE(rows.contains("output"));
+  for (const ProbeRecord& record : probe.records) {
+    EXPECT_FALSE(record.phase == "output_loss" && record.layer == "embedding") << record.key();
+  }
 }
 
 TEST_F(ProbeCompareTest, RefusesAnotherModelOrBatch) {

@@ -51,6 +51,22 @@ TEST(ProbeFile, ReadsWhatWasWritten) {
   EXPECT_EQ(probe.header.weights, "w");
 }
 
+/// They do not say what is left out of the inputs, so what may be is.
+TEST(ProbeFile, ReadsOlderFiles) {
+  json::object record = to_json(some_record());
+  record.erase("left_out");
+  record.erase("batch");
+  const auto read = [&](const std::string& layers, int ranks, const char* op) {
+    const json::object header = to_json(ProbeHeader{.ranks = ranks, .layers = layers});
+    record["op"] = op;
+    return parse_probe(to_text(header) + "\n" + to_text(record) + "\n" + end_line(1), "p").records[0];
+  };
+  EXPECT_FALSE(read("all", 1, "add").left_out);
+  EXPECT_TRUE(read("first10", 1, "add").left_out);
+  EXPECT_TRUE(read("all", 2, "gradient_sum").left_out);
+  EXPECT_TRUE(read("all", 1, "add").batch);
+}
+
 void expect_refused(const std::string& text, const std::string& message) {
   EXPECT_THAT([&] { parse_probe(text, "p.jsonl"); }, ThrowsMessage<Failure>(HasSubstr(message))) << text;
 }
@@ -89,6 +105,7 @@ TEST(ProbeFile, NamesTheMemberThatIsWrong) {
   expect_refused(with("shape", json::array{-1}), "p.jsonl:2: member 'shape': expected integers from 0 to");
   expect_refused(with("shape", json::array{std::int64_t{1} << 40, std::int64_t{1} << 40}), "too many elements");
   expect_refused(with("record", 7), "p.jsonl:2: record 7 where 0 was expected");
+  expect_refused(with("left_out", 1), "p.jsonl:2: member 'left_out': expected true or false");
   expect_refused(with("inputs", json::array{0}), "p.jsonl:2: member 'inputs': expected integers from 0 to -1");
 }
 

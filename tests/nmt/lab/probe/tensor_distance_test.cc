@@ -39,8 +39,37 @@ TEST(TensorDistance, NamesTheFirstAndTheWorst) {
   EXPECT_EQ(distance.compared, 4);
   EXPECT_EQ(distance.different, 2);
   EXPECT_EQ(distance.first, 1);
-  EXPECT_EQ(distance.worst_at, 3);
+  EXPECT_EQ(distance.ulp.at, 3);
   EXPECT_EQ(distance.worst.ulp, 5U);
+}
+
+std::uint32_t bits(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+
+/// The largest distances may be those of different elements.
+TEST(TensorDistance, SaysWhereEachDistanceIsLargest) {
+  const std::vector<std::uint32_t> a = {bits(1000), bits(1e-6f)}, b = {bits(1001), bits(2e-6f)};
+  const TensorDistance distance = distance_of(a, b, DType::f32);
+  EXPECT_EQ(distance.absolute.at, 0);
+  EXPECT_EQ(distance.relative.at, 1);
+  EXPECT_EQ(distance.ulp.at, 1);
+  EXPECT_EQ(distance.ulp.distance.ulp, distance.worst.ulp);
+  EXPECT_NEAR(distance.ulp.distance.absolute, 1e-6, 1e-12) << "that of the element, not of the tensor";
+  EXPECT_EQ(distance.worst.absolute, 1);
+}
+
+TEST(TensorDistance, ComparesF32WithBf16) {
+  const std::vector<std::uint32_t> f32 = {bits(1), bits(1.004f), bits(-2), bits(NAN)},
+                                   bf16 = {0x3f80, 0x3f80, 0xc001, 0x7fc0};
+  const TensorDistance distance = distance_of(f32, DType::f32, bf16, DType::bf16);
+  EXPECT_EQ(distance.different, 2);
+  EXPECT_EQ(distance.first, 1);
+  EXPECT_EQ(distance.worst.ulp, 1U) << "of bf16, rounded up";
+  EXPECT_EQ(distance.absolute.at, 2);
+  EXPECT_EQ(distance.worst.absolute, 0.015625);
+  EXPECT_EQ(distance_of(bf16, DType::bf16, f32, DType::f32).worst.ulp, 1U);
+  EXPECT_FALSE(std::isfinite(distance_of(1u, DType::i32, bits(2), DType::f32).absolute));
 }
 
 TEST(Tolerance, AllGivenLimitsMustHold) {

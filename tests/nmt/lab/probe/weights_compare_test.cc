@@ -58,7 +58,7 @@ TEST_F(WeightsCompareTest, TellsWhichElementsDifferAndHowFar) {
   EXPECT_EQ(difference.distance.different, 2);
   EXPECT_EQ(difference.distance.worst.ulp, 4U);
   EXPECT_EQ(difference.distance.worst.absolute, next(8, 4) - 8);
-  EXPECT_EQ(difference.distance.worst_at, 2);
+  EXPECT_EQ(difference.distance.ulp.at, 2);
   EXPECT_EQ(difference.worst_a, 8);
   EXPECT_EQ(difference.worst_b, next(8, 4));
 
