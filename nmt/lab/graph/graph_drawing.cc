@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -19,8 +20,10 @@ std::string dot_quoted(std::string_view text) {
   return escaped + '"';
 }
 
-std::string label_of(const GraphNode& node) {
-  std::string label = node.op;
+/// `boxes`: those around the node that are not drawn.
+std::string label_of(const GraphNode& node, const std::string& boxes = "") {
+  std::string label = (boxes.empty() ? "" : boxes + '.') + node.title;
+  if (node.op != node.title) label += '\n' + node.op;
   for (const GraphTensor& tensor : node.writes) label += "\n" + tensor.field + ' ' + tensor.shape;
   if (node.flops > 0) label += fmt::format("\n{:.3g} MFLOP", node.flops / 1e6);
   return label;
@@ -59,11 +62,11 @@ std::string svg_edges(const OpGraph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const int source : sources_of(graph.nodes[i])) {
       const double from = row_height * (source + 1.5), to = row_height * (static_cast<double>(i) + 1.5);
-      if (to - from <= row_height) {
+      if (std::abs(to - from) <= row_height) {
         text += fmt::format("<path class=\"edge\" d=\"M {0} {1} V {2}\"/>\n", box_left + 20, from + 9, to - 9);
         continue;
       }
-      const double bend = std::min(240.0, 20 + (to - from) / 6);
+      const double bend = std::min(240.0, 20 + std::abs(to - from) / 6);
       text += fmt::format("<path class=\"edge far\" d=\"M {0} {1} C {3} {1} {3} {2} {0} {2}\"/>\n",
                           box_left + box_width, from, to, box_left + box_width + bend);
     }
@@ -71,25 +74,84 @@ std::string svg_edges(const OpGraph& graph) {
   return text;
 }
 
+/// A box of a drawing for Graphviz, with boxes and nodes in it.
+struct Box {
+  std::map<std::string, Box> boxes;
+  std::vector<std::size_t> nodes;
+
+  /// The box at `path`, whose parts dots separate.
+  Box& at(std::string_view path) {
+    if (path.empty()) return *this;
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    Box& box = boxes[std::string(path.substr(0, dot))];
+    return box.at(path.substr(std::min(dot + 1, path.size())));
+  }
+  std::size_t size() const {
+    std::size_t size = nodes.size();
+    for (const auto& [name, box] : boxes) size += box.size();
+    return size;
+  }
+};
+
+/// Writes the boxes and nodes of an update. A box of one node is left out; the node then has its name.
+class BoxWriter {
+ public:
+  explicit BoxWriter(const OpGraph& graph) : graph_(graph) {}
+  void write(const Box& box, const std::string& label, const std::string& left_out) {
+    const bool drawn = !label.empty() && box.size() > 1;
+    if (drawn) {
+      text_ += fmt::format("{}subgraph cluster_{} {{\n", std::string(indent_, ' '), clusters_++);
+      indent_ += 2;
+      text_ += fmt::format("{}label={};\n", std::string(indent_, ' '), dot_quoted(label));
+    }
+    for (const std::size_t i : box.nodes) {
+      text_ += fmt::format("{}n{} [label={}];\n", std::string(indent_, ' '), i,
+                           dot_label(label_of(graph_.nodes[i], drawn ? "" : left_out)));
+    }
+    for (const auto& [name, inner] : box.boxes) {
+      const std::string path = drawn || label.empty() ? name : left_out + '.' + name;
+      const bool stack = std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+      write(inner, stack ? label + '.' + name : name, path);
+    }
+    if (!drawn) return;
+    indent_ -= 2;
+    text_ += std::string(indent_, ' ') + "}\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const OpGraph& graph_;
+  std::string text_;
+  std::size_t indent_ = 2;
+  int clusters_ = 0;
+};
+
+std::string dot_boxes(const OpGraph& graph) {
+  Box all;
+  std::set<std::string> phases;
+  for (const GraphNode& node : graph.nodes) phases.insert(node.phase);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    Box& phase = phases.size() > 1 && !node.phase.empty() ? all.boxes[node.phase] : all;
+    phase.at(node.cluster).nodes.push_back(i);
+  }
+  BoxWriter writer(graph);
+  writer.write(all, "", "");
+  return writer.text();
+}
+
 }  // namespace
 
 std::string dot_of(const OpGraph& graph) {
-  std::string text = "digraph update {\n  node [shape=box, fontname=\"sans-serif\"];\n  compound=true;\n";
-  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> layers;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    layers[{graph.nodes[i].phase, graph.nodes[i].layer}].push_back(i);
-  }
-  std::size_t cluster = 0;
-  for (const auto& [name, nodes] : layers) {
-    text +=
-        fmt::format("  subgraph cluster_{} {{\n    label={};\n", cluster++, dot_quoted(name.first + ' ' + name.second));
-    for (const std::size_t i : nodes)
-      text += fmt::format("    n{} [label={}];\n", i, dot_label(label_of(graph.nodes[i])));
-    text += "  }\n";
-  }
+  std::string text =
+      "digraph update {\n  node [shape=box, fontname=\"sans-serif\"];\n  graph [fontname=\"sans-serif\"];\n" +
+      dot_boxes(graph);
+  const auto is_op = [](const GraphNode& node) { return node.title == node.op; };
+  const bool ops = std::all_of(graph.nodes.begin(), graph.nodes.end(), is_op);
   std::set<std::string> parameters;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const int source : sources_of(graph.nodes[i])) text += fmt::format("  n{} -> n{};\n", source, i);
+    if (!ops) continue;  // a layer's name stands for its parameters
     for (const std::string& parameter : parameters_of(graph.nodes[i])) {
       text += fmt::format("  {} -> n{};\n", dot_quoted(parameter), i);
       parameters.insert(parameter);

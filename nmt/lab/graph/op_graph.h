@@ -23,7 +23,9 @@ struct GraphNode {
   std::string name;   // unique: forward/encoder.0.attention.qkv/linear_forward_12
   std::string phase;  // forward, output_loss, backward, …
   std::string layer;
-  std::string op;        // of a layer: the number of its ops
+  std::string op;        // of several ops: their number
+  std::string cluster;   // the boxes around the node, from the outermost on: encoder.0.attention; empty: none
+  std::string title;     // in these boxes: qkv
   std::int64_t ops = 1;  // how many ops it stands for
   double flops = 0;      // of matmuls
   std::vector<GraphTensor> reads, writes;
@@ -39,11 +41,14 @@ struct OpGraph {
 /// The graph of an update without data, memory or computing: forward only, or with backward and optimizer.
 OpGraph trace_graph(DryUpdate& update, bool training);
 
-/// The same with one node for each layer of each phase. Tensors inside a layer are left out.
+/// The same with one node for each layer with parameters in each phase, and for each op without parameters, such as
+/// attention and the residual sum. The projection to logits has a node for its forward and one for its backward ops.
+/// Tensors inside a layer are left out: `writes` are those that others read. A node comes behind those that it reads.
 OpGraph by_layer(const OpGraph& graph);
 
 json::object to_json(const OpGraph& graph);
-/// For Graphviz, with a box for each layer.
+/// For Graphviz, with nested boxes: encoder.0 around its attention, and that around qkv. A box holds at least two
+/// nodes.
 std::string dot_of(const OpGraph& graph);
 /// A drawing that needs no other program: a line for each node, in the order of execution.
 std::string svg_of(const OpGraph& graph);

@@ -5,7 +5,12 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <regex>
 #include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/small_training.h"
@@ -101,6 +106,35 @@ TEST_P(OpGraphTest, LayersTogetherDoTheWorkOfAllOps) {
   EXPECT_EQ(parameters_read(layers), parameters_read(ops));
 }
 
+/// A layer reads what comes before it, so that a drawing has one direction.
+TEST_P(OpGraphTest, LayersComeBehindThoseThatTheyRead) {
+  for (const bool training : {false, true}) {
+    const OpGraph layers = by_layer(graph(training));
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < layers.nodes.size(); ++i) {
+      const GraphNode& node = layers.nodes[i];
+      EXPECT_TRUE(names.insert(node.name).second) << node.name;
+      EXPECT_FALSE(node.writes.empty()) << node.name << " has shapes";
+      for (const GraphTensor& tensor : node.reads) {
+        for (const int source : tensor.sources) EXPECT_LT(source, static_cast<int>(i)) << node.name;
+      }
+    }
+  }
+}
+
+TEST_P(OpGraphTest, AttentionAndResidualsAreNodesOfTheirLayer) {
+  const OpGraph layers = by_layer(graph(false));
+  std::multiset<std::string> nodes;
+  for (const GraphNode& node : layers.nodes) nodes.insert(node.cluster + ' ' + node.title);
+  for (const char* node : {"encoder.0.attention qkv", "encoder.0.attention attention", "encoder.0.attention output",
+                           "decoder.0.self attention", "decoder.0.cross attention", " output", " embedding",
+                           "encoder norm", "encoder.0 attention_norm"}) {
+    EXPECT_EQ(nodes.count(node), 1U) << node;
+  }
+  EXPECT_EQ(nodes.count("encoder.0 residual_dropout"), 2U);
+  EXPECT_EQ(nodes.count("decoder.0 residual_dropout"), 3U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Presets, OpGraphTest, testing::Values("transformer-tiny", "transformer-base"));
 
 OpGraph small_graph() {
@@ -131,9 +165,41 @@ TEST(GraphFormats, DotAndSvgNameEachNode) {
   const OpGraph graph = by_layer(small_graph());
   const std::string dot = dot_of(graph), svg = svg_of(graph);
   EXPECT_THAT(dot, testing::StartsWith("digraph update {"));
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) EXPECT_THAT(dot, HasSubstr(fmt::format("    n{} [label=", i)));
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) EXPECT_THAT(dot, HasSubstr(fmt::format("  n{} [label=", i)));
   EXPECT_THAT(svg, testing::AllOf(testing::StartsWith("<svg "), testing::EndsWith("</svg>\n")));
   for (const GraphNode& node : graph.nodes) EXPECT_THAT(svg, HasSubstr(node.layer + ' '));
+}
+
+/// Boxes nest as the names of the layers do, and none stands around a single node.
+TEST(GraphFormats, DotHasABoxAroundTwoNodesOrMore) {
+  const std::string dot = dot_of(by_layer(small_graph()));
+  for (const char* label : {"\"encoder\"", "\"encoder.0\"", "\"attention\"", "\"feed_forward\"", "\"forward\""}) {
+    EXPECT_THAT(dot, HasSubstr(std::string("label=") + label + ";"));
+  }
+  std::vector<int> open;  // nodes in each open box
+  std::istringstream lines(dot);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("subgraph") != std::string::npos) open.push_back(0);
+    if (line.find(" [label=") != std::string::npos) {
+      for (int& nodes : open) ++nodes;
+    }
+    if (line.ends_with("}") && !open.empty()) {
+      EXPECT_GE(open.back(), 2) << line;
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+/// An edge to the row above or below is a line in the box's margin; others bend beside the boxes.
+TEST(GraphFormats, SvgDrawsNoLineThroughBoxes) {
+  OpGraph graph;
+  for (int i = 0; i < 4; ++i) graph.nodes.push_back({.name = std::to_string(i), .layer = "a", .op = "add"});
+  graph.nodes[1].reads.push_back({.field = "x", .sources = {0, 3}});
+  const std::string svg = svg_of(graph);
+  const std::regex line("class=\"edge\"");
+  EXPECT_EQ(std::distance(std::sregex_iterator(svg.begin(), svg.end(), line), std::sregex_iterator()), 1);
+  EXPECT_THAT(svg, HasSubstr("class=\"edge far\""));
 }
 
 }  // namespace
