@@ -33,6 +33,7 @@ TrainConfig DryOptions::config() const {
 DryBatch DryOptions::batch(const TrainConfig& config, std::int64_t default_tokens) const {
   DryBatch batch{.vocabulary = vocabulary, .source_tokens = tokens > 0 ? tokens : default_tokens};
   batch.target_tokens = batch.source_tokens;
+  if (config.task == Task::gssm) batch.source_tokens = 0;
   if (batch.vocabulary > 0) return batch;
   if (config.task == Task::gssm && !config.gssm.nodes.empty()) {
     batch.vocabulary = make_gssm_graph(config.gssm).vocabulary();

@@ -25,7 +25,7 @@ struct DryOptions {
   void declare(CLI::App& command, const std::string& tokens_help);
   /// The configuration with all overrides; data.folder may be absent. Throws UsageFailure.
   TrainConfig config() const;
-  /// A batch with equal numbers of source and target tokens.
+  /// A batch with equal numbers of source and target tokens; sequences of a language model have no source.
   DryBatch batch(const TrainConfig& config, std::int64_t default_tokens) const;
 };
 

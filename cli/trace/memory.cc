@@ -24,7 +24,8 @@ struct MemoryArguments {
   bool as_json = false, as_csv = false, as_html = false;
 };
 
-/// The newest file that a run has written with lab.memory.at.
+/// The file of a run's newest update of lab.memory.at, of its first rank. The names of its ranks' files differ in their
+/// ends only.
 fs::path newest_report(const fs::path& run) {
   std::vector<fs::path> files;
   std::error_code absent;
@@ -36,7 +37,20 @@ fs::path newest_report(const fs::path& run) {
     throw UsageFailure(
         fmt::format("trace memory: {} has no lab/memory-update-….json: train with lab.memory.at=UPDATE", run.string()));
   }
-  return *std::max_element(files.begin(), files.end());
+  const auto update_of = [](const fs::path& file) {
+    const std::string name = file.filename();
+    return name.substr(0, name.find("-rank-"));
+  };
+  std::sort(files.begin(), files.end(), [&](const fs::path& a, const fs::path& b) {
+    const std::string newest = update_of(b), update = update_of(a), name = a.filename(), other = b.filename();
+    return update != newest ? update > newest : std::pair(name.size(), name) < std::pair(other.size(), other);
+  });
+  const auto same_update = [&](const fs::path& file) { return update_of(file) == update_of(files.front()); };
+  const auto ranks = std::count_if(files.begin(), files.end(), same_update);
+  if (ranks > 1) {
+    fmt::print(stderr, "{} of {} ranks; name another's file to see it\n", files.front().filename().string(), ranks);
+  }
+  return files.front();
 }
 
 MemoryReport stored_report(const std::string& run) {

@@ -11,15 +11,21 @@ namespace {
 
 constexpr std::int64_t max_dry_tokens = std::int64_t{1} << 24;
 
-DryBatch checked(DryBatch sizes) {
+DryBatch checked(DryBatch sizes, const TrainConfig& config) {
+  const bool sequences = config.task == Task::gssm;
   for (const auto& [name, number] : {std::pair{"vocabulary", sizes.vocabulary},
-                                     {"source tokens", sizes.source_tokens},
+                                     {"source tokens", sequences ? 1 : sizes.source_tokens},
                                      {"target tokens", sizes.target_tokens}}) {
     if (number < 1 || number > max_dry_tokens) {
       fail("dry update: expected 1 to {} {}, found {}", max_dry_tokens, name, number);
     }
   }
-  const std::int64_t shorter = std::min(sizes.source_tokens, sizes.target_tokens);
+  if (sequences) {
+    sizes.source_tokens = 0;
+    const std::int64_t length = config.data.sequence_length - 1;
+    if (sizes.sentences == 0) sizes.sentences = (sizes.target_tokens + length - 1) / length;
+  }
+  const std::int64_t shorter = sequences ? sizes.target_tokens : std::min(sizes.source_tokens, sizes.target_tokens);
   if (sizes.sentences == 0) sizes.sentences = dry_sentences(sizes.source_tokens, sizes.target_tokens);
   if (sizes.sentences < 1 || sizes.sentences > shorter) {
     fail("dry update: expected 1 to {} sentences, found {}", shorter, sizes.sentences);
@@ -37,7 +43,7 @@ TrainConfig without_graphs(TrainConfig config) {
 
 DryUpdate::DryUpdate(const TrainConfig& config, const DryBatch& sizes)
     : config_(without_graphs(config)),
-      sizes_(checked(sizes)),
+      sizes_(checked(sizes, config)),
       device_(config.training.device == DeviceChoice::cuda ? "cuda" : "cpu"),
       backend_(config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend()),
       communicator_(make_single_communicator()),

@@ -10,7 +10,7 @@ namespace babelring {
 /// Sizes of the batch of a dry update.
 struct DryBatch {
   std::int64_t vocabulary = 0;
-  std::int64_t source_tokens = 0, target_tokens = 0;  // of one micro-batch, with </s>
+  std::int64_t source_tokens = 0, target_tokens = 0;  // of one micro-batch, with </s>; a language model has no source
   std::int64_t sentences = 0;                         // of equal length; 0: of 32 tokens on the longer side
 };
 

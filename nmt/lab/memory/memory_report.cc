@@ -70,6 +70,12 @@ std::string size_line(std::string_view name, std::int64_t bytes) {
 
 }  // namespace
 
+std::int64_t MemoryReport::peak_bytes() const {
+  std::int64_t total = moments.at(peak).bytes();
+  for (const auto& [name, bytes] : beside_arenas) total += bytes;
+  return total;
+}
+
 json::object to_json(const MemoryReport& report) {
   json::array owners;
   for (const MemoryOwner& owner : report.owners) {
@@ -123,17 +129,15 @@ Result<MemoryReport> memory_report_from_json(const json::value& value) try {
 
 std::string text_of(const MemoryReport& report) {
   const MemoryMoment& peak = report.moments.at(report.peak);
+  const std::string source =
+      report.source_tokens > 0 ? grouped(static_cast<double>(report.source_tokens)) + " source and " : "";
   std::string text =
-      fmt::format("{}, {}, {} source and {} target tokens\n\n",
+      fmt::format("{}, {}, {}{} target tokens\n\n",
                   report.update == 0 ? "dry update" : fmt::format("update {}, rank {}", report.update, report.rank),
-                  report.device + " " + report.precision, grouped(static_cast<double>(report.source_tokens)),
-                  grouped(static_cast<double>(report.target_tokens)));
-  std::int64_t total = peak.bytes();
-  for (const auto& [name, bytes] : report.beside_arenas) {
-    text += size_line(name, bytes);
-    total += bytes;
-  }
-  text += size_line("activations", peak.saved) + size_line("scratch", peak.scratch) + size_line("peak in bytes", total);
+                  report.device + " " + report.precision, source, grouped(static_cast<double>(report.target_tokens)));
+  for (const auto& [name, bytes] : report.beside_arenas) text += size_line(name, bytes);
+  text += size_line("activations", peak.saved) + size_line("scratch", peak.scratch) +
+          size_line("peak in bytes", report.peak_bytes());
   text += fmt::format("\npeak at op {} of {}: {} of {} in {}\n\n", report.peak + 1, report.moments.size(), peak.op,
                       peak.layer.empty() ? "no layer" : peak.layer, peak.phase.empty() ? "no phase" : peak.phase);
   text += fmt::format("{:>18}  {:>7}  {}\n", "bytes", "share", "layer, op and tensor");

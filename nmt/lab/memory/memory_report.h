@@ -37,6 +37,9 @@ struct MemoryReport {
   std::vector<MemoryOwner> owners;                    // at the peak: the ten largest
   std::int64_t other = 0;                             // at the peak: bytes of further owners, token ids and padding
   std::vector<MemoryMoment> moments;                  // one for each op
+
+  /// All bytes at the peak, those beside the arenas too. Throws if there are no moments.
+  std::int64_t peak_bytes() const;
 };
 
 json::object to_json(const MemoryReport& report);

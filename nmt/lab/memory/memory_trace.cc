@@ -110,7 +110,8 @@ MemoryReport trace_dry_update(DryUpdate& update) {
   ModelReplica& replica = update.replica();
   const DryBatch& sizes = update.sizes();
   // One block for each arena, so that a single mark bounds the used part.
-  replica.arenas.reserve(dry_run(replica.model, replica.backend, sizes.source_tokens, sizes.target_tokens));
+  replica.arenas.reserve(
+      dry_run(replica.model, replica.backend, sizes.source_tokens, sizes.target_tokens, sizes.sentences));
   MemoryTrace trace(replica.model.parameters(), replica.arenas);
   replica.backend.observe(&trace);
   update.run();

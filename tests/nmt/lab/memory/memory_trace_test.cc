@@ -4,7 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+#include <tuple>
+#include <vector>
 
+#include "base/grouped.h"
 #include "nmt/train/memory_plan.h"
 #include "tests/nmt/train/small_training.h"
 
@@ -20,6 +26,8 @@ TrainConfig config_of(const std::string& preset, DType precision = DType::f32) {
   config.preset = preset;
   config.model = model_preset(preset);
   config.training.precision = precision;
+  if (config.model.encoder_layers == 0) config.task = Task::gssm;
+  config.data.sequence_length = 9;
   return config;
 }
 
@@ -36,8 +44,10 @@ MemoryReport real_report(const TrainConfig& config) {
   StepClock clock([] { return nullptr; });
   UpdateGradients gradients(config, replica, clock);
   UpdateBatches batches{.update = 1, .global_target_tokens = target_tokens};
-  batches.micro_batches.push_back(
-      even_batch(source_tokens, target_tokens, dry_sentences(source_tokens, target_tokens)));
+  const bool sequences = config.task == Task::gssm;
+  const std::int64_t sentences =
+      sequences ? target_tokens / (config.data.sequence_length - 1) : dry_sentences(source_tokens, target_tokens);
+  batches.micro_batches.push_back(even_batch(sequences ? 0 : source_tokens, target_tokens, sentences));
   MemoryTrace trace(replica.model.parameters(), replica.arenas);
   backend->observe(&trace);
   gradients.forward_backward(batches, 0);
@@ -71,7 +81,7 @@ TEST_P(DryMemory, EqualsThatOfARealUpdateAtEveryOp) {
   EXPECT_EQ(dry.other, real.other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Presets, DryMemory, testing::Values("transformer-tiny", "transformer-base"));
+INSTANTIATE_TEST_SUITE_P(Presets, DryMemory, testing::Values("transformer-tiny", "transformer-base", "lm-288"));
 
 TEST(MemoryTrace, TheMomentsReachThePeaksOfTheArenas) {
   const MemoryReport report = dry_report(config_of("transformer-tiny"));
@@ -146,12 +156,47 @@ TEST(MemoryReport, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(fault("peak", 1 << 30), HasSubstr("peak: expected the index of one of"));
 }
 
+/// The labels of the phases: x, y and text.
+std::vector<std::tuple<double, double, std::string>> labels_of(const std::string& page) {
+  std::vector<std::tuple<double, double, std::string>> labels;
+  const std::regex label("/><text x=\"([0-9.]+)\" y=\"([0-9.]+)\">([a-z_]*)</text>");
+  for (std::sregex_iterator match(page.begin(), page.end(), label), end; match != end; ++match) {
+    labels.emplace_back(std::stod((*match)[1]), std::stod((*match)[2]), (*match)[3]);
+  }
+  return labels;
+}
+
+TEST(MemoryReport, TheLabelsOfItsPageDoNotOverlap) {
+  for (const char* preset : {"transformer-tiny", "lm-288"}) {
+    const auto labels = labels_of(html_of(dry_report(config_of(preset))));
+    ASSERT_GE(labels.size(), 4U);
+    std::map<double, double> ends;  // by row
+    for (const auto& [x, y, text] : labels) {
+      EXPECT_GE(x, ends[y]) << preset << ' ' << text;
+      ends[y] = x + 6 * static_cast<double>(text.size());
+      EXPECT_LE(ends[y], 1080) << text << " ends within the drawing";
+    }
+  }
+}
+
+/// A language model has no source.
+TEST(MemoryReport, SequencesHaveTargetsOnly) {
+  EXPECT_THAT(text_of(dry_report(config_of("lm-288"))), HasSubstr("dry update, cpu f32, 56 target tokens"));
+}
+
 TEST(MemoryReport, IsShownAsTextTableAndPage) {
   const MemoryReport report = dry_report(config_of("transformer-tiny"));
   const std::string text = text_of(report), csv = csv_of(report), page = html_of(report);
   EXPECT_THAT(text, HasSubstr("dry update, cpu f32, 40 source and 56 target tokens"));
   EXPECT_THAT(text, HasSubstr(fmt::format("peak at op {} of {}: ", report.peak + 1, report.moments.size())));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), std::ssize(report.moments) + 1);
+  const std::string peak = grouped(static_cast<double>(report.peak_bytes())) + " bytes</text>";
+  EXPECT_THAT(text, testing::ContainsRegex("peak in bytes +" + grouped(static_cast<double>(report.peak_bytes()))));
+  for (const auto& [name, bytes] : report.beside_arenas) {
+    EXPECT_THAT(page, HasSubstr("class=\"" + name + "\" points="));
+    EXPECT_THAT(page, HasSubstr("<td>" + grouped(static_cast<double>(bytes)) + "</td>"));
+  }
+  EXPECT_THAT(page, HasSubstr(peak));
   EXPECT_THAT(page, testing::AllOf(HasSubstr("<svg viewBox="), HasSubstr("class=\"scratch\""), HasSubstr("peak: "),
                                    testing::Not(HasSubstr("http"))));
 }
