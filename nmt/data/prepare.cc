@@ -177,18 +177,23 @@ class Preparation {
     return train_vocabulary(options_.vocabulary, next_line);
   }
 
+  /// True if encoding may drop the line, since a subword has at least one byte.
+  bool may_exceed(const std::string& line) const { return std::ssize(line) > options_.max_pieces; }
+
   /// Training pairs that no vocabulary encodes in few enough subwords: their lines are over 8 characters for each,
   /// where vocabularies of 32,000 subwords have 3 to 5. Such lines, of binary data or whole documents, would fill a
-  /// vocabulary.
-  std::vector<bool> pairs_over_long() const {
+  /// vocabulary. Counts in `doubtful` the other pairs that may_exceed().
+  std::vector<bool> pairs_over_long(std::int64_t& doubtful) const {
     const auto is_long = [&](const std::string& line) {
       const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
-      return std::ssize(line) - std::count_if(line.begin(), line.end(), continues) > 8 * options_.max_pieces;
+      return may_exceed(line) &&
+             std::ssize(line) - std::count_if(line.begin(), line.end(), continues) > 8 * options_.max_pieces;
     };
     std::vector<bool> out;
     for (Rounds round(*this, sets_.front()); round.next();) {
       for (std::size_t i = 0; i < round.source.size(); ++i) {
         out.push_back(is_long(round.source[i]) || is_long(round.target[i]));
+        doubtful += !out.back() && (may_exceed(round.source[i]) || may_exceed(round.target[i])) ? 1 : 0;
       }
     }
     return out;
@@ -203,8 +208,8 @@ class Preparation {
       std::vector<std::string> source, target;
       std::vector<std::size_t> pairs;
       for (std::size_t i = 0; i < round.source.size(); ++i) {
-        const auto bytes = std::max(std::ssize(round.source[i]), std::ssize(round.target[i]));
-        if (left_out[first + i] || (bytes <= options_.max_pieces && !judge_unknown)) continue;
+        const bool doubtful = judge_unknown || may_exceed(round.source[i]) || may_exceed(round.target[i]);
+        if (left_out[first + i] || !doubtful) continue;
         source.push_back(std::move(round.source[i]));
         target.push_back(std::move(round.target[i]));
         pairs.push_back(first + i);
@@ -225,23 +230,34 @@ class Preparation {
   /// trial sees a part only; else it is repeated until it drops nothing more, at most 3 times.
   std::string make_vocabulary() const {
     if (!options_.use_vocabulary.empty()) return read_file(options_.use_vocabulary);
-    constexpr std::int64_t trial_lines = 200'000;  // about 10 seconds
+    constexpr std::int64_t much_text = 200'000, trial_lines = 50'000;  // about 10 and 3 seconds to train on
     const VocabularyOptions& wanted = options_.vocabulary;
-    std::vector<bool> left_out = pairs_over_long();
+    std::int64_t doubtful = 0;
+    std::vector<bool> left_out = pairs_over_long(doubtful);
     const auto none_left = [&] { return std::count(left_out.begin(), left_out.end(), false) == 0; };
     if (none_left()) left_out.assign(left_out.size(), false);
-    const bool whole = std::min(options_.vocabulary_lines, 2 * std::ssize(left_out)) <= trial_lines;
-    const bool has_unknown = wanted.character_coverage < 1 && !wanted.byte_fallback && options_.max_unknown < 1;
-    std::string model;
-    for (int trial = 0; trial < (whole ? 3 : 1); ++trial) {
-      model = train_on(std::min(options_.vocabulary_lines, trial_lines), left_out);
-      const Vocabulary vocabulary = Vocabulary::from_bytes(model, vocabulary_name);
-      const std::int64_t dropped = leave_out_dropped(vocabulary, has_unknown && whole, left_out);
-      if (none_left() || (dropped == 0 && whole)) return model;
-      if (dropped > 0)
-        spdlog::info("{} pairs exceed --max-pieces or --max-unknown: not in the vocabulary's text", dropped);
+    const bool whole = std::min(options_.vocabulary_lines, 2 * std::ssize(left_out)) <= much_text;
+    const bool judge_unknown =
+        whole && wanted.character_coverage < 1 && !wanted.byte_fallback && options_.max_unknown < 1;
+    const int max_trials = doubtful == 0 && !judge_unknown ? 0 : whole ? 3 : 1;
+    for (int trial = 0; trial < max_trials; ++trial) {
+      const auto vocabulary = try_on(whole ? options_.vocabulary_lines : trial_lines, left_out, whole);
+      if (!vocabulary) break;
+      const std::int64_t dropped = leave_out_dropped(*vocabulary, judge_unknown, left_out);
+      if (none_left() || (dropped == 0 && whole)) return vocabulary->bytes();
+      if (dropped == 0) break;
+      spdlog::info("left out of the vocabulary's text, since encoding would drop them: {}",
+                   counted(static_cast<double>(dropped), "pair"));
     }
     return train_on(options_.vocabulary_lines, left_out);
+  }
+
+  /// A trial vocabulary; none if a part of the text, which is not `whole`, is too small for its size.
+  std::optional<Vocabulary> try_on(std::int64_t max_lines, const std::vector<bool>& left_out, bool whole) const try {
+    return Vocabulary::from_bytes(train_on(max_lines, left_out), vocabulary_name);
+  } catch (const Failure&) {
+    if (whole) throw;
+    return std::nullopt;
   }
 
   /// The reason to drop an encoded training pair; none if it is kept.
