@@ -5,7 +5,6 @@
 #include <memory>
 #include <string_view>
 
-#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/tensor_file_name.h"
 #include "base/work_folder.h"
