@@ -158,7 +158,7 @@ void add_translate(CLI::App& app) {
       ->add_option(
           "--invalid", arguments->invalid,
           "invalid UTF-8 and lines over 1 MiB: fail, after translating the lines before, or replace the bytes by "
-          "U+FFFD and cut the line")
+          "U+FFFD and cut the line to 64 KiB")
       ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "print one JSON object per line, with scores");

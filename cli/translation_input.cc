@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/failure.h"
@@ -65,6 +66,7 @@ std::optional<std::string> TranslationInput::fault_of_line() const {
 
 void TranslationInput::repair_line() {
   if (raw_.over_long) {
+    raw_.text.resize(std::min(raw_.text.size(), kept_bytes));
     drop_partial_character(raw_.text);
     if (++cut_lines_ == 1) first_cut_ = raw_.number;
   }
@@ -76,8 +78,8 @@ void TranslationInput::repair_line() {
 
 void TranslationInput::warn_of_replaced() const {
   if (cut_lines_ > 0) {
-    spdlog::warn("{}: lines cut at {} bytes, whose rest is not translated: {}, first line {}", name_,
-                 LineReader::longest_bytes, cut_lines_, first_cut_);
+    spdlog::warn("{}: lines over {} bytes, of which only the first {} are translated: {}, first line {}", name_,
+                 LineReader::longest_bytes, kept_bytes, cut_lines_, first_cut_);
   }
   if (replaced_bytes_ == 0) return;
   spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,

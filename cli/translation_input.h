@@ -10,13 +10,17 @@
 namespace babelring {
 
 /// Action on a line that cannot be translated as it is: fail; or replace each byte that is not valid UTF-8 by U+FFFD,
-/// and cut a line of more than LineReader::longest_bytes there.
+/// and cut a line of more than LineReader::longest_bytes to kept_bytes.
 enum class Invalid { fail, replace };
 
 /// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
 /// mark.
 class TranslationInput {
  public:
+  /// Of a line that is cut: 64 KiB is about ten thousand words, more than any text has in a line. The search through a
+  /// mebibyte of what is no text would take minutes.
+  static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
+
   /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
   TranslationInput(const std::string& name, Invalid invalid);
 

@@ -497,7 +497,8 @@ class ProgramsTest(unittest.TestCase):
         done = nmt(f"translate --checkpoint run {limits} --input endless.en --invalid replace")
         self.assertEqual((done.returncode, done.stdout.count("\n")), (0, 3), done.stderr)
         self.assertIn(
-            "endless.en: lines cut at 1048576 bytes, whose rest is not translated: 1, first line 2", done.stderr
+            "endless.en: lines over 1048576 bytes, of which only the first 65536 are translated: 1, first line 2",
+            done.stderr,
         )
         self.assertNotIn("U+FFFD", done.stderr)
 
@@ -556,7 +557,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertIn("mean of 2 checkpoints", self.succeeds("average --output mean --last 2 run"))
         self.complains("average --output mean --last 2 run", 2, "mean exists already")
         done = nmt("average --output one run/checkpoints/update-00000004 run/checkpoints/best ./run/checkpoints/best/")
-        self.assertEqual((done.returncode, done.stdout), (0, "one: mean of 1 checkpoint\n"), done.stderr)
+        self.assertTrue(done.stdout.endswith("/one: mean of 1 checkpoint\n"), done.stdout + done.stderr)
         self.assertEqual(done.stderr.count("is run/checkpoints/update-00000004 again and counts once"), 2, done.stderr)
         losses = {}
         for checkpoint in ("run/checkpoints/update-00000002", "run/checkpoints/update-00000004", "mean"):
