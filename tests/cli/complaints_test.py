@@ -43,7 +43,7 @@ class ComplaintsTest(unittest.TestCase):
         usage = {
             "--bogus": "unknown option '--bogus' (`server --help` lists the options)",
             "--listne 127.0.0.1:0": "unknown option '--listne'; did you mean '--listen'?",
-            "--translator-memory-mb -1": "--translator-memory-mb: found -1, expected a number of at least 0",
+            "--translator-memory-mb -1": "--translator-memory-mb: found -1, expected 0 to 1073741824",
             "superfluous": "superfluous",
             "--listen localhost": "expected ADDRESS:PORT, found 'localhost'",
             "--listen 127.0.0.1:65536": "expected ADDRESS:PORT, found '127.0.0.1:65536'",
