@@ -13,6 +13,8 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/grouped.h"
+#include "base/json_get.h"
 #include "cli/gssm/difficulty_grid.h"
 #include "cli/gssm/gssm_commands.h"
 
@@ -22,7 +24,7 @@ namespace {
 /// The parsed command line.
 struct DifficultyArguments {
   GssmChoice choice;
-  std::string alphas_x, alphas_z, json_lines;
+  std::string alphas_x, alphas_z, json_lines, plot;
   std::int64_t kernel_seeds = 1, sequences = 1024, length = 0, task = 1, tasks = 1, entropy_sequences = 32;
   bool entropy = false;
 };
@@ -32,12 +34,16 @@ class ResultsFile {
  public:
   explicit ResultsFile(const std::string& path) : path_(path) {
     const std::string before = std::filesystem::exists(path) ? read_file(path) : "";
-    finished_ = finished_keys(before);
+    finished_ = finished_lines(before);
     file_.reset(std::fopen(path.c_str(), "ae"));
     if (!file_) throw UsageFailure(fmt::format("--json-lines: {} cannot be written", path));
     if (!before.empty() && before.back() != '\n') write("\n");  // ends a line that was cut off
   }
-  bool holds(const std::string& key) const { return finished_.contains(key); }
+  /// The line of a cell that the file held before; null if it did not.
+  const json::object* find(const std::string& key) const {
+    const auto found = finished_.find(key);
+    return found == finished_.end() ? nullptr : &found->second;
+  }
   /// Writes a line with one system call, so that lines of tasks do not mix.
   void write(const std::string& line) {
     if (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() || std::fflush(file_.get()) != 0) {
@@ -50,7 +56,7 @@ class ResultsFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::string path_;
-  std::set<std::string> finished_;
+  std::map<std::string, json::object> finished_;
   std::unique_ptr<std::FILE, Close> file_;
 };
 
@@ -78,37 +84,42 @@ class DifficultyReport {
       fmt::print("{:>10} {:>10} {:>12} {:>10} {:>10} {:>16}\n", "alpha_X", "alpha_Z", "kernel_seed", "difficulty",
                  "of noise", "entropy, nats");
   }
-  void add(const DifficultyCell& cell, const DifficultyResult& result) {
-    difficulty_.add(result.difficulty);
-    entropy_.add(result.entropy.nats);
-    if (as_json_) {
-      cells_.push_back(difficulty_line(cell, result));
-      return;
-    }
-    fmt::print("{:>10.4g} {:>10.4g} {:>12} {:>10.4f} {:>10.4f} {:>16}\n", cell.options.alpha_x, cell.options.alpha_z,
-               cell.options.kernel_seed, result.difficulty, result.difficulty_normalised,
-               cell.entropy_sequences > 0 ? entropy_text(result.entropy) : "-");
+  /// `line`: see difficulty_line().
+  void add(const json::object& line) {
+    const auto number = [&line](const char* name) { return get_number(line, name).value_or(std::nan("")); };
+    difficulty_.add(number("difficulty"));
+    if (line.contains("entropy_nats")) entropy_.add(number("entropy_nats"));
+    cells_.emplace_back(line);
+    if (as_json_) return;
+    fmt::print(
+        "{:>10.4g} {:>10.4g} {:>12} {:>10.4f} {:>10.4f} {:>16}\n", number("alpha_X"), number("alpha_Z"),
+        get_integer(line, "kernel_seed"), number("difficulty"), number("difficulty_normalised"),
+        line.contains("entropy_nats") ? entropy_text(number("entropy_nats"), number("entropy_standard_error")) : "-");
     std::fflush(stdout);
   }
   void finish(std::int64_t skipped, std::size_t kernel_seeds, std::size_t cells) {
     if (as_json_)
-      return fmt::print("{}\n", to_text(json::object{{"finished_before", skipped}, {"cells", std::move(cells_)}}));
-    if (skipped > 0) fmt::print("{} cells were finished before\n", skipped);
+      return fmt::print("{}\n", to_text(json::object{{"finished_before", skipped},
+                                                     {"cells", json::array(cells_.begin(), cells_.end())}}));
+    if (skipped > 0) fmt::print("{} finished before, from --json-lines\n", counted(skipped, "cell"));
     if (difficulty_.count > 1 && kernel_seeds == cells) {
       fmt::print("mean of {} kernel seeds: difficulty {:.4f} (standard deviation {:.4f})", difficulty_.count,
                  difficulty_.mean(), difficulty_.deviation());
-      if (entropy_.sum > 0) fmt::print(", entropy {:.4f} nats ({:.4f})", entropy_.mean(), entropy_.deviation());
+      if (entropy_.count == difficulty_.count)
+        fmt::print(", entropy {:.4f} nats ({:.4f})", entropy_.mean(), entropy_.deviation());
       fmt::print("\n");
     }
   }
 
+  const std::vector<json::object>& cells() const { return cells_; }
+
  private:
-  static std::string entropy_text(const GssmEntropy& entropy) {
-    if (std::isnan(entropy.standard_error)) return fmt::format("{:.4f}", entropy.nats);
-    return fmt::format("{:.4f} ± {:.4f}", entropy.nats, entropy.standard_error);
+  static std::string entropy_text(double nats, double standard_error) {
+    if (std::isnan(standard_error)) return fmt::format("{:.4f}", nats);
+    return fmt::format("{:.4f} ± {:.4f}", nats, standard_error);
   }
   bool as_json_;
-  json::array cells_;
+  std::vector<json::object> cells_;
   Spread difficulty_, entropy_;
 };
 
@@ -144,14 +155,18 @@ void run_difficulty(const DifficultyArguments& arguments) {
   for (std::size_t i = static_cast<std::size_t>(arguments.task - 1); i < cells.size();
        i += static_cast<std::size_t>(arguments.tasks)) {
     const DifficultyCell cell{cells[i], config.seed, arguments.sequences, length, entropy_sequences};
-    if (file && file->holds(difficulty_key(cell))) {
+    if (const json::object* line = file ? file->find(difficulty_key(cell)) : nullptr) {
       ++skipped;
+      report.add(*line);
       continue;
     }
     if (noise == 0) noise = noise_difficulty(make_gssm_graph(cell.options).vocabulary(), cell.sequences * length);
-    const DifficultyResult result = measure(cell, noise);
-    if (file) file->write(to_text(difficulty_line(cell, result)) + '\n');
-    report.add(cell, result);
+    const json::object line = difficulty_line(cell, measure(cell, noise));
+    if (file) file->write(to_text(line) + '\n');
+    report.add(line);
+  }
+  if (!arguments.plot.empty() && !report.cells().empty()) {
+    write_file_atomically(arguments.plot, difficulty_map(report.cells()));
   }
   report.finish(skipped, static_cast<std::size_t>(arguments.kernel_seeds), cells.size());
 }
@@ -182,7 +197,11 @@ void add_gssm_difficulty(CLI::App& gssm) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24));
   command->add_flag("--entropy", a.entropy, "also compute the exact entropy");
   number("--entropy-sequences", a.entropy_sequences, 1 << 24, "max sequences whose likelihood is computed");
-  command->add_option("--json-lines", a.json_lines, "append each result to this file, and skip cells that it holds")
+  command
+      ->add_option("--json-lines", a.json_lines,
+                   "append each result to this file; cells that it holds are not measured again")
+      ->type_name("FILE");
+  command->add_option("--plot", a.plot, "write a map of the grid's difficulties, means over kernel seeds, as SVG")
       ->type_name("FILE");
   number("--task", a.task, 1 << 20, "measure cells I, I + N, … of the grid");
   number("--tasks", a.tasks, 1 << 20, "the N of --task");

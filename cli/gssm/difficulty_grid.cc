@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/json_get.h"
 #include "base/log.h"
 #include "base/parse_number.h"
 
@@ -107,17 +108,87 @@ std::string difficulty_key(const DifficultyCell& cell) {
                      cell.length, entropy);
 }
 
-std::set<std::string> finished_keys(std::string_view lines) {
-  std::set<std::string> keys;
+std::map<std::string, json::object> finished_lines(std::string_view lines) {
+  std::map<std::string, json::object> finished;
   while (!lines.empty()) {
     const std::size_t end = std::min(lines.find('\n'), lines.size());
     const Result<json::value> line = parse_json(lines.substr(0, end));
     lines.remove_prefix(std::min(end + 1, lines.size()));
     if (!line || !line->is_object()) continue;
-    const json::value* key = line->get_object().if_contains("key");
-    if (key != nullptr && key->is_string()) keys.emplace(key->get_string());
+    const json::object& object = line->get_object();
+    const json::value* key = object.if_contains("key");
+    const bool whole = get_number(object, "alpha_X") && get_number(object, "alpha_Z") &&
+                       get_number(object, "difficulty") && get_number(object, "difficulty_normalised");
+    if (whole && key != nullptr && key->is_string()) finished.emplace(key->get_string(), object);
   }
-  return keys;
+  return finished;
+}
+
+namespace {
+
+constexpr double map_left = 90, map_top = 40, map_size = 480;
+
+/// From blue for `low` over white to red for `high`.
+std::string map_colour(double value, double low, double high) {
+  const double part = high > low ? (value - low) / (high - low) : 0.5;
+  const auto channel = [](double share) {
+    return static_cast<int>(std::lround(255 - 155 * std::clamp(share, 0.0, 1.0)));
+  };
+  const double blue = std::max(0.0, 1 - 2 * part), red = std::max(0.0, 2 * part - 1);
+  return fmt::format("rgb({},{},{})", channel(blue), channel(std::max(blue, red)), channel(red));
+}
+
+std::string map_field(std::size_t column, std::size_t row, double width, double height, const std::string& colour,
+                      const std::string& title) {
+  return fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"><title>{}</title></rect>\n",
+      map_left + width * static_cast<double>(column), map_top + map_size - height * static_cast<double>(row + 1), width,
+      height, colour, title);
+}
+
+}  // namespace
+
+std::string difficulty_map(const std::vector<json::object>& lines) {
+  std::map<double, std::size_t> columns, rows;
+  std::map<std::pair<double, double>, std::pair<double, int>> sums;  // by alpha_Z and alpha_X
+  for (const json::object& line : lines) {
+    const double alpha_x = *get_number(line, "alpha_X"), alpha_z = *get_number(line, "alpha_Z");
+    rows[alpha_x] = columns[alpha_z] = 0;
+    auto& [sum, count] = sums[{alpha_z, alpha_x}];
+    sum += *get_number(line, "difficulty");
+    ++count;
+  }
+  for (auto* axis : {&columns, &rows}) {
+    std::size_t place = 0;
+    for (auto& [alpha, at] : *axis) at = place++;
+  }
+  const auto mean = [](const auto& field) { return field.second.first / field.second.second; };
+  const auto [least, most] =
+      std::minmax_element(sums.begin(), sums.end(), [&](const auto& a, const auto& b) { return mean(a) < mean(b); });
+  const double width = map_size / static_cast<double>(columns.size()),
+               height = map_size / static_cast<double>(rows.size());
+  std::string text = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 620 600\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"620\" height=\"600\" fill=\"white\"/>\n"
+      "<text x=\"{}\" y=\"20\">difficulty, from {:.3g} (blue) to {:.3g} (red) bytes of zlib a token</text>\n",
+      map_left, mean(*least), mean(*most));
+  for (const auto& field : sums) {
+    const auto& [alpha_z, alpha_x] = field.first;
+    text +=
+        map_field(columns[alpha_z], rows[alpha_x], width, height, map_colour(mean(field), mean(*least), mean(*most)),
+                  fmt::format("alpha_Z {:.4g}, alpha_X {:.4g}: {:.4f}", alpha_z, alpha_x, mean(field)));
+  }
+  const double bottom = map_top + map_size;
+  const std::pair<double, double> z{columns.begin()->first, columns.rbegin()->first},
+      x{rows.begin()->first, rows.rbegin()->first};
+  return text + fmt::format(
+                    "<text x=\"{0}\" y=\"{1}\">{2:.4g}</text>\n<text x=\"{3}\" y=\"{1}\" "
+                    "text-anchor=\"end\">{4:.4g}</text>\n<text x=\"{5}\" y=\"{1}\" text-anchor=\"middle\">alpha_Z"
+                    "</text>\n<text x=\"{6}\" y=\"{7}\" text-anchor=\"end\">{8:.4g}</text>\n<text x=\"{6}\" "
+                    "y=\"{9}\" text-anchor=\"end\">{10:.4g}</text>\n<text x=\"{6}\" y=\"{11}\" "
+                    "text-anchor=\"end\">alpha_X</text>\n</svg>\n",
+                    map_left, bottom + 18, z.first, map_left + map_size, z.second, map_left + map_size / 2,
+                    map_left - 6, bottom, x.first, map_top + 10, x.second, map_top + map_size / 2);
 }
 
 }  // namespace babelring

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +46,12 @@ json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult&
 
 /// Identifies a cell by its graph and its measures.
 std::string difficulty_key(const DifficultyCell& cell);
-/// The keys of the cells that a file of results holds. Skips a line that is not JSON, such as one cut off when the
-/// program was killed.
-std::set<std::string> finished_keys(std::string_view lines);
+/// The lines of the cells that a file of results holds, by key. Skips a line that is not JSON or has no numbers for
+/// alphas and difficulty, such as one cut off when the program was killed.
+std::map<std::string, json::object> finished_lines(std::string_view lines);
+
+/// A map of the mean difficulty over kernel seeds as SVG: alpha_Z to the right, alpha_X upwards, a field for each pair.
+/// `lines`: of cells, at least one.
+std::string difficulty_map(const std::vector<json::object>& lines);
 
 }  // namespace babelring

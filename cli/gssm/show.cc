@@ -8,6 +8,7 @@
 #include "base/grouped.h"
 #include "base/json.h"
 #include "cli/gssm/gssm_commands.h"
+#include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/graph_text.h"
 #include "nmt/lab/dry_update.h"
 #include "nmt/train/memory_plan.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct ShowArguments {
   GssmChoice choice;
-  bool dot = false;
+  bool dot = false, kernels = false;
 };
 
 /// The cost of the model that the configuration trains.
@@ -31,7 +32,7 @@ struct ModelCost {
 ModelCost cost_of(const TrainConfig& config, std::int64_t vocabulary) {
   ModelCost cost{.memory = estimate_memory(config, vocabulary, 1, 0)};
   const std::int64_t targets = config.data.sequence_length - 1;
-  DryUpdate update(config, {.vocabulary = vocabulary, .source_tokens = 1, .target_tokens = targets, .sentences = 1});
+  DryUpdate update(config, {.vocabulary = vocabulary, .target_tokens = targets, .sentences = 1});
   const Backend& backend = update.replica().backend;
   update.run_inference();
   cost.forward_flops = backend.flops() / static_cast<double>(targets);
@@ -65,6 +66,11 @@ json::object model_json(const ModelCost& cost) {
           {"tokens_at_a_time", memory.target_tokens}};
 }
 
+/// A training's first sequence has these kernels; nodes in context mode have others for each sequence.
+GssmKernels kernels_of(const TrainConfig& config, const GssmGraph& graph) {
+  return GssmGenerator(graph).kernels({.seed = static_cast<std::uint64_t>(config.training.seed)});
+}
+
 void show_graph(const ShowArguments& arguments) {
   const TrainConfig config = with_generator_of_folder(arguments.choice.read_task());
   const GssmGraph graph = make_gssm_graph(config.gssm);
@@ -73,9 +79,11 @@ void show_graph(const ShowArguments& arguments) {
   if (arguments.choice.json) {
     json::object object = gssm_graph_json(graph);
     object["model"] = model_json(cost);
+    if (arguments.kernels) object["kernels"] = gssm_kernels_json(graph, kernels_of(config, graph));
     fmt::print("{}\n", to_text(object));
   } else {
     fmt::print("{}{}", gssm_graph_table(graph), model_table(config, cost));
+    if (arguments.kernels) fmt::print("{}", gssm_kernels_table(graph, kernels_of(config, graph)));
   }
 }
 
@@ -88,6 +96,9 @@ void add_gssm_show(CLI::App& gssm) {
   const auto arguments = std::make_shared<ShowArguments>();
   arguments->choice.declare(*command);
   command->add_flag("--dot", arguments->dot, "print the graph for Graphviz's dot");
+  command->add_flag("--kernels", arguments->kernels,
+                    "also print the probabilities, with --json with all bits; of nodes in context mode those of the "
+                    "first sequence");
   command->callback([arguments] { show_graph(*arguments); });
 }
 

@@ -9,6 +9,7 @@
 #include "base/check_name.h"
 #include "base/evaluated_set.h"
 #include "nmt/data/batch_plan.h"
+#include "nmt/data/gssm/config.h"
 #include "nmt/data/gssm/graph.h"
 
 namespace babelring {
@@ -327,11 +328,7 @@ struct ConfigText {
 TrainConfig load(TrainConfig config, const ConfigText& text, OptionPlaces* places = nullptr) {
   OptionBinder binder;
   config.bind(binder);
-  OptionPlaces found = load_yaml(binder, text.yaml, text.file_name);
-  for (const std::string& assignment : text.overrides) {
-    apply_override(binder, assignment);
-    found.erase(assignment.substr(0, assignment.find('=')));
-  }
+  OptionPlaces found = load_overridden(binder, text.yaml, text.file_name, text.overrides);
   if (places != nullptr) *places = std::move(found);
   return config;
 }

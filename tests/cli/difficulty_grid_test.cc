@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "tests/nmt/data/gssm/graphs.h"
 
@@ -56,8 +58,10 @@ TEST(DifficultyGrid, LinesAreFoundAgainAndBrokenOnesSkipped) {
   EXPECT_EQ(line.at("difficulty"), json::value(0.5));
   EXPECT_DOUBLE_EQ(line.at("entropy_share").as_double(), 0.5);
   EXPECT_DOUBLE_EQ(line.at("entropy_bits").as_double(), 1.5);
-  const std::set<std::string> keys = finished_keys("[1]\n" + to_text(line) + "\n" + to_text(line).substr(0, 40));
-  EXPECT_EQ(keys, std::set{difficulty_key(cell)});
+  const auto finished = finished_lines("[1]\n{\"key\":\"k\"}\n" + to_text(line) + "\n" + to_text(line).substr(0, 40));
+  ASSERT_EQ(finished.size(), 1U);
+  EXPECT_EQ(finished.begin()->first, difficulty_key(cell));
+  EXPECT_EQ(finished.begin()->second, line);
   EXPECT_NE(difficulty_key(other), difficulty_key(cell));
   other = cell;
   other.seed = 2;
@@ -68,6 +72,22 @@ TEST(DifficultyGrid, LinesAreFoundAgainAndBrokenOnesSkipped) {
   other.entropy_sequences = 0;
   EXPECT_NE(difficulty_key(other), difficulty_key(cell));
   EXPECT_FALSE(difficulty_line(other, result).contains("entropy_nats"));
+}
+
+TEST(DifficultyGrid, MapHasTheMeanOfEachPairOfAlphas) {
+  std::vector<json::object> lines;
+  for (const double alpha_x : {0.1, 1.0}) {
+    for (const int seed : {1, 2}) {
+      DifficultyCell cell{published_graph(1, 4, 8, alpha_x, 0.2), 1, 10, 20};
+      cell.options.kernel_seed = seed;
+      lines.push_back(difficulty_line(cell, {alpha_x + 0.2 * seed, 0.5, {}}));
+    }
+  }
+  const std::string svg = difficulty_map(lines);
+  EXPECT_THAT(svg, HasSubstr("fill=\"rgb(100,100,255)\"><title>alpha_Z 0.2, alpha_X 0.1: 0.4000</title>"));
+  EXPECT_THAT(svg, HasSubstr("fill=\"rgb(255,100,100)\"><title>alpha_Z 0.2, alpha_X 1: 1.3000</title>"));
+  EXPECT_THAT(svg, HasSubstr("from 0.4 (blue) to 1.3 (red)"));
+  EXPECT_THAT(difficulty_map({lines[0]}), HasSubstr("<title>")) << "a single field has a colour, too";
 }
 
 }  // namespace

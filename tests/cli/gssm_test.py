@@ -53,6 +53,26 @@ class GssmTest(unittest.TestCase):
         self.assertGreater(graph["model"]["flops_per_token"], 6 * 11_000_000)
         self.assertEqual(graph["nodes"][0]["mode"], "slow")
         self.assertEqual(graph["kernel_entries"], 10240)
+        graph = json.loads(self.result("show", "--config", self.config, "--json", "--kernels"))
+        self.assertEqual([len(node["probabilities"]) for node in graph["kernels"]], [4 * 8, 4])
+        for node in graph["kernels"]:
+            for row in node["probabilities"]:
+                self.assertAlmostEqual(sum(row), 1, 12)
+        text = self.result("show", "--config", self.config, "--kernels")
+        self.assertRegex(text, r"\nkernel of Z1: probabilities of states 0 to 3\nZ1=0 X=0: [0-9.e-]+( [0-9.e-]+){3}\n")
+
+    def test_keys_of_published_configurations_are_explained(self) -> None:
+        for theirs, ours in (
+            ("cluster: {partition: gpu}", "'cluster'; here that is of mpirun"),
+            ("model: {emb_dim: 288}", "'model.emb_dim'; here that is model.width"),
+            ("data: {seq_len: 2048}", "'data.seq_len'; here that is data.sequence_length"),
+            ("setup1: {nodes: []}", "'setup1'; each setup is a file of its own, with its nodes below gssm.nodes"),
+        ):
+            config = self.folder / "published.yaml"
+            config.write_text(SMALL + theirs + "\n", encoding="utf-8")
+            refusal = self.refusal("show", "--config", config)
+            self.assertRegex(refusal, r"published\.yaml:5:\d+: unknown key ")
+            self.assertIn(f"unknown key {ours}", refusal)
 
     def difficulty(self, *arguments: str | Path) -> list[dict]:
         shared = ("--config", self.config, "--sequences", "4", "--length", "64", "--json")
@@ -76,9 +96,16 @@ class GssmTest(unittest.TestCase):
         self.assertEqual((len(first), len(second)), (2, 1))
         lines = (self.folder / "grid.jsonl").read_text(encoding="utf-8").splitlines()
         self.assertEqual([json.loads(line) for line in lines], first + second)
-        self.assertEqual(self.difficulty(*grid), [])
+        cells = sorted(first + second, key=lambda cell: cell["alpha_Z"])
+        self.assertEqual(self.difficulty(*grid), cells, "cells of the file are shown")
+        shared = ("--config", self.config, "--sequences", "4", "--length", "64")
+        text = self.result("difficulty", *shared, *grid, "--plot", self.folder / "grid.svg")
+        self.assertEqual(text.splitlines()[-1], "3 cells finished before, from --json-lines")
+        self.assertEqual(len(text.splitlines()), 5)
+        svg = (self.folder / "grid.svg").read_text(encoding="utf-8")
+        self.assertEqual(svg.count("<title>alpha_Z "), 3)
         (self.folder / "grid.jsonl").write_text(lines[0] + "\n" + lines[1][:30], encoding="utf-8")
-        self.assertEqual(len(self.difficulty(*grid)), 2)
+        self.assertEqual(self.difficulty(*grid), cells, "two are measured again")
         self.assertEqual(len((self.folder / "grid.jsonl").read_text(encoding="utf-8").splitlines()), 4)
 
     def grid_by_script(self, **environment: str) -> list[str]:

@@ -19,6 +19,11 @@ struct GssmConfig {
   void bind(OptionBinder& binder);
 };
 
+/// Loads YAML text, then `key=value` overrides. Returns the places of the keys that no override sets. Throws
+/// ConfigError; for a key of the generator's published configurations it says what takes its place here.
+OptionPlaces load_overridden(const OptionBinder& binder, std::string_view yaml, const std::string& file_name,
+                             const std::vector<std::string>& overrides);
+
 /// Reads YAML text, then applies `key=value` overrides, and checks the graph. A file that holds only `gssm:` and a list
 /// of nodes is read too. Throws ConfigError with the place of the key at fault.
 GssmConfig read_gssm_config(std::string_view yaml, const std::string& file_name,

@@ -90,4 +90,41 @@ json::object gssm_graph_json(const GssmGraph& graph) {
           {"dot", gssm_graph_dot(graph)}};
 }
 
+std::string gssm_kernels_table(const GssmGraph& graph, const GssmKernels& kernels) {
+  std::string text;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GssmNode& node = graph.nodes[i];
+    text += fmt::format("\nkernel of {}: probabilities of states 0 to {}\n", node.name, node.states - 1);
+    for (std::int64_t row = 0; row < kernels[i]->rows(); ++row) {
+      std::vector<std::string> states;
+      for (const GssmNode::Input& input : node.inputs) {
+        const std::string& name = graph.nodes[static_cast<std::size_t>(input.node)].name;
+        states.push_back(fmt::format("{}={}", name, row / input.stride % input.states));
+      }
+      text += fmt::format("{}: {:.6g}\n", states.empty() ? "always" : fmt::format("{}", fmt::join(states, " ")),
+                          fmt::join(kernels[i]->row(row), " "));
+    }
+  }
+  return text;
+}
+
+json::array gssm_kernels_json(const GssmGraph& graph, const GssmKernels& kernels) {
+  json::array nodes;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    json::array inputs, rows;
+    for (const GssmNode::Input& input : graph.nodes[i].inputs) {
+      inputs.push_back(json::object{{"node", graph.nodes[static_cast<std::size_t>(input.node)].name},
+                                    {"states", input.states},
+                                    {"stride", input.stride}});
+    }
+    for (std::int64_t row = 0; row < kernels[i]->rows(); ++row) {
+      const std::span<const double> probabilities = kernels[i]->row(row);
+      rows.push_back(json::array(probabilities.begin(), probabilities.end()));
+    }
+    nodes.push_back(
+        json::object{{"name", graph.nodes[i].name}, {"inputs", std::move(inputs)}, {"probabilities", std::move(rows)}});
+  }
+  return nodes;
+}
+
 }  // namespace babelring

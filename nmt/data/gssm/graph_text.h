@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "nmt/data/gssm/graph.h"
+#include "nmt/data/gssm/kernel.h"
 
 namespace babelring {
 
@@ -15,5 +16,12 @@ std::string gssm_graph_dot(const GssmGraph& graph);
 
 /// The figures of the table, and the text for Graphviz as `dot`.
 json::object gssm_graph_json(const GssmGraph& graph);
+
+/// The kernels as text: a line for each row, with the states of the node's inputs and the probabilities of its new
+/// states, to six digits.
+std::string gssm_kernels_table(const GssmGraph& graph, const GssmKernels& kernels);
+/// The kernels with all bits: for each node its inputs, with the stride of each one's state in the number of a row, and
+/// an array for each row.
+json::array gssm_kernels_json(const GssmGraph& graph, const GssmKernels& kernels);
 
 }  // namespace babelring

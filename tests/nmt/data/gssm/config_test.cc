@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/graph_text.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
@@ -66,6 +67,34 @@ TEST(GssmGraphText, ShowsNodesSizesAndEdges) {
   EXPECT_EQ(object.at("joint_states"), json::value(12));
   EXPECT_EQ(object.at("nodes").at(1).at("mode"), json::value("slow"));
   EXPECT_EQ(object.at("nodes").at(3).at("observed"), json::value(true));
+}
+
+/// Another program can draw the same sequences from what is printed.
+TEST(GssmGraphText, PrintsKernelsWithAllBits) {
+  const GssmGraph graph = make_gssm_graph(chain_graph());
+  const GssmKernels kernels = GssmGenerator(graph).kernels({});
+  const json::array nodes = gssm_kernels_json(graph, kernels);
+  const std::string table = gssm_kernels_table(graph, kernels);
+  ASSERT_EQ(nodes.size(), graph.nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const GssmNode& node = graph.nodes[i];
+    const json::array& rows = nodes[i].at("probabilities").as_array();
+    ASSERT_EQ(std::ssize(rows), node.rows);
+    for (std::int64_t row = 0; row < node.rows; ++row) {
+      const json::value back = parse_json(to_text(rows[static_cast<std::size_t>(row)])).value();
+      for (std::size_t state = 0; state < back.as_array().size(); ++state) {
+        EXPECT_EQ(back.at(state).to_number<double>(), kernels[i]->row(row)[state]) << node.name << ' ' << row;
+      }
+    }
+    std::string last;  // all inputs in their last states
+    for (std::size_t input = 0; input < node.inputs.size(); ++input) {
+      const json::value& shown = nodes[i].at("inputs").at(input);
+      EXPECT_EQ(shown.at("stride").to_number<std::int64_t>(), node.inputs[input].stride);
+      last += fmt::format("{}{}={}", input == 0 ? "\n" : " ", std::string(shown.at("node").as_string()),
+                          node.inputs[input].states - 1);
+    }
+    EXPECT_THAT(table, HasSubstr(last + ": "));
+  }
 }
 
 }  // namespace
