@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/choices.h"
 #include "base/failure.h"
+#include "base/grouped.h"
 #include "base/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/trace/unit_output.h"
@@ -41,10 +42,20 @@ Enum value_of(const Choices<Enum>& choices, const std::string& word) {
   return std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == word; })->second;
 }
 
-/// The file of the window that ends with `update`; the newest one for 0.
+/// The newest window; the one before if the newest is a stump, as at the end of a training. Says so.
+fs::path newest_window(const std::vector<fs::path>& files) {
+  if (files.size() < 2) return files.back();
+  const ParameterWindow newest = read_window(files.back()), before = read_window(files[files.size() - 2]);
+  if (2 * newest.updates >= before.updates) return files.back();
+  fmt::print(stderr, "updates {} to {}, before the newest window, which has only {} (--update {} shows it)\n",
+             before.first_update, before.last_update, counted(newest.updates, "update"), newest.last_update);
+  return files[files.size() - 2];
+}
+
+/// The file of the window that ends with `update`; newest_window() for 0.
 fs::path chosen_window(const fs::path& run, std::int64_t update) {
   const std::vector<fs::path> files = find_windows(run);
-  if (update == 0) return files.back();
+  if (update == 0) return newest_window(files);
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const fs::path& file) { return file.stem() == window_name(update); });
   if (found != files.end()) return *found;
@@ -63,12 +74,19 @@ double key_of(const UnitCount& unit, Sort sort) {
   return sort == Sort::ratio ? unit.ratio : sort == Sort::changed ? unit.changed : unit.visible;
 }
 
+bool is_vector(const UnitCount& unit) {
+  return unit.name.ends_with(".bias") || unit.name.ends_with(".gain");
+}
+
 std::vector<UnitCount> chosen_units(const ParametersArguments& arguments, const ParameterWindow& window) {
   const std::optional<Vocabulary> vocabulary = find_vocabulary(arguments.run);
   std::vector<UnitCount> counts =
       count_units(window, value_of(units, arguments.unit), vocabulary ? &*vocabulary : nullptr);
   const Sort sort = value_of(sorts, arguments.sort);
+  // A vector's ratio says little: biases begin at 0.
+  const bool vectors_last = sort == Sort::ratio && value_of(units, arguments.unit) == ParameterUnit::parameter;
   std::stable_sort(counts.begin(), counts.end(), [&](const UnitCount& a, const UnitCount& b) {
+    if (vectors_last && is_vector(a) != is_vector(b)) return is_vector(b);
     return arguments.coldest ? key_of(a, sort) < key_of(b, sort) : key_of(a, sort) > key_of(b, sort);
   });
   counts.resize(std::min(counts.size(), static_cast<std::size_t>(arguments.top)));
@@ -122,7 +140,9 @@ void add_trace_parameters(CLI::App& trace) {
   command->add_option("--top", arguments->top, "number of lines")
       ->check(CLI::Range(1, 100000000))
       ->capture_default_str();
-  command->add_option("--update", arguments->update, "last update of the window; default: the newest window")
+  command
+      ->add_option("--update", arguments->update,
+                   "last update of the window; default: the newest window, but the one before a stump")
       ->check(positive_number);
   auto* json = command->add_flag("--json", arguments->as_json, "print JSON");
   auto* csv = command->add_flag("--csv", arguments->as_csv, "print CSV")->excludes(json);

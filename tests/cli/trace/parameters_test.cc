@@ -66,6 +66,25 @@ TEST_F(TraceParameters, PrintsCsvAndJson) {
   EXPECT_EQ(parsed.at("units").at(1).at("changed"), 0.5);
 }
 
+/// At the end of a training, the newest window may hold a few updates only.
+TEST_F(TraceParameters, ShowsTheWindowBeforeAStump) {
+  ParameterWindow stump = example_window();
+  stump.first_update = 201, stump.last_update = 203, stump.updates = 3;
+  write_window(run / "lab", stump);
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(shown(""), StartsWith("updates 101 to 200, 100 counted"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "updates 101 to 200, before the newest window, which has only 3 updates (--update 203 shows it)\n");
+  EXPECT_THAT(shown("--update 203"), StartsWith("updates 201 to 203, 3 counted"));
+}
+
+/// Biases begin at 0, so that their ratios are large without saying much.
+TEST_F(TraceParameters, SortsVectorsBehindMatricesByRatio) {
+  const json::value parsed = parse_json(shown("--json")).value();
+  EXPECT_EQ(parsed.at("units").as_array().back().at("name"), "encoder.0.feed_forward.first.bias");
+  EXPECT_EQ(parsed.at("units").at(0).at("name"), "encoder.0.attention.qkv.weight");
+}
+
 /// For scripts made for another tracer's log.
 TEST_F(TraceParameters, WritesALineForEachWindow) {
   shown("--log " + (run / "log").string());
