@@ -14,7 +14,9 @@
 #include "base/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/probe/probe_commands.h"
+#include "nmt/core/memory_info.h"
 #include "nmt/ops/precision.h"
+#include "nmt/train/memory_plan.h"
 
 namespace babelring {
 
@@ -22,20 +24,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> preset_names = {"transformer-tiny", "transformer-base", "transformer-big"};
-
 std::vector<std::string> chosen_presets(const std::string& list) {
-  if (list == "all") return preset_names;
+  const std::vector<std::string>& names = model_presets();
+  if (list == "all") return names;
   for (const std::string& name : split_list(list)) {
-    if (std::find(preset_names.begin(), preset_names.end(), name) != preset_names.end()) continue;
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw UsageFailure(fmt::format("--preset: '{}' is no preset{}; expected all or some of {}", name,
-                                   did_you_mean(name, preset_names), fmt::join(preset_names, ", ")));
+                                   did_you_mean(name, names), fmt::join(names, ", ")));
   }
   return split_list(list);
 }
 
 TrainConfig preset_config(const std::string& preset, const std::vector<std::string>& overrides) {
-  return read_config(fmt::format("preset: {}\ndata: {{folder: none}}\n", preset), preset, overrides);
+  const char* const task = model_preset(preset).encoder_layers == 0 ? "gssm" : "translation";
+  return read_config(fmt::format("task: {}\npreset: {}\ndata: {{folder: none}}\n", task, preset), preset, overrides);
+}
+
+/// Whether an update of the plan's random batch fits into the free memory of the host; says so if it does not.
+bool fits(const ProbePlan& plan) {
+  TrainConfig config = plan.config;
+  config.data.tokens_per_update = plan.random->sentences * plan.random->target_tokens;
+  config.data.sequences_per_update = plan.random->sentences;
+  config.data.sequence_length = plan.random->target_tokens + 1;
+  const MemoryEstimate need = estimate_memory(config, probe_vocabulary, 1, 1);
+  const MemoryInfo room = host_memory_info();
+  if (room.total == 0 || need.total() <= static_cast<std::int64_t>(room.free)) return true;
+  fmt::print(stderr, "{} is left out: its {} parameters and their update need {} bytes, {} are free\n", config.preset,
+             need.parameters, need.total(), room.free);
+  return false;
 }
 
 ProbePlan plan_of(const ProbeRunArguments& arguments, TrainConfig config, bool has_data) {
@@ -79,7 +95,9 @@ std::vector<NamedPlan> plans_of(const ProbeRunArguments& arguments) {
   }
   std::vector<NamedPlan> plans;
   for (const std::string& preset : chosen_presets(arguments.presets)) {
-    plans.push_back({preset, plan_of(arguments, preset_config(preset, arguments.overrides), false)});
+    ProbePlan plan = plan_of(arguments, preset_config(preset, arguments.overrides), false);
+    if (arguments.presets == "all" && !fits(plan)) continue;
+    plans.push_back({preset, std::move(plan)});
   }
   return plans;
 }
@@ -98,7 +116,7 @@ void add_update_options(CLI::App& command, const std::shared_ptr<ProbeRunArgumen
   command.add_option("--checkpoint", arguments->checkpoint,
                      "checkpoint, or a run's folder, whose next updates are run");
   command.add_option("--preset", arguments->presets,
-                     "model shapes that need no data: all, or names separated by commas");
+                     "model shapes that need no data: all that fit into memory, or names separated by commas");
   command.add_option("overrides", arguments->overrides, "key=value: changes of the configuration");
   add_word_option(
       command, "--mode", {"training", "inference"}, "training",
