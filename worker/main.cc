@@ -24,6 +24,7 @@
 #include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/train/update/divergence.h"
+#include "nmt/train/update/rank_digests.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
 #include "worker/rank_agreement.h"
@@ -132,7 +133,8 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// The end of the process. Exit code 0: done; 1: training diverged; 2: usage error. Only rank 0 reports the error.
+/// The end of the process. Exit code 0: done; 1: training diverged, or the ranks' weights differ; 2: usage error. Only
+/// rank 0 reports the error.
 struct End {
   int exit_code = 0;
   std::chrono::milliseconds deadline;  // for MPI_Finalize
@@ -167,7 +169,10 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   } catch (const UsageFailure& failure) {
     if (first_rank) print_error(fmt::format("worker: error: {}\n", failure.what()));
     return {2, deadline};
-  } catch (const Diverged& failure) {  // thrown by all ranks
+  } catch (const Diverged& failure) {  // thrown by all ranks, as the next one
+    if (first_rank) spdlog::error("{}", failure.what());
+    return {1, deadline};
+  } catch (const RanksDiffer& failure) {
     if (first_rank) spdlog::error("{}", failure.what());
     return {1, deadline};
   }
