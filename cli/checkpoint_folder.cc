@@ -1,7 +1,6 @@
 #include "cli/checkpoint_folder.h"
 
 #include "base/failure.h"
-#include "nmt/checkpoint/store.h"
 
 namespace babelring {
 
@@ -26,15 +25,6 @@ std::vector<fs::path> all_checkpoints(const fs::path& store) {
 }
 
 }  // namespace
-
-fs::path find_checkpoint(const fs::path& given) {
-  if (is_checkpoint(given)) return given;
-  const fs::path store = store_of(given);
-  if (is_checkpoint(store / "best")) return store / "best";
-  const std::vector<fs::path> found = all_checkpoints(store);
-  if (found.empty()) fail("{}: no checkpoint here; expected state.json, `best` or update-NNN folders", given.string());
-  return found.back();
-}
 
 bool is_run_folder(const fs::path& given) {
   return !is_checkpoint(given) && fs::is_directory(given) && !all_checkpoints(store_of(given)).empty();

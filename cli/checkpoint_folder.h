@@ -3,11 +3,9 @@
 #include <filesystem>
 #include <vector>
 
-namespace babelring {
+#include "nmt/checkpoint/store.h"  // find_checkpoint()
 
-/// Resolves a user's path to a checkpoint folder. A checkpoint folder is returned as is. For a run's folder or its
-/// checkpoints/, returns the best checkpoint, or the newest if there is no best. Throws Failure if there is none.
-std::filesystem::path find_checkpoint(const std::filesystem::path& given);
+namespace babelring {
 
 /// True if the path is a run's folder or its checkpoints/, with at least one checkpoint.
 bool is_run_folder(const std::filesystem::path& given);

@@ -255,8 +255,8 @@ std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig
 /// Resolves data.sequences_per_update: auto. A run that resumes keeps its number.
 TrainConfig resolve_sequences(const JobOptions& options, const TrainConfig& given, const std::filesystem::path& folder,
                               Backend& backend, Communicator& communicator) {
-  const std::filesystem::path& began_with = options.resume_from.empty() ? folder : options.resume_from;
-  const std::int64_t stored = options.from_scratch ? DataConfig::automatic : stored_sequences(began_with, communicator);
+  const std::int64_t stored =
+      options.from_scratch ? DataConfig::automatic : stored_sequences(folder, options.resume_from, communicator);
   return with_sequences_that_fit(given, stored, backend, communicator);
 }
 

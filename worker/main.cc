@@ -93,7 +93,8 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
   app.add_option("--attempt", line.job.attempt, "attempt number, set together with --run-id")->group(for_servers);
   app.add_flag("--from-scratch", line.job.from_scratch,
                "start at update 1; existing checkpoints of the run are moved to checkpoints/aside");
-  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to resume from; default the newest")
+  app.add_option("--resume-from", line.job.resume_from,
+                 "checkpoint to resume from, or a run's folder to use its best; default the newest of the run")
       ->excludes("--from-scratch")
       ->group(for_servers);
   app.add_flag("--accept-changes", line.job.accept_changes,

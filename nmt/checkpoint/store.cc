@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/atomic_file.h"
+#include "base/checkpoint_names.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/records.h"
@@ -17,18 +18,9 @@ namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* best_name = "best";
 constexpr const char* pin_name = "pinned";  // a file that protects its checkpoint from retention
 constexpr std::string_view temporary_prefix = ".tmp-";
 constexpr std::string_view checkpoint_prefix = "update-";
-
-/// True for "update-" and a number that fits into 64 bits.
-bool is_checkpoint_name(std::string_view name) {
-  constexpr std::size_t max_digits = 18;
-  return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + max_digits &&
-         name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
-         name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
-}
 
 /// True for the temporary names of this program: of a checkpoint that is written, replaced, removed (also by the
 /// server) or marked as best.
@@ -39,8 +31,8 @@ bool is_temporary_name(std::string_view name) {
          name.starts_with("removed-update-") || name.starts_with("deleted-update-") || valid_id(name, 'x');
 }
 
-/// Removes the leftover of a write. A process whose run was taken over may still write there: once the folder has
-/// another name, it cannot add files. Throws filesystem_error.
+/// Removes a folder, as the leftover of a write. A process whose run was taken over may still write there: once the
+/// folder has another name, it cannot add files. Throws filesystem_error.
 void remove_leftover(const fs::path& leftover) {
   const fs::path doomed = leftover.parent_path() / fmt::format("{}{}", temporary_prefix, make_id('x'));
   std::error_code error;
@@ -54,7 +46,69 @@ void remove_leftover(const fs::path& leftover) {
   if (error) throw fs::filesystem_error("", doomed, error);
 }
 
+/// Moves an entry of the folder of checkpoints into its subfolder `aside`, under a name that is free. Returns its
+/// place.
+fs::path move_aside(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  const fs::path aside = entry.parent_path() / "aside";
+  fs::create_directories(aside);
+  fs::path target = aside / name;
+  for (int copy = 2; fs::exists(target); ++copy) target = aside / fmt::format("{}-{}", name, copy);
+  fs::rename(entry, target);
+  return target;
+}
+
+/// Takes the mark `best` away: a link, a file with a name, or a folder that repeats a checkpoint. Anything else of that
+/// name is not the store's and is moved aside.
+void remove_mark(const fs::path& mark) {
+  const fs::file_status status = fs::symlink_status(mark);
+  if (!fs::exists(status)) return;
+  const bool named = is_checkpoint_name(best_checkpoint_name(mark.parent_path()));
+  if (fs::is_symlink(status) || (named && !fs::is_directory(status))) {
+    fs::remove(mark);
+  } else if (named) {
+    remove_leftover(mark);
+  } else {
+    spdlog::info("checkpoints: moved {} to {}: no checkpoint here is the same", mark.string(), move_aside(mark).string());
+  }
+}
+
+/// Carries out a step after the checkpoint `name` was published. A failure is logged: the checkpoint is there.
+void after_publishing(const std::string& name, const char* failed, const std::function<void()>& step) {
+  const auto warn = [&](const std::string& reason) {
+    spdlog::warn("checkpoint {} is written, but {}: {}", name, failed, reason);
+  };
+  try {
+    step();
+  } catch (const fs::filesystem_error& error) {
+    warn(fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  } catch (const Failure& failure) {
+    warn(failure.what());
+  }
+}
+
 }  // namespace
+
+fs::path find_checkpoint(const fs::path& given) {
+  const auto is_checkpoint = [](const fs::path& folder) { return fs::exists(folder / "state.json"); };
+  if (is_checkpoint(given)) return given;
+  const bool mark = given.filename() == best_name && fs::is_regular_file(given);
+  const fs::path own = mark ? fs::absolute(given).parent_path() : given;
+  const fs::path store = fs::is_directory(own / "checkpoints") ? own / "checkpoints" : own;
+  if (is_checkpoint(store / best_name)) return store / best_name;
+  const std::string best = best_checkpoint_name(store);
+  if (!best.empty() && is_checkpoint(store / best)) return store / best;
+  if (mark) fail("{}: names no checkpoint that is here; expected the name of a folder beside it", given.string());
+  if (!fs::is_directory(store)) fail("{}: no such folder; expected a checkpoint or a run's folder", store.string());
+  std::vector<fs::path> found = checkpoint_folders(store);
+  std::erase_if(found, [&](const fs::path& folder) { return !is_checkpoint(folder); });
+  if (found.empty()) fail("{}: no checkpoint here; expected state.json, `best` or update-NNN folders", given.string());
+  if (!best.empty()) {
+    spdlog::warn("{}: the best checkpoint, {}, is not here; the newest, {}, is used", store.string(), best,
+                 found.back().filename().string());
+  }
+  return found.back();
+}
 
 std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
   std::vector<fs::path> folders;
@@ -69,6 +123,14 @@ std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
   };
   std::sort(folders.begin(), folders.end(), [&](const auto& a, const auto& b) { return update(a) < update(b); });
   return folders;
+}
+
+Result<Checkpoint> find_and_load_checkpoint(const fs::path& given, Verify verify) {
+  try {
+    return load_checkpoint(find_checkpoint(given), verify);
+  } catch (const Failure& failure) {
+    return Error{failure.what()};
+  }
 }
 
 CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last, bool keep_best)
@@ -111,11 +173,16 @@ CheckpointStore::Saved CheckpointStore::complete(const CheckpointContent& conten
   if (guard) guard();
   publish(unfinished->path(), folder_ / name);
   unfinished.reset();
+  after_publishing(name, "may be lost if the power fails now", [&] { sync_folder(folder_); });
   saved.saved.name = name;
   saved.saved.folder = (folder_ / name).string();
   damaged_.erase(name);  // a damaged one was replaced
-  if (saved.saved.best) mark_best(name);
-  saved.removed = apply_retention(folder_ / name);
+  if (saved.saved.best) {
+    unmarked_best_ = name;
+    after_publishing(name, "is not marked as the best", [&] { mark_best(name); });
+  }
+  after_publishing(name, "older checkpoints may not have been removed",
+                   [&] { apply_retention(folder_ / name, saved.removed); });
   double shards_seconds = 0;  // of the slowest host
   for (const CheckpointShard& shard : content.shards) shards_seconds = std::max(shards_seconds, shard.write_seconds);
   saved.saved.write_seconds = shards_seconds + watch.elapsed_ms() / 1000;
@@ -124,18 +191,16 @@ CheckpointStore::Saved CheckpointStore::complete(const CheckpointContent& conten
   fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());
 }
 
-std::vector<CheckpointRecord> CheckpointStore::move_aside_after(std::int64_t update) const try {
+std::vector<CheckpointRecord> CheckpointStore::move_aside_after(std::int64_t update) try {
   std::vector<CheckpointRecord> moved;
+  const std::string best = best_checkpoint_name(folder_);
   for (const fs::path& folder : list()) {
     const std::string name = folder.filename().string();
     const std::int64_t found = std::stoll(name.substr(checkpoint_prefix.size()));
     if (found <= update) continue;
-    fs::path target = folder_ / "aside" / name;
-    fs::create_directories(target.parent_path());
-    for (int copy = 2; fs::exists(target); ++copy) target = folder_ / "aside" / fmt::format("{}-{}", name, copy);
-    std::error_code no_link;
-    if (fs::read_symlink(folder_ / best_name, no_link) == name) fs::remove(folder_ / best_name);
-    fs::rename(folder, target);
+    if (name == best) remove_mark(folder_ / best_name);
+    if (name == unmarked_best_) unmarked_best_.clear();
+    const fs::path target = move_aside(folder);
     spdlog::info("checkpoints: moved {} aside, training {}", name,
                  update < 0 ? "starts over" : fmt::format("continues from update {}", update));
     CheckpointRecord record;
@@ -144,6 +209,10 @@ std::vector<CheckpointRecord> CheckpointStore::move_aside_after(std::int64_t upd
     record.folder = target.string();
     record.removed = true;
     moved.push_back(std::move(record));
+  }
+  if (best == best_name) {  // a copy of a checkpoint that is not here
+    const Result<Checkpoint> copy = load_checkpoint(folder_ / best_name, Verify::sizes);
+    if (!copy.ok() || copy->update > update) remove_mark(folder_ / best_name);
   }
   if (!moved.empty()) {
     sync_folder(folder_ /
@@ -160,22 +229,34 @@ void CheckpointStore::publish(const fs::path& temporary, const fs::path& target)
   if (fs::exists(target / pin_name)) write_file_atomically(temporary / pin_name, "");
   // Exchanges the new checkpoint with an existing one of the same update atomically, so one of them always exists. If
   // the file system cannot exchange (NFS), the old one is renamed first.
-  if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    sync_folder(folder_);
+  const bool replaces = fs::exists(target);
+  if (replaces && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     return;  // the caller removes the old one, now at `temporary`
   }
-  const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
-  if (fs::exists(target)) fs::rename(target, replaced);
-  fs::rename(temporary, target);
-  sync_folder(folder_);
-  fs::remove_all(replaced);
+  const fs::path replaced = folder_ / fmt::format("{}{}", temporary_prefix, make_id('x'));
+  if (replaces) fs::rename(target, replaced);
+  std::error_code error;
+  fs::rename(temporary, target, error);
+  std::error_code ignored;
+  if (error) {
+    if (replaces) fs::rename(replaced, target, ignored);
+    throw fs::filesystem_error("", target, error);
+  }
+  if (replaces) fs::remove_all(replaced, ignored);
 }
 
-void CheckpointStore::mark_best(const std::string& name) const {
-  const fs::path link = folder_ / (std::string(temporary_prefix) + best_name);
+void CheckpointStore::mark_best(const std::string& name) {
+  const fs::path mark = folder_ / best_name, link = folder_ / (std::string(temporary_prefix) + best_name);
+  if (!fs::is_symlink(mark)) remove_mark(mark);
   fs::remove(link);
-  fs::create_directory_symlink(name, link);
-  fs::rename(link, folder_ / best_name);
+  std::error_code no_links;  // vfat, exfat, some network file systems
+  fs::create_directory_symlink(name, link, no_links);
+  if (no_links) {
+    write_file_atomically(mark, name + "\n");
+  } else {
+    fs::rename(link, mark);
+  }
+  unmarked_best_.clear();
   sync_folder(folder_);
 }
 
@@ -200,10 +281,10 @@ std::optional<Checkpoint> CheckpointStore::latest() try {
   fail("checkpoints {}: {}", folder_.string(), error.code().message());
 }
 
-std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& newest) const {
+void CheckpointStore::apply_retention(const fs::path& newest, std::vector<CheckpointRecord>& removed) const {
+  const std::string marked = unmarked_best_.empty() ? best_checkpoint_name(folder_) : unmarked_best_;
+  const fs::path best = keep_best_ ? marked : "";
   std::error_code error;
-  const fs::path best = keep_best_ ? fs::read_symlink(folder_ / best_name, error) : fs::path();
-  std::vector<CheckpointRecord> removed;
   std::int64_t kept = 0;
   std::vector<fs::path> folders = list();
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
@@ -236,7 +317,6 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
       removed.push_back(std::move(record));
     }
   }
-  return removed;
 }
 
 }  // namespace babelring

@@ -102,8 +102,8 @@ void TrainingConfig::bind(OptionBinder& b) {
       "reproducible ranks only: parts of an update whose gradients are computed apart and summed in pairs; a power "
       "of two, at least the number of ranks; a rank keeps log2(units / ranks) + 1 copies of the gradient");
   b.text("start_from", start_from,
-         "checkpoint folder whose weights a new run starts from; the vocabulary must be the same; optimizer, schedule "
-         "and data position start afresh");
+         "checkpoint, or a run's folder to use its best or else newest checkpoint, whose weights a new run starts from; "
+         "the vocabulary must be the same; optimizer, schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checkpoint_names.h"
 #include "server/artifacts/checkpoint_changes.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/artifacts/retention_policy.h"
@@ -25,9 +26,8 @@ struct Candidates {
   std::vector<RetentionCandidate> facts;
 };
 
-bool is_linked_best(const fs::path& folder) {
-  std::error_code error;
-  return fs::read_symlink(folder.parent_path() / "best", error) == folder.filename();
+bool is_marked_best(const fs::path& folder) {
+  return best_checkpoint_name(folder.parent_path()) == folder.filename();
 }
 
 RetentionCandidate facts_of(const Context& context, const store::CheckpointRow& row) {
@@ -40,7 +40,7 @@ RetentionCandidate facts_of(const Context& context, const store::CheckpointRow& 
   if (state == OnDisk::intact || state == OnDisk::damaged) {
     const fs::path folder = folder_of(context.roots, row);
     facts.pinned = facts.pinned || is_marked(folder);
-    facts.best = facts.best || is_linked_best(folder);
+    facts.best = facts.best || is_marked_best(folder);
   }
   return facts;
 }

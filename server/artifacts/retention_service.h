@@ -12,7 +12,7 @@
 namespace babelring::artifacts {
 
 /// The reason why a checkpoint must not be removed. It is pinned in the database or by the mark in its folder, and best
-/// also if the worker's link `best` points to it; the last one is the last that is complete on disk.
+/// also if the worker's mark `best` names it; the last one is the last that is complete on disk.
 Protection protection_on_disk(const Context& context, const store::CheckpointRow& checkpoint);
 
 /// The state of retention between rounds, by checkpoint id.

@@ -179,6 +179,7 @@ class TrainingTest(SystemTest):
         refused = self.start_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"])
         self.assertEqual(refused.wait(), 2, refused.text())
         self.assertIn(f"nmt prepare --vocabulary {checkpoint}", refused.text())
+        start[0] = f"training.start_from={self.folder / 'general'}"  # the run's only checkpoint
         run = self.start_run("same-run", overrides=[*start, f"data.folder={self.folder / 'same'}"])
         self.assertEqual(run.wait(), 0, run.text())
         steps = self.records("same-run", "step")

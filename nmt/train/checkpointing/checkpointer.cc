@@ -215,16 +215,19 @@ void Checkpointer::wait_for_writers() {
 }
 
 /// The outcome of rank 0's thread, after its records.
-Status Checkpointer::written() try {
-  CheckpointStore::Saved saved = writing_.get();
+Status Checkpointer::written() {
+  CheckpointStore::Saved saved;
+  try {
+    saved = writing_.get();
+  } catch (const Fenced&) {
+    throw;
+  } catch (const Failure& failure) {
+    return Error{failure.what()};
+  }
   saved.saved.world_size = communicator_.size();
   records_.write(std::move(saved.saved));
   for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
   return Status();
-} catch (const Fenced&) {
-  throw;
-} catch (const Failure& failure) {
-  return Error{failure.what()};
 }
 
 void Checkpointer::move_all_aside() {
@@ -234,7 +237,7 @@ void Checkpointer::move_all_aside() {
 
 std::optional<Checkpoint> Checkpointer::find(const std::filesystem::path& chosen) {
   if (chosen.empty()) return store_->latest();
-  Result<Checkpoint> checkpoint = load_checkpoint(chosen);
+  Result<Checkpoint> checkpoint = find_and_load_checkpoint(chosen);
   if (!checkpoint.ok()) fail("resume: {}", checkpoint.error());
   return std::move(checkpoint).value();
 }

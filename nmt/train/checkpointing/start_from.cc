@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "nmt/checkpoint/checkpoint.h"
+#include "nmt/checkpoint/store.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/resume_check.h"
@@ -75,9 +75,9 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Model& model,
                            const ParameterSharding& sharding, Backend& backend, Communicator& communicator) {
   run_on_rank_0(communicator, [&] {
-    const std::filesystem::path folder = config.training.start_from;
-    Result<Checkpoint> loaded = load_checkpoint(folder, Verify::model);
+    const Result<Checkpoint> loaded = find_and_load_checkpoint(config.training.start_from, Verify::model);
     if (!loaded.ok()) throw UsageFailure("training.start_from: " + loaded.error());
+    const std::filesystem::path& folder = loaded->folder;
     const Checkpoint& checkpoint = *loaded;
     if (vocabulary != nullptr) check_vocabulary(checkpoint, *vocabulary, config);
     const TensorFiles weights = checkpoint.weights();

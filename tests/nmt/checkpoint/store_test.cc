@@ -6,17 +6,38 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
+#include "base/checkpoint_names.h"
 #include "base/failure.h"
 #include "tests/nmt/checkpoint/store_fixture.h"
+#include "tests/worker/log_capture.h"
+
+namespace {
+bool links_work = true;
+}
+
+/// In place of the C library's, so that a file system can be as one without symbolic links.
+extern "C" int symlink(const char* target, const char* link) noexcept {
+  if (links_work) return symlinkat(target, AT_FDCWD, link);
+  errno = EPERM;
+  return -1;
+}
 
 namespace babelring {
 namespace {
+
+struct WithoutLinks {
+  WithoutLinks() { links_work = false; }
+  ~WithoutLinks() { links_work = true; }
+  WithoutLinks(const WithoutLinks&) = delete;
+  WithoutLinks& operator=(const WithoutLinks&) = delete;
+};
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -314,6 +335,81 @@ TEST_F(StoreTest, FullDiskKeepsOlderCheckpoints) {
     EXPECT_EQ(entries(folder_), 2U);
   }
   EXPECT_EQ(::umount(folder_.c_str()), 0);
+}
+
+TEST_F(StoreTest, AFolderThatACopyMadeOfTheMarkIsReplaced) {
+  CheckpointStore(folder_, 1).save(content(1, true));
+  fs::remove(folder_ / "best");
+  fs::copy(folder_ / checkpoint_name(1), folder_ / "best", fs::copy_options::recursive);
+  CheckpointStore store(folder_, 1);
+  EXPECT_EQ(best_checkpoint_name(folder_), "update-00000001");
+  EXPECT_TRUE(store.save(content(2)).removed.empty()) << "1 is the best";
+  EXPECT_EQ(find_checkpoint(folder_), folder_ / "best");
+  EXPECT_TRUE(store.save(content(3, true)).saved.best);
+  EXPECT_EQ(best(), "update-00000003");
+  EXPECT_EQ(entries(folder_), 2U) << "nothing of the folder is left";
+}
+
+TEST_F(StoreTest, AFolderInPlaceOfTheMarkIsNeverLost) {
+  CheckpointStore(folder_, 1).save(content(1, true));
+  fs::remove(folder_ / "best");
+  fs::rename(folder_ / checkpoint_name(1), folder_ / "best");  // the copy of a checkpoint that is not here
+  CheckpointStore store(folder_, 1);
+  EXPECT_EQ(find_checkpoint(folder_), folder_ / "best");
+  store.save(content(2));
+  EXPECT_EQ(best_checkpoint_name(folder_), "best");
+  store.save(content(3, true));
+  EXPECT_EQ(best(), "update-00000003");
+  EXPECT_EQ(load_checkpoint(folder_ / "aside" / "best").value().update, 1);
+  fs::remove(folder_ / "best");
+  fs::create_directory(folder_ / "best");  // somebody's own
+  write_file_atomically(folder_ / "best" / "notes", "mine");
+  store.save(content(4, true));
+  EXPECT_EQ(best(), "update-00000004");
+  EXPECT_EQ(read_file(folder_ / "aside" / "best-2" / "notes"), "mine");
+}
+
+TEST_F(StoreTest, WithoutLinksAFileNamesTheBest) {
+  const WithoutLinks without;
+  CheckpointStore store(folder_, 1);
+  EXPECT_TRUE(store.save(content(1, true)).saved.best);
+  EXPECT_EQ(read_file(folder_ / "best"), "update-00000001\n");
+  EXPECT_TRUE(store.save(content(2)).removed.empty()) << "1 is the best";
+  for (const fs::path& given : {folder_, folder_ / "best"}) {
+    EXPECT_EQ(find_checkpoint(given), folder_ / checkpoint_name(1));
+  }
+  EXPECT_EQ(store.save(content(3, true)).removed.size(), 2U);
+  EXPECT_EQ(best_checkpoint_name(folder_), "update-00000003");
+  EXPECT_EQ(store.move_aside_after(2).size(), 1U);
+  EXPECT_FALSE(fs::exists(folder_ / "best"));
+}
+
+TEST_F(StoreTest, TrainingThatGoesBackTakesTheMarkAway) {
+  for (const bool sibling : {true, false}) {
+    fs::remove_all(folder_);
+    CheckpointStore store(folder_, 3);
+    store.save(content(1));
+    store.save(content(2, true));
+    fs::remove(folder_ / "best");
+    fs::copy(folder_ / checkpoint_name(2), folder_ / "best", fs::copy_options::recursive);
+    if (!sibling) fs::remove_all(folder_ / checkpoint_name(2));
+    store.move_aside_after(1);
+    EXPECT_EQ(find_checkpoint(folder_), folder_ / checkpoint_name(1));
+    EXPECT_TRUE(fs::exists(folder_ / "aside" / (sibling ? checkpoint_name(2) : "best")));
+  }
+}
+
+TEST_F(StoreTest, ACheckpointThatCannotBeMarkedIsStillWrittenAndKept) {
+  CheckpointStore store(folder_, 1);
+  store.save(content(1));
+  write_file_atomically(folder_ / "aside", "");  // where what is in the place of the mark would go
+  fs::create_directory(folder_ / "best");
+  LogCapture log;
+  EXPECT_TRUE(store.save(content(2, true)).saved.best);
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("checkpoint update-00000002 is written, but is not marked as the best"),
+                                HasSubstr("Not a directory")));
+  EXPECT_TRUE(store.save(content(3)).removed.empty()) << "2 is the best, though not marked";
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000002", "update-00000003"));
 }
 
 TEST_F(StoreTest, FailsIfTheFolderCannotBeCreated) {
