@@ -173,8 +173,17 @@ void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Co
 
 void log_start(const TrainConfig& config, const Backend& backend, const TaskData& data, const Trainer& trainer) {
   spdlog::info("{}: {} parameters, {}", backend.description(), trainer.model().parameters().count(), data.size);
-  const std::string warning = config.optimizer.schedule.unfinished_warm_up(config.training.stop_after);
-  if (!warning.empty()) spdlog::warn("{}", warning);
+  const ScheduleOptions& schedule = config.optimizer.schedule;
+  const std::int64_t updates = data.source->updates_per_epoch();
+  const Progress per_update{.update = 1,
+                            .epoch = updates > 0 ? 1 / static_cast<double>(updates) : 0,
+                            .target_tokens = config.target_tokens_per_update()};
+  const TrainingConfig& training = config.training;
+  for (const std::string& warning :
+       {schedule.unfinished_warm_up(training.stop_after),
+        schedule.zero_rate_at_end(training.stop_after, trainer.state().progress, per_update, training.max_minutes)}) {
+    if (!warning.empty()) spdlog::warn("{}", warning);
+  }
 }
 
 /// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
@@ -207,6 +216,14 @@ LifecycleRecord started(const TrainConfig& config, const json::object& labels, c
           .bucket_mb = static_cast<double>(trainer.bucket_bytes()) * 1e-6,
           .optimizer = trainer.shards_optimizer() ? "sharded" : "replicated",
           .labels = labels.empty() ? json::value() : json::value(labels)};
+}
+
+/// Logs how training starts. Returns the record of it.
+LifecycleRecord announce(const TrainConfig& config, const json::object& labels, const Backend& backend,
+                         const TaskData& data, const Communicator& communicator, const Trainer& trainer,
+                         const ProgressMeter& progress) {
+  log_start(config, backend, data, trainer);
+  return started(config, labels, communicator, trainer, progress);
 }
 
 /// Measures the peaks of the device, as all ranks do at this moment. An emulated one has none.
@@ -371,8 +388,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    log_start(config, *backend, data, trainer);
-    records.write(started(config, options.labels, communicator, trainer, progress));
+    records.write(announce(config, options.labels, *backend, data, communicator, trainer, progress));
   }
   records.write(rank_up(config, *backend, threads));
   train(trainer, records, first_rank, folder);

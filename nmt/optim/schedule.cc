@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/grouped.h"
+
 namespace babelring {
 namespace {
 
@@ -36,6 +38,30 @@ std::string ScheduleOptions::unfinished_warm_up(const Interval& end) const {
       "training.stop_after {} comes before the end of optimizer.warm_up, {}: the learning rate reaches {:.2g} of its "
       "peak, {}",
       end.text(), warm_up.text(), end.value() / warm_up.value(), learning_rate);
+}
+
+std::string ScheduleOptions::zero_rate_at_end(const Interval& end, const Progress& now, const Progress& per_update,
+                                              double max_minutes) const {
+  if (!has_end(schedule) || final_fraction > 0 || learning_rate == 0) return "";
+  const auto in_unit = [this](const Progress& progress) {
+    return decay.unit() == Interval::Unit::updates  ? static_cast<double>(progress.update)
+           : decay.unit() == Interval::Unit::epochs ? progress.epoch
+                                                    : static_cast<double>(progress.target_tokens);
+  };
+  const bool same_unit = end.unit() == decay.unit();
+  // Updates until `end` times the progress that each makes; NaN or infinite if that is unknown.
+  const double last = same_unit ? end.value() : in_unit(per_update) / end.fraction(per_update);
+  const double zero_from = std::max({decay.value(), warm_up.value(), in_unit(now)});
+  if (!(last > zero_from) || !std::isfinite(last)) return "";
+  const char* unit = decay.unit() == Interval::Unit::updates  ? "update"
+                     : decay.unit() == Interval::Unit::epochs ? "epoch"
+                                                              : "target token";
+  const bool whole = !same_unit && decay.unit() != Interval::Unit::epochs;
+  const std::string left = counted(whole ? std::round(last - zero_from) : last - zero_from, unit);
+  const std::string limit =
+      max_minutes > 0 ? fmt::format(", or as many as training.max_minutes {:g} leaves,", max_minutes) : "";
+  return fmt::format("optimizer.decay {} ends before training.stop_after {}: {}the last {}{} have learning rate 0",
+                     decay.text(), end.text(), same_unit ? "" : "about ", left, limit);
 }
 
 Schedule::Schedule(const ScheduleOptions& options) : options_(options) {

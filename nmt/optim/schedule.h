@@ -21,6 +21,11 @@ struct ScheduleOptions {
   /// Says that training ends, after `end`, before the warm-up. "" otherwise, for a run without updates, and for
   /// intervals in different units.
   std::string unfinished_warm_up(const Interval& end) const;
+  /// Says that a decay to 0 is over before `end`, so that the updates between have learning rate 0. "" otherwise.
+  /// `now`: where training begins or resumes. `per_update`: the progress that an update makes, to compare units; 0:
+  /// unknown. `max_minutes`: training may end sooner; 0: it does not.
+  std::string zero_rate_at_end(const Interval& end, const Progress& now, const Progress& per_update,
+                               double max_minutes) const;
 };
 
 /// Learning rate as a function of progress: linear warm-up from 0 to `learning_rate`, then

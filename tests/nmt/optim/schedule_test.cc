@@ -104,5 +104,36 @@ TEST(ScheduleOptions, SaysThatTrainingEndsBeforeTheWarmUp) {
       "its peak, 0.0007");
 }
 
+TEST(ScheduleOptions, SaysThatTheDecayIsOverBeforeTraining) {
+  const Progress per_update{.update = 1, .epoch = 0.1, .target_tokens = 500};
+  ScheduleOptions options{.schedule = Decay::cosine, .warm_up = "10u", .decay = "100u"};
+  const auto said = [&](const char* end, std::int64_t now = 0, double minutes = 0) {
+    return options.zero_rate_at_end(end, {.update = now}, per_update, minutes);
+  };
+  EXPECT_EQ(said("300u"),
+            "optimizer.decay 100u ends before training.stop_after 300u: the last 200 updates have learning rate 0");
+  EXPECT_EQ(said("300u", 250),
+            "optimizer.decay 100u ends before training.stop_after 300u: the last 50 updates have learning rate 0");
+  EXPECT_EQ(said("300u", 0, 5),
+            "optimizer.decay 100u ends before training.stop_after 300u: the last 200 updates, or as many as "
+            "training.max_minutes 5 leaves, have learning rate 0");
+  EXPECT_EQ(
+      said("20e"),
+      "optimizer.decay 100u ends before training.stop_after 20e: about the last 100 updates have learning rate 0");
+  EXPECT_EQ(
+      said("60kt"),
+      "optimizer.decay 100u ends before training.stop_after 60kt: about the last 20 updates have learning rate 0");
+  for (const char* enough : {"0u", "100u", "50u", "10e", "50kt"}) EXPECT_EQ(said(enough), "") << enough;
+  EXPECT_EQ(options.zero_rate_at_end("20e", {}, {.update = 1}, 0), "") << "the length of an epoch is unknown";
+  options.warm_up = "150u";
+  EXPECT_EQ(said("300u"),
+            "optimizer.decay 100u ends before training.stop_after 300u: the last 150 updates have learning rate 0");
+  options.schedule = Decay::linear;
+  EXPECT_NE(said("300u"), "");
+  options.final_fraction = 0.1;
+  EXPECT_EQ(said("300u"), "");
+  EXPECT_EQ(ScheduleOptions().zero_rate_at_end("200000u", {}, per_update, 0), "") << "inverse-sqrt has no end";
+}
+
 }  // namespace
 }  // namespace babelring
