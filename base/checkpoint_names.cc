@@ -41,7 +41,8 @@ bool is_checkpoint_name(std::string_view name) {
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
 
-std::string best_checkpoint_name(const fs::path& checkpoints) {
+std::string best_checkpoint_name(const fs::path& given) {
+  const fs::path checkpoints = given.empty() ? fs::path(".") : given;
   const fs::path best = checkpoints / best_name;
   std::error_code error;
   const fs::file_status status = fs::symlink_status(best, error);

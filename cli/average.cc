@@ -31,14 +31,17 @@ struct AverageArguments {
 };
 
 std::vector<std::filesystem::path> chosen(const AverageArguments& arguments) {
-  std::vector<std::filesystem::path> inputs = without_repeats(arguments.inputs, "average");
+  std::vector<std::filesystem::path> inputs = arguments.inputs;
   if (arguments.last == 0) {
-    for (const std::filesystem::path& input : inputs) {
-      if (!is_run_folder(input)) continue;
-      throw UsageFailure(fmt::format("average: {} is a run's folder: add --last N", input.string()));
+    for (std::filesystem::path& input : inputs) {
+      if (is_run_folder(input)) {
+        throw UsageFailure(fmt::format("average: {} is a run's folder: add --last N", input.string()));
+      }
+      if (std::filesystem::is_regular_file(input)) input = find_checkpoint(input);  // `best`, which names a checkpoint
     }
-    return inputs;
   }
+  inputs = without_repeats(inputs, "average");
+  if (arguments.last == 0) return inputs;
   if (inputs.size() != 1) {
     throw UsageFailure(fmt::format("average: --last takes the folder of one run, found {}", inputs.size()));
   }

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/atomic_file.h"
+#include "base/help.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/evaluation_set.h"
@@ -34,13 +35,14 @@ struct EvaluateArguments {
   std::string data;
   std::string set;
   std::string source, reference;
-  std::string tokenizer = "13a";
+  Tokenizer tokenizer = Tokenizer::automatic;
   bool lowercase = false;
   std::int64_t max_sentences = 0;
   std::string output;
   bool as_json = false;
   CLI::Option* beam = nullptr;            // --beam
   CLI::Option* length_penalty = nullptr;  // --length-penalty
+  CLI::Option* tokenize = nullptr;        // --tokenize
   CLI::Option* report = nullptr;          // given: the evaluation is added to a run
   std::string report_to;                  // the run; empty: the watched run
   std::string watched;                    // a run, each of whose checkpoints is evaluated; empty: none
@@ -91,12 +93,18 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   for (std::int64_t i = 0; i < sentences_of(set); ++i) sources.push_back(set.corpus.source(i));
   Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, backend);
   std::vector<std::string> hypotheses;
+  std::int64_t cut = 0;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
     hypotheses.push_back(translation.text());
+    cut += translation.complete() ? 0 : 1;
     if (translation.cut_inside_sentence) {
       spdlog::warn("sentence {}: {} pieces, split inside a sentence into {} parts (--max-source)", hypotheses.size(),
                    translation.source_pieces, translation.parts);
     }
+  }
+  if (cut > 0) {
+    spdlog::info("{} of {} translations were cut at the maximum length (--max-length-factor, --max-length-extra)", cut,
+                 hypotheses.size());
   }
   return hypotheses;
 }
@@ -108,26 +116,34 @@ struct Scores {
 
 /// The search of the options. For a watched run it is that of the run's validations unless given, so that one chart can
 /// show both.
-TranslateOptions search_of(const EvaluateArguments& arguments, const TrainConfig& config) {
+TranslateOptions search_of(const EvaluateArguments& arguments, const LoadedModel& loaded) {
   TranslateOptions search = arguments.model.translate;
   if (arguments.watched.empty()) return search;
-  if (arguments.beam->count() == 0) search.beam.beam = config.validation.beam;
-  if (arguments.length_penalty->count() == 0) search.beam.length_penalty = config.validation.length_penalty;
+  const ValidationConfig& validation = loaded.config.validation;
+  if (arguments.beam->count() == 0) search.beam.beam = validation.beam;
+  if (arguments.length_penalty->count() == 0) search.beam.length_penalty = validation.length_penalty;
   return search;
+}
+
+/// The tokenizer of the options; for a watched run that of the run's validations unless given.
+Tokenizer tokenizer_of(const EvaluateArguments& arguments, const TrainConfig& config, const EvaluationSet& set) {
+  const bool of_run = !arguments.watched.empty() && arguments.tokenize->count() == 0;
+  return resolved(of_run ? config.validation.tokenizer : arguments.tokenizer, set.references);
 }
 
 Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                 Backend& backend) {
   std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
-  const Bleu bleu({.tokenizer = parse_tokenizer(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
+  const Tokenizer tokenizer = tokenizer_of(arguments, loaded.config, set);
+  const Bleu bleu({.tokenizer = tokenizer, .lowercase = arguments.lowercase});
   ActivationArenas arenas(backend);
   if (!backend.host_memory()) arenas.reserve(evaluation_need(*loaded.model, backend));
   const TeacherForcedScores forced = teacher_forced(
       *loaded.model, {.corpus = set.corpus, .references = set.references, .vocabulary = *loaded.vocabulary}, 0,
       sentences_of(set), bleu, backend, arenas);
   const LossSums& sums = forced.losses;
-  const TranslateOptions search = search_of(arguments, loaded.config);
+  const TranslateOptions search = search_of(arguments, loaded);
   const Stopwatch watch;
   std::vector<std::string> hypotheses = hypotheses_of(loaded, set, search, backend);
   const double seconds = watch.elapsed_ms() / 1000;
@@ -137,6 +153,9 @@ Scores evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, c
   }
   const Chrf chrf({.lowercase = arguments.lowercase});
   const BleuScore score = bleu.corpus(hypotheses, {set.references});
+  if (const std::string doubt = doubt_of_tokenizer(score.score, sums.correct / sums.tokens); !doubt.empty()) {
+    spdlog::warn("{}: {} (--tokenize is {})", set.name, doubt, name_of(tokenizer));
+  }
   json::object figures = {{"checkpoint", loaded.checkpoint.folder.string()},
                           {"update", loaded.checkpoint.update},
                           {"set", set.name},
@@ -264,9 +283,8 @@ void add_evaluate(CLI::App& app) {
                       "held-out set in that folder; default: test, with --watch the run's data.valid_set");
   command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
   command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
-  command->add_option("--tokenize", arguments->tokenizer, "BLEU tokenizer")
-      ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
-      ->capture_default_str();
+  add_choice(*command, "--tokenize", arguments->tokenizer, tokenizers(), tokenizer_help);
+  arguments->tokenize = command->get_option("--tokenize");
   command->add_flag("--lowercase", arguments->lowercase, "ignore case in scores");
   command
       ->add_option("--max-sentences", arguments->max_sentences, "use only the first N sentences or sequences; 0: all")
@@ -281,8 +299,8 @@ void add_evaluate(CLI::App& app) {
                           ->expected(0, 1);
   command->add_option(
       "--watch", arguments->watched,
-      "evaluate each checkpoint of this run on a server, downloaded from it, until the run has ended; --beam and "
-      "--length-penalty are by default those of the run's validations");
+      "evaluate each checkpoint of this run on a server, downloaded from it, until the run has ended; --beam, "
+      "--length-penalty and --tokenize are by default those of the run's validations");
   arguments->server.declare_access(*command);
   command->callback([arguments] { evaluate_all(*arguments); });
 }

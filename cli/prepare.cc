@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checkpoint_names.h"
 #include "base/failure.h"
 #include "base/usage.h"
 #include "cli/checkpoint_folder.h"
@@ -121,7 +122,8 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
 /// checkpoint.
 std::string vocabulary_file(const std::string& given) {
   const std::filesystem::path folder = given;
-  if (!std::filesystem::is_directory(folder)) return given;
+  const bool mark = folder.filename() == best_name && !best_checkpoint_name(folder.parent_path()).empty();
+  if (!std::filesystem::is_directory(folder) && !mark) return given;
   if (std::filesystem::exists(folder / "spm.model")) return (folder / "spm.model").string();
   try {
     return (find_checkpoint(folder) / "spm.model").string();

@@ -27,12 +27,20 @@ json::array samples_of(const EvaluationSet& set, const std::vector<std::string>&
                        const Vocabulary& vocabulary) {
   json::array samples;
   const std::size_t count = std::min(sample_count, hypotheses.size());
+  std::size_t left_out = 0;
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = k * hypotheses.size() / count;
     const std::string source = vocabulary.decode(set.corpus.source(static_cast<std::int64_t>(i)));
-    if (std::max({source.size(), set.references[i].size(), hypotheses[i].size()}) > max_sample_bytes) continue;
+    if (std::max({source.size(), set.references[i].size(), hypotheses[i].size()}) > max_sample_bytes) {
+      ++left_out;
+      continue;
+    }
     samples.push_back(
         json::object{{"source", source}, {"reference", set.references[i]}, {"hypothesis", hypotheses[i]}});
+  }
+  if (left_out > 0) {
+    spdlog::info("--report: {} of {} samples are left out, as they are longer than {} bytes", left_out, count,
+                 max_sample_bytes);
   }
   return samples;
 }

@@ -1,6 +1,7 @@
 #include "cli/score.h"
 
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "base/help.h"
 #include "base/json.h"
 #include "base/usage.h"
 #include "nmt/data/line_reader.h"
@@ -22,7 +24,8 @@ namespace {
 
 /// The parsed command line.
 struct ScoreArguments {
-  std::string hypothesis, tokenizer = "13a", smoothing = "exp";
+  std::string hypothesis, smoothing = "exp";
+  Tokenizer tokenizer = Tokenizer::automatic;
   std::vector<std::string> references, metrics = {"bleu"};
   double smoothing_value = -1;
   bool lowercase = false, sentence = false, json = false;
@@ -47,8 +50,17 @@ struct Score {
   std::vector<double> of_sentences;  // filled on request
 };
 
+/// Where BLEU prints as 0 although most character n-grams match, its tokenizer sees no words.
+void warn_of_tokenizer(double bleu, Tokenizer tokenizer, const Scoring& scoring) {
+  constexpr double prints_as_zero = 0.005, high_chrf = 50;
+  if (bleu >= prints_as_zero) return;
+  const double chrf = Chrf().corpus(scoring.hypotheses, scoring.references);
+  if (chrf < high_chrf) return;
+  spdlog::warn("BLEU {:.2f} with chrF2 {:.2f}: wrong tokenizer? (--tokenize is {})", bleu, chrf, name_of(tokenizer));
+}
+
 Score bleu_score(const ScoreArguments& arguments, const Scoring& scoring) {
-  BleuOptions options{.tokenizer = parse_tokenizer(arguments.tokenizer).value(),
+  BleuOptions options{.tokenizer = resolved(arguments.tokenizer, scoring.references.front()),
                       .lowercase = arguments.lowercase,
                       .smoothing = parse_smoothing(arguments.smoothing).value(),
                       .smoothing_value = arguments.smoothing_value};
@@ -56,6 +68,7 @@ Score bleu_score(const ScoreArguments& arguments, const Scoring& scoring) {
   options.effective_order = true;
   const Bleu sentence_bleu(options);
   const BleuScore corpus = bleu.corpus(scoring.hypotheses, scoring.references);
+  warn_of_tokenizer(corpus.score, options.tokenizer, scoring);
   Score score{"BLEU", corpus.text(), bleu.signature(scoring.references.size()), corpus.score, {}};
   for (std::size_t i = 0; arguments.sentence && i < scoring.hypotheses.size(); ++i) {
     const BleuCounts counts = sentence_bleu.count(scoring.hypotheses[i], scoring.references_of(i));
@@ -139,9 +152,7 @@ void add_score(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::IsMember({"bleu", "chrf", "chrf++"}))
       ->capture_default_str();
-  command->add_option("--tokenize", arguments->tokenizer, "BLEU tokenizer")
-      ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
-      ->capture_default_str();
+  add_choice(*command, "--tokenize", arguments->tokenizer, tokenizers(), tokenizer_help);
   command->add_flag("--lowercase", arguments->lowercase, "ignore case");
   command->add_option("--smooth", arguments->smoothing, "BLEU smoothing of zero precisions")
       ->check(CLI::IsMember({"exp", "none", "floor", "add-k"}))

@@ -40,6 +40,8 @@ struct Translation {
 
   /// Text of the best translation; empty for an empty line.
   std::string text() const { return n_best.empty() ? std::string() : n_best.front().text; }
+  /// False if the best translation, or one of its parts, was cut at the maximum length.
+  bool complete() const { return n_best.empty() || n_best.front().complete; }
 };
 
 /// Translates lines of text. Sorts them by length, longest first, for batching and returns results in input order. Not

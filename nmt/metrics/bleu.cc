@@ -69,6 +69,12 @@ Result<Smoothing> parse_smoothing(std::string_view wanted) {
   return Error{fmt::format("unknown smoothing '{}', expected exp, none, floor or add-k", wanted)};
 }
 
+std::string doubt_of_tokenizer(double bleu, double accuracy) {
+  constexpr double prints_as_zero = 0.005, high_accuracy = 0.5;
+  if (!(bleu < prints_as_zero && accuracy > high_accuracy)) return "";
+  return fmt::format("BLEU {:.2f} with accuracy {:.0f} %: wrong tokenizer?", bleu, 100 * accuracy);
+}
+
 BleuCounts& BleuCounts::operator+=(const BleuCounts& other) {
   for (std::size_t n = 0; n < orders; ++n) {
     correct[n] += other.correct[n];

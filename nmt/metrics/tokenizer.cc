@@ -1,20 +1,28 @@
 #include "nmt/metrics/tokenizer.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
+#include <algorithm>
 #include <utility>
 
+#include "base/failure.h"
 #include "nmt/metrics/unicode.h"
 
 namespace babelring {
 
 namespace {
 
-constexpr std::array<std::pair<Tokenizer, std::string_view>, 4> names = {{{Tokenizer::thirteen_a, "13a"},
-                                                                          {Tokenizer::none, "none"},
-                                                                          {Tokenizer::intl, "intl"},
-                                                                          {Tokenizer::character, "char"}}};
+/// Ranges of characters that sacreBLEU 2.6.0 takes for Chinese, both ends included. The first comes from its ranges
+/// beyond U+FFFF, which Python reads as U+2001 to U+2A6D; so it has none beyond.
+constexpr std::pair<char32_t, char32_t> chinese_ranges[] = {
+    {0x2001, 0x2a6d}, {0x2e80, 0x2fdf}, {0x2ff0, 0x303f}, {0x3100, 0x312f}, {0x31a0, 0x31ef},
+    {0x3200, 0x4db5}, {0x4e00, 0x9fbb}, {0xf900, 0xfa2d}, {0xfa30, 0xfa6a}, {0xfa70, 0xfad9},
+    {0xfe10, 0xfe1f}, {0xfe30, 0xfe4f}, {0xff00, 0xffef}};
+
+bool is_chinese(char32_t c) {
+  return std::any_of(std::begin(chinese_ranges), std::end(chinese_ranges),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
 
 std::u32string replace_all(std::u32string text, std::u32string_view what, std::u32string_view by) {
   for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
@@ -70,6 +78,16 @@ std::u32string split_pairs(std::u32string_view text, First first, Second second,
   return out;
 }
 
+/// The rules of mteval-v13a for Western languages.
+std::u32string split_ascii_punctuation(std::u32string text) {
+  const auto not_digit = [](char32_t c) { return !is_digit(c); };
+  text = isolate(text, is_split_punctuation);
+  text = split_pairs(text, not_digit, is_point, Spaces::after_each);
+  text = split_pairs(text, is_point, not_digit, Spaces::before_each);
+  return split_pairs(
+      text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
+}
+
 std::u32string apply_13a(std::u32string text) {
   text = replace_all(std::move(text), U"<skipped>", U"");
   text = replace_all(std::move(text), U"-\n", U"");
@@ -78,13 +96,14 @@ std::u32string apply_13a(std::u32string text) {
   text = replace_all(std::move(text), U"&amp;", U"&");
   text = replace_all(std::move(text), U"&lt;", U"<");
   text = replace_all(std::move(text), U"&gt;", U">");
-  text = U" " + text + U" ";
-  const auto not_digit = [](char32_t c) { return !is_digit(c); };
-  text = isolate(text, is_split_punctuation);
-  text = split_pairs(text, not_digit, is_point, Spaces::after_each);
-  text = split_pairs(text, is_point, not_digit, Spaces::before_each);
-  return split_pairs(
-      text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
+  return split_ascii_punctuation(U" " + text + U" ");
+}
+
+std::u32string apply_zh(std::u32string text) {
+  // sacreBLEU strips spaces first, so that a mark at the begin or end has no neighbour.
+  while (!text.empty() && is_space(text.back())) text.pop_back();
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_space));
+  return split_ascii_punctuation(isolate(text, is_chinese));
 }
 
 std::u32string apply_intl(std::u32string text) {
@@ -98,18 +117,45 @@ std::u32string apply_intl(std::u32string text) {
 
 }  // namespace
 
+const Choices<Tokenizer>& tokenizers() {
+  static const Choices<Tokenizer> words = {{"auto", Tokenizer::automatic}, {"13a", Tokenizer::thirteen_a},
+                                           {"none", Tokenizer::none},      {"intl", Tokenizer::intl},
+                                           {"char", Tokenizer::character}, {"zh", Tokenizer::chinese}};
+  return words;
+}
+
 std::string_view name_of(Tokenizer tokenizer) {
-  for (const auto& [candidate, name] : names) {
+  for (const auto& [name, candidate] : tokenizers()) {
     if (candidate == tokenizer) return name;
   }
   return "";
 }
 
 Result<Tokenizer> parse_tokenizer(std::string_view wanted) {
-  for (const auto& [candidate, name] : names) {
+  for (const auto& [name, candidate] : tokenizers()) {
     if (name == wanted) return candidate;
   }
-  return Error{fmt::format("unknown tokeniser '{}', expected 13a, none, intl or char", wanted)};
+  return Error{fmt::format("unknown tokeniser '{}', expected {}", wanted, fmt::join(words_of(tokenizers()), ", "))};
+}
+
+Tokenizer tokenizer_for(std::span<const std::string> lines) {
+  constexpr std::size_t max_lines = 2000;     // a held-out set's usual size; the script is clear long before
+  std::int64_t han = 0, kana = 0, other = 0;  // characters of scripts without spaces
+  std::int64_t words = 0;                     // of other scripts
+  for (const std::string& line : lines.first(std::min(lines.size(), max_lines))) {
+    bool in_word = false;
+    for (const char32_t c : to_utf32(line)) {
+      const Spacing spacing = spacing_of(c);
+      words += spacing == Spacing::words && !in_word ? 1 : 0;
+      in_word = spacing == Spacing::words;
+      han += spacing == Spacing::han ? 1 : 0;
+      kana += spacing == Spacing::kana ? 1 : 0;
+      other += spacing == Spacing::none ? 1 : 0;
+    }
+  }
+  if (han + kana + other <= words) return Tokenizer::thirteen_a;
+  // Chinese text has hardly any kana, Japanese at least as many as Han characters or nearly so.
+  return other > han + kana || 10 * kana > han + kana ? Tokenizer::character : Tokenizer::chinese;
 }
 
 std::vector<std::u32string> tokenize(Tokenizer tokenizer, std::string_view line) {
@@ -121,10 +167,14 @@ std::vector<std::u32string> tokenize(Tokenizer tokenizer, std::string_view line)
       return split_words(apply_intl(std::move(text)));
     case Tokenizer::character:
       return split_words(isolate(text, [](char32_t) { return true; }));
+    case Tokenizer::chinese:
+      return split_words(apply_zh(std::move(text)));
     case Tokenizer::none:
+      return split_words(text);
+    case Tokenizer::automatic:
       break;
   }
-  return split_words(text);
+  fail("tokenize: 'auto' is no tokeniser, expected the one that it stands for");
 }
 
 }  // namespace babelring

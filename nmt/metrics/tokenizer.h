@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/result.h"
 
 namespace babelring {
@@ -13,14 +15,30 @@ namespace babelring {
 ///  - none: white space only, for text that is already tokenised.
 ///  - intl: "intl", mteval-v14 --international-tokenization. Splits Unicode punctuation and symbols.
 ///  - character: "char", every character except white space is a token.
-enum class Tokenizer { thirteen_a, none, intl, character };
+///  - chinese: "zh", every Chinese character and full-width mark is a token, the rest as 13a.
+/// `automatic`, "auto", stands for the one that tokenizer_for() chooses and tokenises nothing itself.
+enum class Tokenizer { automatic, thirteen_a, none, intl, character, chinese };
 
-/// "13a", "none", "intl", "char".
+/// The names: "auto", "13a", "none", "intl", "char", "zh".
+const Choices<Tokenizer>& tokenizers();
+inline constexpr const char* tokenizer_help =
+    "sacreBLEU's tokenizer for BLEU; auto: by the script of the references: zh for Chinese, char for Japanese, Thai "
+    "and "
+    "others without spaces between words, otherwise 13a";
 std::string_view name_of(Tokenizer tokenizer);
 /// Parses a tokeniser name; the Error lists all names.
 Result<Tokenizer> parse_tokenizer(std::string_view name);
 
-/// Splits a line of UTF-8 into tokens.
+/// The tokeniser for texts in the script of `lines`. Where most words are written without spaces, BLEU over words that
+/// spaces separate sees sentences of one word: then `chinese` for Chinese, `character` for Japanese, Thai and others.
+/// Otherwise `thirteen_a`.
+Tokenizer tokenizer_for(std::span<const std::string> lines);
+/// The tokeniser itself, or if it is `automatic` the one for these texts.
+inline Tokenizer resolved(Tokenizer tokenizer, std::span<const std::string> lines) {
+  return tokenizer == Tokenizer::automatic ? tokenizer_for(lines) : tokenizer;
+}
+
+/// Splits a line of UTF-8 into tokens. Throws Failure if the tokeniser is `automatic`.
 std::vector<std::u32string> tokenize(Tokenizer tokenizer, std::string_view line);
 
 }  // namespace babelring

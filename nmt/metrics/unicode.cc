@@ -3,6 +3,7 @@
 #include <unicode/locid.h>
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
+#include <unicode/uscript.h>
 
 #include <algorithm>
 
@@ -57,6 +58,19 @@ bool is_punctuation(char32_t c) {
 }
 bool is_symbol(char32_t c) {
   return in_category(c, U_GC_S_MASK);
+}
+
+Spacing spacing_of(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  UErrorCode error = U_ZERO_ERROR;
+  const UScriptCode script = uscript_getScript(point, &error);
+  if (U_FAILURE(error) || !in_category(c, U_GC_L_MASK | U_GC_M_MASK | U_GC_N_MASK)) return Spacing::no_letter;
+  if (script == USCRIPT_HAN || script == USCRIPT_BOPOMOFO) return Spacing::han;
+  const bool long_vowel = c == 0x30fc || c == 0xff70;  // common to both kana
+  if (script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA || long_vowel) return Spacing::kana;
+  const auto breaks = static_cast<ULineBreak>(u_getIntPropertyValue(point, UCHAR_LINE_BREAK));
+  if (breaks == U_LB_COMPLEX_CONTEXT || script == USCRIPT_TIBETAN || script == USCRIPT_YI) return Spacing::none;
+  return Spacing::words;
 }
 
 std::vector<std::u32string> split_words(std::u32string_view text) {

@@ -21,6 +21,17 @@ bool is_number(char32_t c);
 bool is_punctuation(char32_t c);
 bool is_symbol(char32_t c);
 
+/// How the script of a letter separates words.
+enum class Spacing {
+  words,  // by spaces
+  han,    // Han characters, of Chinese and Japanese: not at all
+  kana,   // Hiragana and Katakana: not at all
+  none,   // Thai, Lao, Khmer, Burmese, Tibetan and others: not at all
+  no_letter,
+};
+/// By the character's script and the class for line breaking of UAX #14 (SA: South East Asian).
+Spacing spacing_of(char32_t c);
+
 /// Splits at white space, like Python's str.split().
 std::vector<std::u32string> split_words(std::u32string_view text);
 

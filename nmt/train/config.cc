@@ -101,9 +101,10 @@ void TrainingConfig::bind(OptionBinder& b) {
       "units", units, 1, 1024,
       "reproducible ranks only: parts of an update whose gradients are computed apart and summed in pairs; a power "
       "of two, at least the number of ranks; a rank keeps log2(units / ranks) + 1 copies of the gradient");
-  b.text("start_from", start_from,
-         "checkpoint, or a run's folder to use its best or else newest checkpoint, whose weights a new run starts from; "
-         "the vocabulary must be the same; optimizer, schedule and data position start afresh");
+  b.text(
+      "start_from", start_from,
+      "checkpoint, or a run's folder to use its best or else newest checkpoint, whose weights a new run starts from; "
+      "the vocabulary must be the same; optimizer, schedule and data position start afresh");
   b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
   b.parsed("log_every", log_every,
            "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
@@ -116,26 +117,6 @@ void TrainingConfig::bind(OptionBinder& b) {
       "when ranks find that their weights differ: stop ends the run with an error that names update, parameters and "
       "ranks; warn logs it");
   b.group("divergence", divergence);
-}
-
-void ValidationConfig::bind(OptionBinder& b) {
-  b.parsed("every", every,
-           "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
-  b.parsed("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
-  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40,
-            "max number of sentences translated for BLEU; 0: all");
-  b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
-  b.number("length_penalty", length_penalty, 0, 10,
-           "hypothesis scores are divided by length^N; larger values favour longer translations");
-  b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
-  b.integer("patience", patience, 0, 1000000,
-            "stop early after N evaluations without a better BLEU (or loss, if BLEU is off); 0: never");
-  b.integer("sequences", sequences, 1, std::int64_t{1} << 30,
-            "task gssm on the fly: number of held-out sequences, shared by all ranks");
-  b.integer(
-      "train_sample", train_sample, 0, std::int64_t{1} << 30,
-      "number of sentence pairs (task gssm: sequences) of the training set that each validation also scores, which "
-      "tells overfitting; 0: none");
 }
 
 void CheckpointConfig::bind(OptionBinder& b) {
@@ -274,13 +255,15 @@ void TrainConfig::check_gssm() const {
            fmt::format("{}, but needs sequences made on the fly, without data.folder; expected 0u", entropy.text()));
   }
   if (!data.folder.empty()) return;
-  const std::pair<const char*, const Interval*> intervals[] = {{"optimizer.warm_up", &optimizer.schedule.warm_up},
-                                                               {"optimizer.decay", &optimizer.schedule.decay},
-                                                               {"training.stop_after", &training.stop_after},
-                                                               {"training.log_every", &training.log_every},
-                                                               {"training.digest_every", &training.digest_every},
-                                                               {"validation.every", &validation.every},
-                                                               {"checkpoint.every", &checkpoint.every}};
+  const std::pair<const char*, const Interval*> intervals[] = {
+      {"optimizer.warm_up", &optimizer.schedule.warm_up},
+      {"optimizer.decay", &optimizer.schedule.decay},
+      {"training.stop_after", &training.stop_after},
+      {"training.log_every", &training.log_every},
+      {"training.digest_every", &training.digest_every},
+      {"validation.every", &validation.every},
+      {"validation.patience_after", &validation.patience_after},
+      {"checkpoint.every", &checkpoint.every}};
   for (const auto& [key, interval] : intervals) {
     if (interval->unit() != Interval::Unit::epochs) continue;
     refuse(key,

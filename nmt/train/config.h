@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "nmt/data/gssm/options.h"
+#include "nmt/metrics/tokenizer.h"
 #include "nmt/model/config.h"
 #include "nmt/optim/adam.h"
 #include "nmt/optim/schedule.h"
@@ -99,8 +100,10 @@ struct ValidationConfig {
   std::int64_t max_sentences = 0;
   int beam = 4;
   double length_penalty = 1.0;
+  Tokenizer tokenizer = Tokenizer::automatic;
   int samples = 8;
   int patience = 0;
+  Interval patience_after = "0u";
   std::int64_t sequences = 64;
   std::int64_t train_sample = 0;
 

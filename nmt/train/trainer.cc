@@ -50,6 +50,7 @@ Trainer::Trainer(const TrainerParts& parts)
   }
   replica_.initialize(static_cast<std::uint64_t>(parts.config.training.seed));
   make_validators();
+  if (validator_ != nullptr) state_.scoring = validator_->scoring(parts.config);
 }
 
 void Trainer::make_validators() {
@@ -99,6 +100,7 @@ void Trainer::adopt_state(const TrainingState& own) {
   state_.corpus_digest = own.corpus_digest;
   state_.ranks = own.ranks;
   state_.threads = own.threads;
+  if (!own.scoring.empty()) state_.scoring = own.scoring;
   state_.position = parts_.source.resume(state_.data_order, state_.position, state_.progress.epoch);
 }
 

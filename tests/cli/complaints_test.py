@@ -339,6 +339,19 @@ class ComplaintsTest(unittest.TestCase):
         for arguments, words in failures.items():
             self.complains(f"nmt score {arguments}", FAILED, "nmt: ", words)
 
+    def test_nmt_score_doubts_a_tokenizer_that_sees_no_words(self) -> None:
+        Path("chinese").write_text("我们走吧。\n他来自北京。\n", encoding="utf-8")
+        command = [BIN / "nmt", "score", "--reference", "chinese", "--hypothesis", "chinese"]
+        chosen, wrong = (
+            subprocess.run([*command, *options], capture_output=True, text=True, timeout=60)
+            for options in ([], ["--tokenize", "13a"])
+        )
+        self.assertIn("BLEU = 100.00", chosen.stdout)
+        self.assertIn("tok:zh", chosen.stdout)
+        self.assertEqual(chosen.stderr, "")
+        self.assertIn("BLEU = 0.00", wrong.stdout)
+        self.assertRegex(wrong.stderr, "BLEU 0.00 with chrF2 100.00: wrong tokenizer. .--tokenize is 13a.")
+
     def test_nobody_reads_on(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run(

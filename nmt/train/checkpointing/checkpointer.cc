@@ -1,6 +1,7 @@
 #include "nmt/train/checkpointing/checkpointer.h"
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -242,12 +243,16 @@ std::optional<Checkpoint> Checkpointer::find(const std::filesystem::path& chosen
   return std::move(checkpoint).value();
 }
 
-std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before) const {
+std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before, const json::object& scoring) const {
   std::vector<Checkpoint> usable;  // oldest first
   double lowest_loss = std::numeric_limits<double>::infinity();
   for (const std::filesystem::path& folder : store_->list()) {
     Result<Checkpoint> checkpoint = load_checkpoint(folder);
     if (!checkpoint.ok() || !check_finite(checkpoint->weights())) continue;
+    const json::value* stored = checkpoint->state.if_contains("scoring");
+    if (stored != nullptr && !scoring.empty() && *stored != scoring) {
+      checkpoint->loss = std::numeric_limits<double>::quiet_NaN();  // not comparable, as if not evaluated
+    }
     if (std::isfinite(checkpoint->loss)) lowest_loss = std::min(lowest_loss, checkpoint->loss);
     usable.push_back(std::move(checkpoint).value());
   }
@@ -276,7 +281,7 @@ bool Checkpointer::rewind(ModelReplica& replica, TrainingState& state, std::int6
   std::optional<Checkpoint> checkpoint;
   run_on_rank_0(communicator_, [&] {
     if (guard_) guard_();
-    checkpoint = find_good(before);
+    checkpoint = find_good(before, state.scoring);
     if (!checkpoint) return;
     // The checkpoint may come from an attempt with another configuration, which was accepted then.
     check_resume(*checkpoint, config_, state, replica.model.parameters(), "", true);

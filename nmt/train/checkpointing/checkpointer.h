@@ -75,8 +75,9 @@ class Checkpointer {
   bool restore(ModelReplica& replica, TrainingState& state, const ResumeOptions& options = {});
 
   /// After divergence: restores the newest checkpoint whose validation loss is at most 1 above the lowest of all
-  /// checkpoints. If none was evaluated, restores the newest one before update `before`. Moves newer checkpoints aside.
-  /// Returns false if there is no such checkpoint. Collective. Throws Fenced.
+  /// checkpoints; losses that mean something else than `state.scoring` do not count. If none was evaluated, restores
+  /// the newest one before update `before`. Moves newer checkpoints aside. Returns false if there is no such
+  /// checkpoint. Collective. Throws Fenced.
   bool rewind(ModelReplica& replica, TrainingState& state, std::int64_t before);
 
   /// Moves all checkpoints aside, so that training starts from scratch. Throws Failure.
@@ -84,7 +85,7 @@ class Checkpointer {
 
  private:
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
-  std::optional<Checkpoint> find_good(std::int64_t before) const;
+  std::optional<Checkpoint> find_good(std::int64_t before, const json::object& scoring) const;
   bool load(const std::optional<Checkpoint>& checkpoint, ModelReplica& replica, TrainingState& state);
   void require_one_folder();
   /// The shard that this rank writes; absent: none.

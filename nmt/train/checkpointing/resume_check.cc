@@ -3,8 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/json/object.hpp>
+#include <cmath>
 
 #include "base/atomic_file.h"
+#include "nmt/train/evaluation/validator.h"
 
 namespace babelring {
 
@@ -55,6 +58,35 @@ void Changes::compare_states(const TrainingState& before, const TrainingState& a
   compare("threads per rank", before.threads, after.threads);
 }
 
+/// Drops the checkpoint's best score and its patience if its scores mean something else than this run's.
+void compare_scoring(json::object& checkpoint_state, const TrainingState& stored, const TrainConfig& before,
+                     const TrainingState& now) {
+  if (now.scoring.empty() || !std::isfinite(stored.best_score)) return;
+  json::object then = stored.scoring, own = now.scoring;
+  if (then.empty()) {  // of a version that stored no scoring, and had no other tokenizer
+    then = scoring_options(before, Tokenizer::thirteen_a);
+    own.erase("digest");
+    own.erase("sequences");
+  }
+  std::vector<std::string> changes;
+  const auto text = [](const json::object& scoring, std::string_view member) {
+    const json::value* value = scoring.if_contains(member);
+    return value != nullptr && value->is_string() ? std::string(value->get_string()).substr(0, 12) : "";
+  };
+  for (const auto& [member, value] : own) {
+    const std::string name = member == "digest" ? "validation set" : std::string(member);
+    if (!then.contains(member) || then.at(member) != value) {
+      changes.push_back(change(name, text(then, member), text(own, member)));
+    }
+  }
+  if (changes.empty()) return;
+  spdlog::info(
+      "the checkpoint's scores mean something else ({}): the best evaluation and validation.patience begin anew",
+      fmt::join(changes, ", "));
+  for (const char* member : {"best_score", "best_loss"}) checkpoint_state.erase(member);
+  checkpoint_state["evaluations_since_best"] = 0;
+}
+
 }  // namespace
 
 std::string vocabulary_digest(const Checkpoint& checkpoint) {
@@ -75,9 +107,12 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const Train
   const std::filesystem::path file = checkpoint.folder / "config.yaml";
   const TrainingState stored = run_state_from_json(checkpoint.state);
   Changes changes;
-  changes.compare_keys(read_stored_config(read_file(file), file.string()), config, stored.data_order);
+  const TrainConfig before = read_stored_config(read_file(file), file.string());
+  changes.compare_keys(before, config, stored.data_order);
   changes.compare_states(stored, state, config.on_the_fly());
   for (const std::string& line : changes.all) spdlog::info("differs from the checkpoint: {}", line);
+
+  compare_scoring(checkpoint.state, stored, before, state);
 
   const std::string name = checkpoint.folder.filename().string();
   if (!changes.model.empty() && !weights_fit(checkpoint.weights(), parameters)) {

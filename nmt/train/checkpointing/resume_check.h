@@ -18,8 +18,9 @@ bool weights_fit(const TensorFiles& weights, const ParameterStore& parameters);
 /// version count as their defaults.
 /// Throws UsageFailure naming the keys if the model configuration or the data order differs, unless `accept_changes`.
 /// Always throws UsageFailure if the weights do not fit or the vocabulary's digest is not `vocabulary` (empty: not
-/// checked). If another data order is accepted, removes the data position, which is invalid then, from the checkpoint's
-/// state.
+/// checked). If scores mean something else (`state.scoring`), says so in a line and removes the best score from the
+/// checkpoint's state, so that best and patience begin anew. If another data order is accepted, removes the data
+/// position, which is invalid then, from the checkpoint's state.
 void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const TrainingState& state,
                   const ParameterStore& parameters, const std::string& vocabulary, bool accept_changes);
 

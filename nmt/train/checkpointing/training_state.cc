@@ -35,7 +35,9 @@ json::object to_json(const TrainingState& state) {
   object["threads"] = state.threads;
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
+  if (std::isfinite(state.best_loss)) object["best_loss"] = state.best_loss;
   object["evaluations_since_best"] = state.evaluations_since_best;
+  if (!state.scoring.empty()) object["scoring"] = state.scoring;
   object["rewinds"] = state.rewinds;
   object["corpus_digest"] = state.corpus_digest;
   return object;
@@ -79,6 +81,11 @@ TrainingState run_state_from_json(const json::object& object) {
   }
   if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // missing in older checkpoints
   if (object.contains("best_score")) state.best_score = number("best_score");
+  if (object.contains("best_loss")) state.best_loss = number("best_loss");
+  if (const json::value* scoring = object.if_contains("scoring")) {
+    if (!scoring->is_object()) fail("state.json: member 'scoring' is {}, expected an object", to_text(*scoring));
+    state.scoring = scoring->get_object();
+  }
   return state;
 }
 

@@ -23,7 +23,11 @@ struct TrainingState {
   std::int64_t ranks = 0, threads = 0;  // world size and threads per rank of the writing attempt; 0: unknown
   double elapsed_minutes = 0;           // training time including earlier attempts
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss if BLEU is off
+  double best_loss = std::numeric_limits<double>::infinity();    // of that evaluation; decides between equal scores
   std::int64_t evaluations_since_best = 0;
+  // How the scores above are measured: metric, tokenizer, set, its digest and what else changes them, see
+  // Validator::scoring(). Only scores with equal members are compared. Empty: unknown, or nothing is validated.
+  json::object scoring;
   std::int64_t rewinds = 0;  // rewinds after divergence; each halved the learning rate
   std::string corpus_digest;
 };

@@ -1,11 +1,58 @@
 #include "nmt/train/evaluation/evaluation_policy.h"
 
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
 #include <cmath>
+
+#include "nmt/train/evaluation/validator.h"
 
 namespace babelring {
 
+void ValidationConfig::bind(OptionBinder& b) {
+  b.parsed("every", every,
+           "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.parsed("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
+  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40,
+            "max number of sentences translated for BLEU; 0: all");
+  b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
+  b.number("length_penalty", length_penalty, 0, 10,
+           "hypothesis scores are divided by length^N; larger values favour longer translations");
+  b.choice("tokenizer", tokenizer, tokenizers(), tokenizer_help);
+  b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
+  b.integer("patience", patience, 0, 1000000,
+            "stop early after N evaluations without a better BLEU (or loss, if BLEU is off or equal); 0: never");
+  b.parsed(
+      "patience_after", patience_after,
+      "evaluations before this point of training (2000u, 1e or 5Mt), such as those of the warm-up, do not count for "
+      "patience; 0u: all count");
+  b.integer("sequences", sequences, 1, std::int64_t{1} << 30,
+            "task gssm on the fly: number of held-out sequences, shared by all ranks");
+  b.integer(
+      "train_sample", train_sample, 0, std::int64_t{1} << 30,
+      "number of sentence pairs (task gssm: sequences) of the training set that each validation also scores, which "
+      "tells overfitting; 0: none");
+}
+
+json::object scoring_options(const TrainConfig& config, Tokenizer tokenizer) {
+  const ValidationConfig& validation = config.validation;
+  const bool bleu = validation.bleu_every.value() > 0;
+  json::object scoring = {{"metric", bleu ? "sacrebleu" : "loss"},
+                          {"set", config.data.valid_set},
+                          {"label_smoothing", fmt::format("{}", config.optimizer.label_smoothing)}};
+  if (!bleu) return scoring;
+  scoring["tokenizer"] = name_of(tokenizer);
+  scoring["beam"] = fmt::format("{}", validation.beam);
+  scoring["length_penalty"] = fmt::format("{}", validation.length_penalty);
+  scoring["max_sentences"] = fmt::format("{}", validation.max_sentences);
+  return scoring;
+}
+
 EvaluationPolicy::EvaluationPolicy(const ValidationConfig& config)
-    : every_(config.every), bleu_every_(config.bleu_every), patience_(config.patience) {}
+    : every_(config.every),
+      bleu_every_(config.bleu_every),
+      patience_after_(config.patience_after),
+      patience_(config.patience) {}
 
 Evaluation EvaluationPolicy::due(const Progress& before, const Progress& now) const {
   if (bleu_every_.times(now) > bleu_every_.times(before)) return Evaluation::translations;
@@ -22,9 +69,15 @@ void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingS
   if (translated) translated_update_ = record.update;
   if (translated || !by_bleu()) {
     const double score = by_bleu() ? record.sacrebleu : -record.loss;
-    record.best = std::isfinite(record.loss) && score > state.best_score;
-    if (record.best) state.best_score = score;
-    state.evaluations_since_best = record.best ? 0 : state.evaluations_since_best + 1;
+    const bool better = score > state.best_score || (score == state.best_score && record.loss < state.best_loss);
+    record.best = std::isfinite(record.loss) && better;
+    if (record.best) {
+      state.best_score = score;
+      state.best_loss = record.loss;
+      state.evaluations_since_best = 0;
+    } else if (patience_after_.fraction(state.progress) >= 1) {
+      ++state.evaluations_since_best;
+    }
   }
   newest_ = record;
 }

@@ -26,6 +26,7 @@ class EvaluationPolicy {
   bool done(Evaluation evaluation, std::int64_t update) const;
 
   /// Notes a new evaluation. Sets `record.best`, and the best score in `state`: BLEU, or minus the loss if BLEU is off.
+  /// Between equal scores the lower loss is the better one.
   void note(EvalRecord& record, Evaluation evaluation, TrainingState& state);
   /// The newest evaluation if it was made at this update, otherwise null.
   const EvalRecord* newest(std::int64_t update) const;
@@ -37,7 +38,7 @@ class EvaluationPolicy {
  private:
   bool by_bleu() const { return bleu_every_.value() > 0; }
 
-  Interval every_, bleu_every_;
+  Interval every_, bleu_every_, patience_after_;
   int patience_;
   std::int64_t scored_update_ = 0, translated_update_ = 0;
   EvalRecord newest_;

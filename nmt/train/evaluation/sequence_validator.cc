@@ -1,9 +1,13 @@
 #include "nmt/train/evaluation/sequence_validator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <limits>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "nmt/parallel/sum_over_ranks.h"
 #include "nmt/train/memory_plan.h"
 
@@ -61,6 +65,21 @@ EvalRecord SequenceValidator::run(const Model& model, bool) {
           .sacrebleu = none,
           .chrf = none,
           .seconds = watch.elapsed_ms() / 1000};
+}
+
+json::object SequenceValidator::scoring(const TrainConfig& config) const {
+  constexpr std::int64_t max_read = 64;  // of a larger set a sample tells it from another one
+  const std::int64_t read = std::min(set_.sequences(), max_read);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(set_.length()));
+  Sha256 digest;
+  for (std::int64_t k = 0; k < read; ++k) {
+    set_.read(k * set_.sequences() / read, tokens);
+    digest.add(tokens.data(), tokens.size() * sizeof(tokens[0]));
+  }
+  json::object scoring = scoring_options(config, Tokenizer::none);
+  scoring["sequences"] = fmt::format("{}", set_.sequences());
+  scoring["digest"] = digest.hex();
+  return scoring;
 }
 
 ArenaBytes SequenceValidator::need(const Model& model) const {

@@ -27,6 +27,7 @@ class SequenceValidator : public Validator {
   SequenceValidator(const SequenceSet& set, const RankContext& rank, const RankPart& part, int threads);
 
   EvalRecord run(const Model& model, bool translate) override;
+  json::object scoring(const TrainConfig& config) const override;
   ArenaBytes need(const Model& model) const override;
 
  private:

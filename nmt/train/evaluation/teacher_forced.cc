@@ -29,9 +29,9 @@ void add_forced_batch(const Model& model, const ValidationSet& set, const Packed
 
 }  // namespace
 
-double TeacherForcedScores::bleu_score() const {
+double TeacherForcedScores::bleu_score(const Bleu& by) const {
   if (2 * static_cast<double>(repeats) > losses.tokens) return std::numeric_limits<double>::quiet_NaN();
-  return Bleu().score(bleu).score;
+  return by.score(bleu).score;
 }
 
 ArenaBytes evaluation_need(const Model& model, Backend& backend) {

@@ -31,9 +31,10 @@ struct TeacherForcedScores {
     repeats += other.repeats;
     return *this;
   }
-  /// BLEU of the most likely subwords. NaN if most of them only repeat the subword before, as those of an untrained
-  /// model with tied embeddings do: together they are the reference, moved by one place, which would score high.
-  double bleu_score() const;
+  /// BLEU of the most likely subwords, by the one that counted them. NaN if most of them only repeat the subword
+  /// before, as those of an untrained model with tied embeddings do: together they are the reference, moved by one
+  /// place, which would score high.
+  double bleu_score(const Bleu& by) const;
 };
 
 /// Arena sizes that teacher_forced() needs, for ActivationArenas::reserve(). A sentence of over 2,048 tokens needs

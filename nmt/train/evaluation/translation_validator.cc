@@ -1,10 +1,15 @@
 #include "nmt/train/evaluation/translation_validator.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
+#include "base/digest.h"
 #include "base/evaluated_set.h"
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/chrf.h"
@@ -69,7 +74,17 @@ TranslationValidator::TranslationValidator(const TrainConfig& config, const Voca
       vocabulary_(vocabulary),
       rank_(rank),
       part_(rank_part(config, rank.communicator, 0)),
-      set_(std::move(set)) {}
+      set_(std::move(set)),
+      tokenizer_(resolved(config.validation.tokenizer, set_.text.target)) {}
+
+json::object TranslationValidator::scoring(const TrainConfig& config) const {
+  Sha256 digest;
+  digest.add(set_.corpus.digest());
+  for (const std::string& reference : set_.text.target) digest.add(reference).add("\n");
+  json::object scoring = scoring_options(config, tokenizer_);
+  scoring["digest"] = digest.hex();
+  return scoring;
+}
 
 EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const Stopwatch watch;
@@ -77,8 +92,9 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
   const UnitRange own = units_of(part_);
   std::vector<TeacherForcedScores> units(static_cast<std::size_t>(own.total));
   auto unit = units.begin() + own.first;
+  const Bleu bleu({.tokenizer = tokenizer_});
   for (const Share& share : shares(set_.corpus.sentences())) {
-    *unit++ = teacher_forced(model, set, share.first, share.last, Bleu(), rank_.backend, rank_.arenas);
+    *unit++ = teacher_forced(model, set, share.first, share.last, bleu, rank_.backend, rank_.arenas);
   }
   const TeacherForcedScores forced = over_ranks(std::move(units));
   const LossSums& sums = forced.losses;
@@ -88,7 +104,7 @@ EvalRecord TranslationValidator::run(const Model& model, bool translate) {
                     .accuracy = sums.correct / sums.tokens,
                     .sacrebleu = std::numeric_limits<double>::quiet_NaN(),
                     .chrf = std::numeric_limits<double>::quiet_NaN(),
-                    .teacher_forced_bleu = forced.bleu_score()};
+                    .teacher_forced_bleu = forced.bleu_score(bleu)};
   if (translate) {
     const std::int64_t limit = config_.validation.max_sentences;
     const std::int64_t sentences = limit > 0 ? std::min(limit, set_.corpus.sentences()) : set_.corpus.sentences();
@@ -131,28 +147,37 @@ std::vector<std::string> TranslationValidator::translations(const Model& model, 
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;
+  std::int64_t cut = 0;
   for (const Share& share : shares(sentences)) {
     std::vector<std::span<const std::int32_t>> sources;
     for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
     for (const Translation& translation : translator.translate_ids(sources, options)) {
       mine += translation.text() + "\n";
+      cut += translation.complete() ? 0 : 1;
     }
   }
-  const std::vector<std::string> parts = rank_.communicator.all_gather(fmt::format("{}\n{}", part_.rank, mine));
+  const std::vector<std::string> parts = rank_.communicator.all_gather(fmt::format("{} {}\n{}", part_.rank, cut, mine));
   std::vector<std::vector<std::string>> by_part(parts.size());
+  std::int64_t all_cut = 0;
   for (const std::string& part : parts) {
     std::vector<std::string> lines = split_lines(part);
-    const auto place = static_cast<std::size_t>(std::stoll(lines[0]));
+    std::size_t digits = 0;
+    const auto place = static_cast<std::size_t>(std::stoll(lines[0], &digits));
+    all_cut += std::stoll(lines[0].substr(digits));
     by_part[place].assign(std::make_move_iterator(lines.begin() + 1), std::make_move_iterator(lines.end()));
   }
   std::vector<std::string> all;
   for (std::vector<std::string>& part : by_part) {
     all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
   }
+  if (all_cut > 0 && part_.rank == 0) {
+    spdlog::info("{}: {} of {} translations were cut at the maximum length", evaluation_name(set_.name), all_cut,
+                 all.size());
+  }
   return all;
 }
 
-void TranslationValidator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) const {
+void TranslationValidator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) {
   std::vector<std::string> references(set_.text.target.begin(),
                                       set_.text.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
   const std::size_t samples = std::min(hypotheses.size(), static_cast<std::size_t>(config_.validation.samples));
@@ -160,10 +185,13 @@ void TranslationValidator::score(const std::vector<std::string>& hypotheses, Eva
     const std::size_t i = k * hypotheses.size() / samples;  // spread evenly over the set
     record.samples.push_back({.source = set_.text.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
   }
-  const Bleu bleu;
+  const Bleu bleu({.tokenizer = tokenizer_});
   record.sacrebleu = bleu.corpus(hypotheses, {references}).score;
   record.signature = bleu.signature();
   record.chrf = Chrf().corpus(hypotheses, {references});
+  const std::string doubt = doubt_of_tokenizer(record.sacrebleu, record.accuracy);
+  if (doubt.empty() || part_.rank != 0 || std::exchange(doubted_tokenizer_, true)) return;
+  spdlog::warn("{}: {} (validation.tokenizer is {})", evaluation_name(set_.name), doubt, name_of(tokenizer_));
 }
 
 }  // namespace babelring

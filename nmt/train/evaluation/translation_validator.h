@@ -45,19 +45,22 @@ class TranslationValidator : public Validator {
 
   /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples.
   EvalRecord run(const Model& model, bool translate) override;
+  json::object scoring(const TrainConfig& config) const override;
   ArenaBytes need(const Model& model) const override { return evaluation_need(model, rank_.backend); }
 
  private:
   std::vector<Share> shares(std::int64_t sentences) const;
   TeacherForcedScores over_ranks(std::vector<TeacherForcedScores> units) const;
   std::vector<std::string> translations(const Model& model, std::int64_t sentences) const;
-  void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
+  void score(const std::vector<std::string>& hypotheses, EvalRecord& record);
 
   const TrainConfig& config_;
   const Vocabulary& vocabulary_;
   RankContext rank_;
   RankPart part_;
   EvaluatedSet set_;
+  Tokenizer tokenizer_;             // of BLEU
+  bool doubted_tokenizer_ = false;  // a warning has been logged
 };
 
 }  // namespace babelring

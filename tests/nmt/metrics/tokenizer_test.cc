@@ -41,11 +41,46 @@ TEST(TokenizerTest, NoneSplitsAtUnicodeSpaceAndCharAtEverything) {
   EXPECT_EQ(joined(Tokenizer::character, "äb c"), "ä b c");
 }
 
+/// Expected tokens are those of sacreBLEU 2.6.0's zh.
+TEST(TokenizerTest, Chinese) {
+  const auto tokens = [](std::string_view line) { return joined(Tokenizer::chinese, line); };
+  EXPECT_EQ(tokens("我来自GPT-4实验室，3.5公里。"), "我 来 自 GPT-4 实 验 室 ， 3.5 公 里 。");
+  EXPECT_EQ(tokens("“你好”——他说…"), "“ 你 好 ” — — 他 说 …");
+  EXPECT_EQ(tokens("他花了1,234.5元. ok."), "他 花 了 1,234.5 元 . ok .");
+  EXPECT_EQ(tokens("\u30005."), "5.");
+  EXPECT_EQ(tokens(".5 公斤"), ".5 公 斤");
+  EXPECT_EQ(tokens("𠀀好"), "𠀀 好");
+  EXPECT_EQ(tokens("ｶﾅ Ａ１"), "ｶ ﾅ Ａ １");
+  EXPECT_EQ(tokens(" 100% 对 "), "100 % 对");
+}
+
+TEST(TokenizerTest, IsChosenByTheScriptOfTheReferences) {
+  using Lines = std::vector<std::string>;
+  const auto chosen = [](const Lines& lines) { return name_of(resolved(Tokenizer::automatic, lines)); };
+  EXPECT_EQ(chosen({"Ein Mann läuft.", "Zwei Hunde."}), "13a");
+  EXPECT_EQ(chosen({"Он идёт домой.", "안녕하세요 여러분", "هذا كتاب"}), "13a");
+  EXPECT_EQ(chosen({"我们走吧。", "他来自北京，在 IBM Research 工作。"}), "zh");
+  EXPECT_EQ(chosen({"我々は学校へ行きます。", "スーパーでパンを買った。"}), "char");
+  EXPECT_EQ(chosen({"ฉันชอบกินข้าว", "ສະບາຍດີ"}), "char");
+  EXPECT_EQ(chosen({"ខ្ញុំទៅផ្សារ", "ကျွန်တော်သွားမယ်", "བཀྲ་ཤིས་བདེ་ལེགས།"}), "char");
+  EXPECT_EQ(chosen({"The word for it is 猫.", "He wrote 日本 on the wall of the old house."}), "13a");
+  EXPECT_EQ(chosen({}), "13a");
+  EXPECT_EQ(chosen({"3.14", "..."}), "13a");
+  EXPECT_EQ(resolved(Tokenizer::intl, Lines{"我们走吧。"}), Tokenizer::intl);
+  EXPECT_THROW(tokenize(Tokenizer::automatic, "a"), Failure);
+}
+
+TEST(TokenizerTest, IsDoubtedIfBleuIsZeroAtHighAccuracy) {
+  EXPECT_EQ(doubt_of_tokenizer(0.004, 0.93), "BLEU 0.00 with accuracy 93 %: wrong tokenizer?");
+  EXPECT_EQ(doubt_of_tokenizer(0.01, 0.93), "");
+  EXPECT_EQ(doubt_of_tokenizer(0, 0.3), "") << "a model that has learnt little";
+}
+
 TEST(TokenizerTest, ParsesNamesAndRefusesUnknownOnes) {
-  for (const std::string_view name : {"13a", "none", "intl", "char"}) {
+  for (const std::string_view name : {"auto", "13a", "none", "intl", "char", "zh"}) {
     EXPECT_EQ(name_of(parse_tokenizer(name).value()), name);
   }
-  EXPECT_FALSE(parse_tokenizer("zh").ok());
+  EXPECT_FALSE(parse_tokenizer("ja-mecab").ok());
   EXPECT_FALSE(parse_smoothing("method3").ok());
 }
 

@@ -65,6 +65,42 @@ TEST(EvaluationPolicy, TheHighestBleuIsTheBest) {
   EXPECT_FALSE(policy.out_of_patience(state));
 }
 
+TEST(EvaluationPolicy, TheLossDecidesBetweenEqualScores) {
+  EvaluationPolicy policy = make_policy("1u", "1u", 2);
+  TrainingState state;
+  const auto is_best = [&](double bleu, double loss) {
+    EvalRecord record{.update = 1, .loss = loss, .sacrebleu = bleu};
+    policy.note(record, Evaluation::translations, state);
+    return record.best;
+  };
+  EXPECT_TRUE(is_best(0, 5));
+  EXPECT_TRUE(is_best(0, 4));
+  EXPECT_FALSE(is_best(0, 4));
+  EXPECT_FALSE(is_best(0, 4.5));
+  EXPECT_TRUE(policy.out_of_patience(state));
+  EXPECT_TRUE(is_best(0, 3));
+  EXPECT_FALSE(policy.out_of_patience(state));
+  EXPECT_TRUE(is_best(1, 9)) << "the score comes first";
+  EXPECT_EQ(run_state_from_json(to_json(state)).best_loss, 9);
+}
+
+TEST(EvaluationPolicy, PatienceBeginsWhenConfigured) {
+  ValidationConfig config;
+  config.patience = 2;
+  config.patience_after = "100u";
+  EvaluationPolicy policy(config);
+  TrainingState state;
+  const auto out_of_patience_after = [&](std::int64_t update) {
+    state.progress.update = update;
+    EvalRecord record{.update = update, .loss = 2, .sacrebleu = 1};
+    policy.note(record, Evaluation::translations, state);
+    return policy.out_of_patience(state);
+  };
+  for (const std::int64_t early : {10, 20, 30, 99}) EXPECT_FALSE(out_of_patience_after(early));
+  EXPECT_FALSE(out_of_patience_after(100));
+  EXPECT_TRUE(out_of_patience_after(110));
+}
+
 TEST(EvaluationPolicy, TheLowestLossIsTheBestIfBleuIsOff) {
   EvaluationPolicy policy = make_policy("1u", "0u");
   TrainingState state;

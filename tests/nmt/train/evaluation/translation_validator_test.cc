@@ -6,7 +6,10 @@
 #include <cmath>
 #include <thread>
 
+#include <boost/json/object.hpp>
+
 #include "base/atomic_file.h"
+#include "base/checkpoint_names.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
 #include "nmt/data/text_source.h"
@@ -18,6 +21,7 @@
 #include "tests/nmt/train/small_training.h"
 #include "tests/nmt/train/weight_killer.h"
 #include "tests/reference/closed_backend.h"
+#include "tests/worker/log_capture.h"
 
 namespace babelring {
 namespace {
@@ -45,6 +49,8 @@ class TranslationValidatorTest : public testing::Test {
         {folder_.write("train.a", made_up_text("one", 0, 60)), folder_.write("train.b", made_up_text("two", 0, 60))}};
     options.valid = TextFiles{folder_.write("valid.a", made_up_text("one", 60, held_out_count)),
                               folder_.write("valid.b", made_up_text("two", 60, held_out_count))};
+    options.test = TextFiles{folder_.write("test.a", made_up_text("zzz", 90, held_out_count)),
+                             folder_.write("test.b", made_up_text("yy zzz yy", 90, held_out_count))};
     options.output = folder_ / "data";
     options.vocabulary = {.size = 60};
     prepare(options);
@@ -121,6 +127,7 @@ class TranslationValidatorTest : public testing::Test {
   TrainConfig config_;
   std::optional<Vocabulary> vocabulary_;
   std::filesystem::path weights_;
+  std::vector<EvalRecord> evaluations_;
 };
 
 TEST_F(TranslationValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
@@ -343,6 +350,77 @@ TEST_F(TranslationValidatorTest, ARewindSkipsALossFarAboveTheLowest) {
   EXPECT_GT(records.evaluations[2].loss, records.evaluations[1].loss + 1);
   ASSERT_EQ(records.lifecycle.size(), 1U);
   EXPECT_EQ(records.lifecycle[0].update, 6) << "the loss of 9 is finite, but far above that of 6";
+}
+
+TEST_F(TranslationValidatorTest, ChoosesTheTokenizerByTheReferences) {
+  const auto backend = make_cpu_backend(1);
+  const auto communicator = make_single_communicator();
+  ActivationArenas arenas(*backend);
+  const auto validator = [&](const char* reference) {
+    EvaluatedSet set = open_validation_set(config_.data, *vocabulary_);
+    if (reference != nullptr) std::ranges::fill(set.text.target, reference);
+    return TranslationValidator(config_, *vocabulary_,
+                                {.backend = *backend, .communicator = *communicator, .arenas = arenas}, std::move(set));
+  };
+  const auto model = this->model(*backend);
+  EXPECT_THAT(validator(nullptr).run(*model, true).signature, ::testing::HasSubstr("|tok:13a|"));
+  EXPECT_THAT(validator("我们走吧。").run(*model, true).signature, ::testing::HasSubstr("|tok:zh|"));
+  const json::object chinese = validator("我们走吧。").scoring(config_), other = validator("他来。").scoring(config_);
+  EXPECT_EQ(chinese.at("tokenizer").as_string(), "zh");
+  EXPECT_EQ(chinese.at("metric").as_string(), "sacrebleu");
+  EXPECT_NE(chinese.at("digest"), other.at("digest"));
+  config_.validation.tokenizer = Tokenizer::intl;
+  EXPECT_THAT(validator("我们走吧。").run(*model, true).signature, ::testing::HasSubstr("|tok:intl|"));
+}
+
+/// A better score on another set, or by another measure, must not keep a worse one from being the best.
+TEST_F(TranslationValidatorTest, BestAndPatienceBeginAnewIfScoresMeanSomethingElse) {
+  config_.validation.every = "2u";
+  config_.validation.bleu_every = "0u";
+  const auto train_to = [&](const char* end) {
+    config_.training.stop_after = end;
+    Collector records;
+    const LogCapture log;
+    train(records);
+    for (const EvalRecord& evaluation : records.evaluations) evaluations_.push_back(evaluation);
+    return log.text();
+  };
+  train_to("20u");
+  EXPECT_THAT(train_to("22u"), ::testing::Not(::testing::HasSubstr("anew")));
+  const double easy = evaluations_.back().loss;
+  config_.data.valid_set = "test";
+  EXPECT_THAT(train_to("24u"), ::testing::ContainsRegex("set valid → test.*validation set [0-9a-f]{12} → [0-9a-f]{12}.*"
+                                                        "the best evaluation and validation.patience begin anew"));
+  EXPECT_GT(evaluations_.back().loss, easy);
+  EXPECT_TRUE(evaluations_.back().best);
+  EXPECT_EQ(best_checkpoint_name(folder_ / "checkpoints"), "update-00000024");
+  config_.validation.bleu_every = "2u";
+  EXPECT_THAT(train_to("26u"), ::testing::HasSubstr("metric loss → sacrebleu"));
+  EXPECT_TRUE(evaluations_.back().best);
+}
+
+TEST_F(TranslationValidatorTest, AnOlderCheckpointHasTheScoresOfItsConfiguration) {
+  config_.validation.every = config_.validation.bleu_every = "2u";
+  const auto resumed = [&] {
+    std::filesystem::remove_all(folder_ / "checkpoints");
+    const auto backend = make_cpu_backend(1);
+    const auto communicator = make_single_communicator();
+    Collector records;
+    const TrainingState old{.progress = {.update = 2, .epoch = 0.1},
+                            .best_score = 99,
+                            .corpus_digest = Corpus::open(config_.data.folder, "train").digest()};
+    TrainConfig then = config_;
+    then.validation.beam = 4;
+    Checkpointer keeper(then, folder_ / "checkpoints", vocabulary_->bytes(), *backend, *communicator, records);
+    const ModelReplica replica(then, vocabulary_->size(), *backend, *communicator);
+    EXPECT_TRUE(keeper.save(replica, old, {}).ok());
+    config_.training.stop_after = "4u";
+    train(records);
+    return records.evaluations.back().best;
+  };
+  EXPECT_FALSE(resumed()) << "99 is better";
+  config_.validation.beam = 2;
+  EXPECT_TRUE(resumed());
 }
 
 TEST_F(TranslationValidatorTest, AnotherVocabularyIsRejected) {
