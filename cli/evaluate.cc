@@ -117,7 +117,7 @@ struct Scores {
 /// The search of the options. For a watched run it is that of the run's validations unless given, so that one chart can
 /// show both.
 TranslateOptions search_of(const EvaluateArguments& arguments, const LoadedModel& loaded) {
-  TranslateOptions search = arguments.model.translate;
+  TranslateOptions search = arguments.model.translate_with(loaded);
   if (arguments.watched.empty()) return search;
   const ValidationConfig& validation = loaded.config.validation;
   if (arguments.beam->count() == 0) search.beam.beam = validation.beam;
@@ -270,6 +270,7 @@ void evaluate_all(EvaluateArguments arguments) {
 void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("evaluate", "Computes loss, BLEU and chrF of a checkpoint on a held-out set");
   const auto arguments = std::make_shared<EvaluateArguments>();
+  arguments->model.split = SplitLines::long_lines;  // as in validations: held-out lines are like those of the training
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
   command->get_option("--checkpoint")->required(false);

@@ -1,11 +1,14 @@
 #include "cli/model_options.h"
 
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/help.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/ops/precision.h"
+#include "nmt/train/checkpointing/training_state.h"
 
 namespace babelring {
 
@@ -68,9 +71,36 @@ void ModelOptions::declare_search(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--max-source", translate.max_source_pieces,
-                  "max pieces per segment; longer lines are split at sentence ends")
+                  "max pieces per segment; longer lines are split at sentence ends, or between words; at most "
+                  "data.max_length of the training")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  add_choice(
+      command, "--split", split,
+      {{"auto", SplitLines::automatic}, {"always", SplitLines::always}, {"long", SplitLines::long_lines}},
+      "lines that are split into sentences, which are translated one by one: auto: those with more pieces or sentences "
+      "than lines of the training text usually had; always: all of several sentences; long: those over --max-source, "
+      "for "
+      "models trained on documents");
+}
+
+TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {
+  TranslateOptions options = translate;
+  const std::int64_t longest_trained = std::max(1, loaded.config.data.max_length - 1);  // without </s>
+  if (options.max_source_pieces > longest_trained) {
+    if (options.max_source_pieces != TranslateOptions().max_source_pieces) {
+      spdlog::info("--max-source {}: the model was trained on lines of up to {} pieces, to which segments are limited",
+                   options.max_source_pieces, longest_trained);
+    }
+    options.max_source_pieces = longest_trained;
+  }
+  if (split == SplitLines::long_lines) return options;
+  // Older versions stored no sizes. Then a line's context is lost sooner than its text.
+  options.whole = {.sentences = 1};
+  if (split == SplitLines::automatic) {
+    options.whole = source_lines_of(loaded.checkpoint.state).value_or(options.whole);
+  }
+  return options;
 }
 
 std::unique_ptr<Backend> ModelOptions::make_backend() const {

@@ -13,6 +13,13 @@ class App;
 
 namespace babelring {
 
+/// Which lines are split into their sentences, which are translated separately.
+enum class SplitLines {
+  automatic,   // lines larger than those that the model was usually trained on
+  always,      // lines of several sentences
+  long_lines,  // lines of more than --max-source subwords; for models of documents
+};
+
 /// Options of all subcommands that run a model.
 struct ModelOptions {
   std::string checkpoint;
@@ -20,6 +27,7 @@ struct ModelOptions {
   DeviceChoice device = DeviceChoice::automatic;
   int threads = 0;
   TranslateOptions translate;
+  SplitLines split = SplitLines::automatic;
 
   /// Adds --checkpoint, --precision and --threads. They are bound to this object, which must outlive `command`.
   void declare_model(CLI::App& command);
@@ -28,6 +36,10 @@ struct ModelOptions {
 
   /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
+
+  /// `translate` with the bounds of lines that this model translates whole. No part of a line has more subwords than
+  /// data.max_length of the training allowed.
+  TranslateOptions translate_with(const LoadedModel& loaded) const;
 
   /// Creates the backend of the chosen device. Throws Failure if it is not available.
   std::unique_ptr<Backend> make_backend() const;

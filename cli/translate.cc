@@ -64,23 +64,36 @@ void print_translation(std::ostream& out, std::int64_t number, const Translation
   }
 }
 
-/// Counts split lines, and logs a warning for each line that was split inside a sentence.
-class SplitLines {
+/// Counts lines that were split or cut, and logs a warning for each line that was split inside a sentence.
+class LineCounts {
  public:
+  explicit LineCounts(const TranslateOptions& options) : max_pieces_(options.max_source_pieces) {}
+
   void add(std::int64_t number, const Translation& translation) {
-    if (translation.parts > 1) ++count_;
+    if (!translation.complete() && cut_++ == 0) first_cut_ = number;
+    if (translation.parts > 1) ++(translation.source_pieces > max_pieces_ ? long_ : split_);
     if (!translation.cut_inside_sentence) return;
     spdlog::warn("line {}: {} pieces, split inside a sentence into {} parts (--max-source)", number,
                  translation.source_pieces, translation.parts);
   }
-  void report(std::int64_t max_source) const {
-    if (count_ == 0) return;
-    spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", count_,
-                 count_ == 1 ? "line has" : "lines have", max_source);
+  void report() const {
+    const auto lines = [](std::int64_t count) { return count == 1 ? "line has" : "lines have"; };
+    if (long_ > 0) {
+      spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", long_, lines(long_),
+                   max_pieces_);
+    }
+    if (split_ > 0) {
+      spdlog::info("{} {} several sentences, which were translated one by one (--split)", split_, lines(split_));
+    }
+    if (cut_ > 0) {
+      spdlog::info("{} cut at the maximum length, the first in line {} (--max-length-factor, --max-length-extra)",
+                   cut_ == 1 ? "1 translation was" : fmt::format("{} translations were", cut_), first_cut_);
+    }
   }
 
  private:
-  std::int64_t count_ = 0;
+  std::int64_t max_pieces_;
+  std::int64_t long_ = 0, split_ = 0, cut_ = 0, first_cut_ = 0;
 };
 
 /// Opens and truncates the output file. Call it last, after all other checks.
@@ -96,17 +109,17 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
 }
 
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
-                     std::ostream& out) {
+                     const TranslateOptions& options, std::ostream& out) {
   // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
   const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
   std::int64_t number = 0;
-  SplitLines split;
+  LineCounts counts(options);
   for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
-    const std::vector<Translation> translations = translator.translate(lines, arguments.model.translate);
+    const std::vector<Translation> translations = translator.translate(lines, options);
     errno = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      split.add(++number, translations[i]);
+      counts.add(++number, translations[i]);
       if (arguments.as_json) {
         print_translation_json(out, number, lines[i], translations[i]);
       } else {
@@ -119,7 +132,7 @@ void translate_lines(const TranslateArguments& arguments, TranslationInput& inpu
            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno)));
     }
   }
-  split.report(arguments.model.translate.max_source_pieces);
+  counts.report();
   input.warn_of_replaced();
 }
 
@@ -136,7 +149,8 @@ void translate(TranslateArguments& arguments) {
   std::ofstream file;
   if (arguments.output != "-") open_output(arguments, file);
   Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, *backend);
-  translate_lines(arguments, input, translator, arguments.output == "-" ? std::cout : file);
+  translate_lines(arguments, input, translator, arguments.model.translate_with(loaded),
+                  arguments.output == "-" ? std::cout : file);
 }
 
 }  // namespace

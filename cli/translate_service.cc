@@ -153,12 +153,13 @@ void serve_translations(const ModelOptions& model, const ServiceLimits& limits, 
   apply(limits);
   const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
   const LoadedModel loaded = model.load(*backend);
+  const TranslateOptions usual = model.translate_with(loaded);
   Translator translator(require_transformer(*loaded.model), *loaded.vocabulary, *backend);
   out << to_text(json::object{
              {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
       << std::endl;
   for (std::string line; std::getline(in, line);) {
-    out << to_text(answer_line(line, model.translate, translator, *loaded.vocabulary)) << std::endl;
+    out << to_text(answer_line(line, usual, translator, *loaded.vocabulary)) << std::endl;
     if (!out) fail("standard output: cannot be written");
   }
 }

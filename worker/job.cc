@@ -380,7 +380,8 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
                    .spans = &spans,
                    .lab = lab.get(),
                    .threads = threads,
-                   .model_vocabulary = data.model_vocabulary});
+                   .model_vocabulary = data.model_vocabulary,
+                   .source_lines = data.source_lines});
   if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
   if (options.from_scratch) checkpoints.move_all_aside();
   trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});

@@ -69,7 +69,8 @@ void remove_mark(const fs::path& mark) {
   } else if (named) {
     remove_leftover(mark);
   } else {
-    spdlog::info("checkpoints: moved {} to {}: no checkpoint here is the same", mark.string(), move_aside(mark).string());
+    spdlog::info("checkpoints: moved {} to {}: no checkpoint here is the same", mark.string(),
+                 move_aside(mark).string());
   }
 }
 

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/failure.h"
-#include "nmt/decode/split_source.h"
 
 namespace babelring {
 
@@ -85,7 +84,7 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
   std::vector<Translation> translations;
   std::vector<Source> parts;  // parts of all sources
   for (const Source& source : sources) {
-    const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces);
+    const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces, options.whole);
     translations.push_back({.source_pieces = std::ssize(source),
                             .parts = std::ssize(split.parts),
                             .cut_inside_sentence = split.inside_sentence});

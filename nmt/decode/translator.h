@@ -7,6 +7,7 @@
 
 #include "nmt/data/vocabulary.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/decode/split_source.h"
 
 namespace babelring {
 
@@ -16,8 +17,8 @@ struct TranslateOptions {
   // result.
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
-  std::int64_t max_source_pieces =
-      256;  // longer lines are split (split_source.h) and their parts translated separately
+  std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately
+  LineSize whole;                        // larger lines are split too, at sentence ends only (split_source.h)
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;

@@ -33,6 +33,7 @@ TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
   }
   opened.model_vocabulary = opened.vocabulary->size();
   opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
+  opened.source_lines = usual_line_size(*opened.corpus, *opened.vocabulary, data.max_length);
   auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), share);
   opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
                             source->plan().updates_per_epoch());

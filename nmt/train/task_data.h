@@ -9,6 +9,7 @@
 #include "nmt/data/sequence_set.h"
 #include "nmt/data/update_source.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/decode/split_source.h"
 #include "nmt/train/config.h"
 
 namespace babelring {
@@ -21,6 +22,7 @@ struct TaskData {
   std::unique_ptr<SequenceSet> held_out;      // of sequences, for validation; null: none
   std::unique_ptr<SequenceSet> train_sample;  // of sequences, evaluated beside; null: none
   std::int64_t model_vocabulary = 0;          // tokens that the model knows
+  std::optional<LineSize> source_lines;       // translation only: usual size of the training set's source lines
   std::string size;                           // for the log: "20 sentence pairs, 3 updates an epoch"
 
   const Vocabulary* vocabulary_or_null() const { return vocabulary ? &*vocabulary : nullptr; }

@@ -45,6 +45,7 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
+  state_.source_lines = parts.source_lines;
   if (parts.communicator.rank() == 0 && !replica_.sharding.line().empty()) {
     spdlog::info("{}", replica_.sharding.line());
   }
@@ -101,6 +102,7 @@ void Trainer::adopt_state(const TrainingState& own) {
   state_.ranks = own.ranks;
   state_.threads = own.threads;
   if (!own.scoring.empty()) state_.scoring = own.scoring;
+  if (own.source_lines) state_.source_lines = own.source_lines;
   state_.position = parts_.source.resume(state_.data_order, state_.position, state_.progress.epoch);
 }
 

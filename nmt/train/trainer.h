@@ -41,6 +41,7 @@ struct TrainerParts {
   UpdateObserver* lab = nullptr;                    // null: nobody looks inside of updates
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary
+  std::optional<LineSize> source_lines = {};        // of the training set, stored in checkpoints
 };
 
 enum class EndReason { finished, stopped_on_request, stopped_early };

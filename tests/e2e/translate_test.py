@@ -117,6 +117,10 @@ class TranslateTest(SystemTest):
         self.assertEqual((long["id"], long["error"]["code"]), (9, "too_long"))
         self.assertIn("text[1]: ", long["error"]["detail"])
         self.same_words(ask(json.dumps({"id": 10, "text": LINES}))["items"])
+        sentences = ["The old cat sees the dog .", "The dog sees the green tree .", "The old tree ."]
+        apart = [item["hyp"] for item in ask(json.dumps({"id": 11, "text": sentences}))["items"]]
+        [whole] = ask(json.dumps({"id": 12, "text": [" ".join(sentences)]}))["items"]
+        self.assertEqual(whole["hyp"], " ".join(apart), "no line of the training text had several sentences")
         process.stdin.close()
         self.assertEqual(process.wait(timeout=120), 0, "it ends with its input")
 

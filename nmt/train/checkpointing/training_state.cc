@@ -40,6 +40,10 @@ json::object to_json(const TrainingState& state) {
   if (!state.scoring.empty()) object["scoring"] = state.scoring;
   object["rewinds"] = state.rewinds;
   object["corpus_digest"] = state.corpus_digest;
+  if (state.source_lines) {
+    object["source_lines"] =
+        json::object{{"pieces", state.source_lines->pieces}, {"sentences", state.source_lines->sentences}};
+  }
   return object;
 }
 
@@ -86,7 +90,21 @@ TrainingState run_state_from_json(const json::object& object) {
     if (!scoring->is_object()) fail("state.json: member 'scoring' is {}, expected an object", to_text(*scoring));
     state.scoring = scoring->get_object();
   }
+  state.source_lines = source_lines_of(object);
   return state;
+}
+
+std::optional<LineSize> source_lines_of(const json::object& state) {
+  const json::value* lines = state.if_contains("source_lines");
+  if (lines == nullptr) return std::nullopt;
+  const auto positive = [&](const char* name) {
+    const json::value* value = lines->is_object() ? lines->get_object().if_contains(name) : nullptr;
+    if (value == nullptr || !value->is_int64() || value->get_int64() < 1) {
+      fail("state.json: member 'source_lines' is {}, expected positive integers pieces and sentences", to_text(*lines));
+    }
+    return value->get_int64();
+  };
+  return LineSize{.pieces = positive("pieces"), .sentences = positive("sentences")};
 }
 
 }  // namespace babelring

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "nmt/data/data_position.h"
+#include "nmt/decode/split_source.h"
 #include "nmt/optim/interval.h"
 
 namespace babelring {
@@ -30,10 +31,13 @@ struct TrainingState {
   json::object scoring;
   std::int64_t rewinds = 0;  // rewinds after divergence; each halved the learning rate
   std::string corpus_digest;
+  std::optional<LineSize> source_lines;  // usual size of the training set's source lines; none: not text, or unknown
 };
 
 json::object to_json(const TrainingState& state);
 /// Throws Failure that names a missing member or one with the wrong type.
 TrainingState run_state_from_json(const json::object& object);
+/// Its source_lines alone, also from a state that has nothing else. Throws Failure if the member has a wrong type.
+std::optional<LineSize> source_lines_of(const json::object& state);
 
 }  // namespace babelring
