@@ -40,7 +40,7 @@ void take_from_config(const MeasuredRun& run, insight::RunSetup& setup) {
   topology.bf16_weights = scalar("training.precision") == "bf16";
   setup.bucket_mb = verdict::bucket_size(run.config, run.bucket_mb, false).mb;
   const std::string path = scalar("communication.all_reduce");
-  const bool two_levels = topology.hosts > 1 && topology.ranks_per_host > 1 && (path == "auto" || path == "two_level");
+  const bool two_levels = topology.hosts > 1 && (path == "auto" || path == "two_level");
   topology.algorithm = two_levels ? insight::Algorithm::two_level : insight::Algorithm::ring;
   if (topology.hosts == 1 && run.sent_bytes <= 0) topology.algorithm = insight::Algorithm::one_copy;
   const double limit = verdict::number_in(scalar("data.micro_batch_tokens"));

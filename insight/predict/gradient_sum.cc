@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/sum_tree.h"
+
 namespace babelring::insight {
 namespace {
 
@@ -24,10 +26,29 @@ double tree_ms(const Topology& topology, double megabytes) {
   return (2 * depth + segments - 1) * ring_step_ms(topology, megabytes / segments);
 }
 
+/// Whether the worker sums between hosts by a tree. A reduce-scatter, of which each host gets a share, does so only
+/// between a power of two of hosts.
+bool sums_by_tree(const Topology& topology, double megabytes) {
+  if (topology.wire != Wire::f32) return false;
+  if (topology.shards_optimizer() && pairing_hosts(topology.hosts) != topology.hosts) return false;
+  const double shard_bytes = megabytes * 1e6 / topology.ranks_per_host;
+  return tree_is_faster(topology.hosts, static_cast<std::int64_t>(std::min(shard_bytes, 1e18)));
+}
+
+double between_hosts_ms(const Topology& topology, double megabytes) {
+  const double h = topology.hosts;
+  if (!sums_by_tree(topology, megabytes)) return 2 * (h - 1) * topology.between.message_ms(megabytes / h);
+  const int pairing = pairing_hosts(topology.hosts);
+  double once = pairing < topology.hosts ? topology.between.message_ms(megabytes) : 0;
+  double part = megabytes;
+  for (int hosts = 1; hosts < pairing; hosts *= 2) once += topology.between.message_ms(part /= 2);
+  return 2 * once;
+}
+
 double two_level_ms(const Topology& topology, double megabytes) {
-  const double r = topology.ranks_per_host, h = topology.hosts;
+  const double r = topology.ranks_per_host;
   const double inside = r > 1 ? 2 * (r - 1) * topology.inside.message_ms(megabytes / r) : 0;
-  return inside + (h > 1 ? 2 * (h - 1) * topology.between.message_ms(megabytes / h) : 0);
+  return inside + (topology.hosts > 1 ? between_hosts_ms(topology, megabytes) : 0);
 }
 
 /// Part of an all-reduce that a sum takes.

@@ -9,8 +9,8 @@ namespace babelring::insight {
 /// How the gradients of all ranks are summed.
 enum class Algorithm {
   ring,       // 2 (n − 1) steps, each of 1/n of the bytes to the next rank
-  tree,       // segments go up to the root and down again, one behind the other
-  two_level,  // reduce-scatter inside each host, a ring between hosts, all-gather inside
+  tree,       // segments go up to the root and down again, one behind the other; not the tree between hosts
+  two_level,  // reduce-scatter inside each host, a ring or tree between hosts, all-gather inside
   one_copy,   // ranks of one host share one copy of the model: after backward each sums its shard of all gradients
   staged,     // a ring in host memory after backward, with copies from the device and back
 };
@@ -65,8 +65,10 @@ struct Topology {
 /// For S bytes in messages, n ranks on h hosts, latency a, seconds per byte b of the slowest link in use:
 /// - ring: 2 (n − 1) (a + b S / n)
 /// - tree: (2 ceil(log2 n) + k − 1) (a + b s) for k segments of s bytes
-/// - two_level, r ranks on each host: 2 (r − 1) (a + b S / r) inside, and 2 (h − 1) (a + b S / h) between hosts; the
-///   r rings of a host share its link
+/// - two_level, r ranks on each host: 2 (r − 1) (a + b S / r) inside, and between hosts, where the r sums of a host
+/// share
+///   its link, as the worker chooses (tree_is_faster()): by a ring 2 (h − 1) (a + b S / h); by a tree over p of the
+///   hosts, a power of two, 2 (a log2 p + b S (p − 1) / p), and 2 (a + b S) more if there are other hosts
 /// - one copy: each rank reads S of other ranks' memory, f32 always: 2 a + b S (n − 1) / n
 /// With a sharded optimizer, only the first half of a ring or of two levels: the reduce-scatter.
 double sum_ms(const Topology& topology, double megabytes);

@@ -172,6 +172,7 @@ verdict::Input verdict_input(const RunHistory& history) {
   input.facts = {.world_size = history.world_size,
                  .parameters = history.parameters,
                  .attempt = history.attempt,
+                 .all_reduce = verdict::config_scalar(history.config, "communication.all_reduce"),
                  .gradient_wire = verdict::config_scalar(history.config, "communication.gradient_wire"),
                  .precision = verdict::config_scalar(history.config, "training.precision"),
                  .optimizer = verdict::optimizer_placement(history.config, history.optimizer),

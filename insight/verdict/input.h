@@ -74,6 +74,7 @@ std::string optimizer_placement(const std::string& config, const std::string& re
 struct Facts {
   std::int64_t world_size = 0, parameters = 0, attempt = 1;
   std::int64_t first_update = 0;  // of the current attempt
+  std::string all_reduce;         // communication.all_reduce
   std::string gradient_wire;      // f32, bf16 or int8
   std::string precision;          // f32 or bf16
   std::string optimizer;          // optimizer_placement()

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/sum_tree.h"
+#include "insight/predict/gradient_sum.h"
 #include "insight/verdict/window.h"
 
 namespace babelring::verdict {
@@ -68,13 +70,21 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   const Facts& facts = input.facts;
   if (facts.bucket.mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
   // Buckets hold f32 gradients: 4 bytes per parameter. A ring sends 2 (n-1) messages in sequence for each bucket, where
-  // n are the hosts if these have equal numbers of ranks, so that gradients are summed on two levels, else the ranks.
+  // n are the hosts if these have equal numbers of ranks, so that gradients are summed on two levels, else the ranks;
+  // between hosts a tree may send fewer.
   traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket.mb));
   if (traffic.hosts > 1) {
     const bool equal =
         std::ranges::all_of(hosts, [&](const auto& host) { return host.second == hosts.begin()->second; });
-    const auto places = static_cast<double>(equal ? traffic.hosts : facts.world_size);
-    traffic.latency_share = std::min(1.0, traffic.collectives * 2 * (places - 1) * message_ms / communication_ms);
+    const auto places = static_cast<int>(equal ? traffic.hosts : facts.world_size);
+    const bool may_choose = equal && !facts.on_gpus &&
+                            (facts.all_reduce == "auto" || facts.all_reduce == "two_level") &&
+                            insight::configured_wire(facts.gradient_wire) == insight::Wire::f32;
+    const double shard_bytes = facts.bucket.mb * 1e6 * static_cast<double>(traffic.hosts) /
+                               static_cast<double>(std::max<std::int64_t>(1, facts.world_size));
+    const bool tree = may_choose && tree_is_faster(places, static_cast<std::int64_t>(shard_bytes));
+    const double messages = tree ? tree_messages(places) : 2 * (places - 1);
+    traffic.latency_share = std::min(1.0, traffic.collectives * messages * message_ms / communication_ms);
   }
   return traffic;
 }

@@ -185,9 +185,12 @@ void RunModel::find_algorithm() {
     if (sent <= 0) scale_optimizer(record_, topology.ranks());
     return;
   }
-  if (topology.shards_optimizer()) {
-    scale_optimizer(record_, topology.hosts);  // as above
-    topology.algorithm = topology.ranks_per_host > 1 ? Algorithm::two_level : Algorithm::ring;
+  const bool chosen = facts().all_reduce == "auto" || facts().all_reduce == "two_level";
+  const bool one_each = topology.ranks_per_host == 1;  // then the worker also takes the tree or ring of two levels
+  if (topology.shards_optimizer()) scale_optimizer(record_, topology.hosts);  // as above
+  if (topology.shards_optimizer() || one_each) {
+    const bool levels = !one_each || (chosen && !facts().on_gpus);
+    topology.algorithm = levels ? Algorithm::two_level : Algorithm::ring;
     return;
   }
   Topology ring = topology, levels = topology;

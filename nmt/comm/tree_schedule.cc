@@ -1,24 +1,13 @@
 #include "nmt/comm/tree_schedule.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace babelring {
-namespace {
-
-constexpr double step_bytes = 12'500;  // that a link of 1 Gbit/s carries in the 100 us of a step
-
-/// The largest power of two of ranks, which exchange halves.
-int pairing_ranks(int ranks) {
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
-}
-
-}  // namespace
 
 std::vector<TreeStep> tree_steps(const RingPlace& place, std::int64_t count) {
   const ElementRange all{.begin = 0, .end = count}, nothing;
-  const int pairing = pairing_ranks(place.ranks);
+  const int pairing = pairing_hosts(place.ranks);
   const auto rank_at = [&place](int position) { return place.order[static_cast<std::size_t>(position)]; };
   if (place.position >= pairing) {
     const int taker = rank_at(place.position - pairing);
@@ -76,15 +65,6 @@ std::int64_t elements_sent(const std::vector<TreeStep>& steps) {
 
 std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count) {
   return elements_sent(tree_steps(place, count));
-}
-
-bool tree_is_faster(int ranks, std::int64_t bytes) {
-  if (ranks < 4) return false;  // the ring has as few steps, and keeps both directions busy
-  const int pairing = pairing_ranks(ranks), levels = std::countr_zero(static_cast<unsigned>(pairing));
-  if (pairing == ranks) return true;
-  const int steps_saved = 2 * (ranks - 1) - 2 * (levels + 1);
-  const double more = 2.0 * (pairing - 1) / pairing + 1 - 2.0 * (ranks - 1) / ranks;  // a taker's, per byte
-  return static_cast<double>(bytes) * more <= steps_saved * step_bytes;
 }
 
 }  // namespace babelring

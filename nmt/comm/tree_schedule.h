@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/sum_tree.h"
 #include "nmt/comm/ring_order.h"
 #include "nmt/core/shards.h"
 
@@ -31,10 +32,5 @@ std::int64_t elements_sent(const std::vector<TreeStep>& steps);
 
 /// Elements that the rank at `place` sends in its tree_steps().
 std::int64_t tree_elements_sent(const RingPlace& place, std::int64_t count);
-
-/// True if a tree over `ranks` hosts sums `bytes` bytes sooner than a ring does. For four hosts and more that are a
-/// power of two it always does, with as many bytes in fewer steps: then the bits of a sum do not depend on its size.
-/// Other trees send more bytes, which must cost less than the steps saved, each counted as 100 us at 1 Gbit/s.
-bool tree_is_faster(int ranks, std::int64_t bytes);
 
 }  // namespace babelring

@@ -58,6 +58,7 @@ Facts facts_of(const store::RunRow& run) {
   facts.world_size = run.world_size;
   facts.parameters = run.parameters;
   facts.attempt = run.attempt;
+  facts.all_reduce = config_scalar(run.config, "communication.all_reduce");
   facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
   facts.precision = config_scalar(run.config, "training.precision");
   facts.optimizer = optimizer_placement(run.config, run.optimizer);

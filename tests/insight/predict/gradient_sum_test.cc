@@ -33,6 +33,29 @@ TEST(GradientSumTest, TwoLevelsOfRingsShareTheLinkBetweenHosts) {
   EXPECT_NEAR(sum_ms(topology(2, 4, Algorithm::two_level), 100), 6 * (0.01 + 2.5) + 2 * (0.05 + 50), 1e-9);
 }
 
+TEST(GradientSumTest, TwoLevelsSumBetweenHostsAsTheWorkerDoes) {
+  EXPECT_NEAR(sum_ms(topology(3, 1, Algorithm::two_level), 100), 4 * (0.05 + 100.0 / 3), 1e-9) << "a ring";
+  EXPECT_NEAR(sum_ms(topology(8, 1, Algorithm::two_level), 100), 6 * 0.05 + 2 * 87.5, 1e-9) << "a tree of 3 levels";
+  EXPECT_NEAR(sum_ms(topology(8, 2, Algorithm::two_level), 100), 2 * (0.01 + 5) + 6 * 0.05 + 2 * 87.5, 1e-9);
+  // Beside 4 of 6 hosts, 2 give their values to others and get the sums: worth it for small sums only.
+  EXPECT_NEAR(sum_ms(topology(6, 1, Algorithm::two_level), 0.01), 6 * 0.05 + 2 * (0.0075 + 0.01), 1e-9);
+  EXPECT_NEAR(sum_ms(topology(6, 1, Algorithm::two_level), 100), 10 * (0.05 + 100.0 / 6), 1e-9);
+  // It is the shard of a rank that counts: the bucket is too large for one rank on each host.
+  EXPECT_NEAR(sum_ms(topology(300, 4, Algorithm::two_level), 20),
+              6 * (0.01 + 0.5) + 18 * 0.05 + 2 * (20 * 255. / 256 + 20), 1e-9);
+  EXPECT_NEAR(sum_ms(topology(300, 1, Algorithm::two_level), 20), 598 * (0.05 + 20. / 300), 1e-9);
+  Topology bf16 = topology(8, 1, Algorithm::two_level);
+  bf16.wire = Wire::bf16;
+  EXPECT_NEAR(sum_ms(bf16, 100), 14 * (0.05 + 50.0 / 8), 1e-9) << "trees sum in f32 only";
+  EXPECT_NEAR(sum_ms(topology(8, 1, Algorithm::ring), 100), 14 * (0.05 + 100.0 / 8), 1e-9)
+      << "where a ring is required";
+  Topology sharded = topology(8, 1, Algorithm::two_level);
+  sharded.optimizer = Optimizer::sharded;
+  EXPECT_NEAR(sum_ms(sharded, 100), 3 * 0.05 + 87.5, 1e-9) << "half of the tree";
+  sharded.hosts = 6;
+  EXPECT_NEAR(sum_ms(sharded, 0.01), 5 * (0.05 + 0.01 / 6), 1e-9) << "a reduce-scatter between 6 hosts is a ring";
+}
+
 TEST(GradientSumTest, OneCopyReadsOtherRanksAndStagedCopiesTwice) {
   Topology one_copy = topology(1, 4, Algorithm::one_copy);
   EXPECT_NEAR(sum_ms(one_copy, 100), 2 * 0.01 + 7.5, 1e-9);
