@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "base/failure.h"
 #include "base/file_descriptor.h"
+#include "base/write_watch.h"
 
 namespace babelring {
 namespace {
@@ -36,6 +38,7 @@ AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner) : target_(
     return;
   }
   temporary_ = target_.string() + ".tmp." + std::to_string(::getpid());
+  const WatchedCall watched;
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, only_owner ? 0600 : 0644);
   if (descriptor_ < 0) fail("write {}: cannot create {}: {}", target_.string(), temporary_.string(), system_error());
   if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // an older temporary file may have another mode
@@ -51,9 +54,11 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
   if (descriptor_ < 0) fail("write {}: written after commit", target_.string());
+  constexpr std::size_t max_piece = std::size_t{16} << 20;  // so that a WriteWatch sees a slow disk move
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, next, bytes);
+    const WatchedCall watched;
+    const ssize_t written = ::write(descriptor_, next, std::min(bytes, max_piece));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail("write {}: {} bytes left: {}", target_.string(), bytes, system_error());
@@ -69,6 +74,7 @@ void AtomicFile::commit() {
     ::close(std::exchange(descriptor_, -1));
     return;
   }
+  const WatchedCall watched;
   if (::fsync(descriptor_) != 0) fail("write {}: fsync: {}", target_.string(), system_error());
   if (::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail("write {}: rename: {}", target_.string(), system_error());
@@ -110,6 +116,7 @@ std::string read_file(const std::filesystem::path& file) {
 void sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (in.get() < 0) fail("sync folder {}: {}", folder.string(), system_error());
+  const WatchedCall watched;
   if (::fsync(in.get()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
 }
 

@@ -59,12 +59,13 @@ void Reporter::write(RecordBody body) {
 std::string Reporter::spool_notice() {
   const fs::path file = spool_of(options_.identity.rank);
   const std::int64_t dropped = writer_.dropped() - drops_logged_;
-  if (!writer_.last_write() && !std::exchange(spool_fails_, true)) {
+  const Status last = writer_.last_write();
+  if (!last && !std::exchange(spool_fails_, true)) {
     return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
-                       writer_.last_write().error());
+                       last.error());
   }
-  if (!spool_fails_ || writer_.kept_records() > 0) return "";
-  if (writer_.last_write()) {
+  if ((!spool_fails_ && dropped == 0) || writer_.kept_records() > 0) return "";
+  if (last) {
     spool_fails_ = false;
   } else if (dropped == 0) {
     return "";
@@ -78,10 +79,12 @@ std::string Reporter::spool_notice() {
 void Reporter::close_spool() {
   std::unique_lock lock(mutex_);
   if (std::exchange(closed_, true)) return;
-  writer_.write_kept();
-  const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_logged_;
-  const Status last = writer_.last_write();
+  const std::int64_t drops_logged = drops_logged_;
   lock.unlock();
+  writer_.write_kept();
+  writer_.release();  // nobody needs to wait for this rank any more
+  const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_logged;
+  const Status last = writer_.last_write();
   if (lost == 0) return;
   spdlog::error("spool {}: {}; {} records of rank {} are lost", spool_of(options_.identity.rank).string(),
                 last ? "could not be written for a while" : "cannot be written: " + last.error(), lost,
@@ -127,12 +130,15 @@ void Reporter::send_loop() try {
     for (const std::int64_t rank : options_.sender.served) spools_.emplace_back(spool_of(rank));
     send_spools();
   }
-  const std::lock_guard lock(mutex_);
-  finished_ = true;
-  changed_.notify_all();
+  end_sending();
 } catch (const std::exception& error) {
   spdlog::error("reporting to {} stopped; records stay in {}: {}", options_.server.address,
                 options_.spool_folder.string(), error.what());
+  end_sending();
+}
+
+void Reporter::end_sending() {
+  writer_.release();  // so that served ranks do not wait for this rank, which may have been refused
   const std::lock_guard lock(mutex_);
   finished_ = true;
   changed_.notify_all();
@@ -148,14 +154,15 @@ bool Reporter::wait_for_sender() {
     changed_.wait_for(lock, was_closing ? options_.post_interval : 4 * options_.post_interval,
                       [&] { return stop_ || closing_ != was_closing; });
     if (stop_) return false;
-    const bool closing = closing_, disk_full = writer_.kept_records() > 0;
+    const bool closing = closing_;
     lock.unlock();
-    if (disk_full) return true;
+    if (writer_.stuck()) return true;
     if (closing && SpoolReader(own).remaining() == 0) return false;
     const bool writes = has_writer(theirs);
-    met = met || writes;
+    met = met || writes || fs::exists(theirs);
     if (writes || (!met && SteadyClock::now() < patience)) continue;
-    spdlog::info("rank {} has ended: rank {} sends its records itself", *options_.sender.by, options_.identity.rank);
+    spdlog::info("rank {} sends no more: rank {} sends its records itself", *options_.sender.by,
+                 options_.identity.rank);
     return true;
   }
 }

@@ -21,6 +21,7 @@
 #include "worker/rank_identity.h"
 #include "worker/record_sender.h"
 #include "worker/spool.h"
+#include "worker/spool_reader.h"
 
 namespace babelring {
 
@@ -40,7 +41,8 @@ struct ReporterOptions {
 /// A sender thread posts the spooled records in batches and retries until the server confirms them.
 ///
 /// One of the ranks of a host that share the spool folder sends the records of all, from their spools (RecordSender),
-/// and each rank confirms by its spool. A rank sends its own as soon as that rank has ended or the disk is full.
+/// and each rank confirms by its spool. A rank sends its own as soon as that rank has ended or sends no more because
+/// the server bars it, or if the disk is full or hangs.
 ///
 /// Unconfirmed records of earlier attempts are sent first: each sender sends those of its ranks, and rank 0 those of
 /// all ranks in its spool folder. If the server refuses a batch, the sender bisects it to find the refused record, then
@@ -68,6 +70,7 @@ class Reporter : public RecordSink {
  private:
   std::int64_t close(std::chrono::milliseconds timeout, bool wait_for_served);
   void send_loop();
+  void end_sending();
   /// Waits while another rank sends this rank's records. True if this rank has to send them from now on, false if all
   /// are confirmed and the reporter closes.
   bool wait_for_sender();

@@ -80,7 +80,7 @@ SummaryBytes summary_of(const EvalRecord& eval) {
 }  // namespace
 
 TensorBoard::TensorBoard(const std::filesystem::path& folder, const std::string& host, std::int64_t update)
-    : file_(folder, host), update_(update) {
+    : file_(folder, host), watch_(fmt::format("tensorboard {}", folder.string())), update_(update) {
   if (update > 0) file_.restart_at(update + 1);
 }
 
@@ -98,6 +98,8 @@ void TensorBoard::write(RecordBody body) {
 }
 
 void TensorBoard::put(std::int64_t update, const SummaryBytes& summary) {
+  const WriteWatch::Scope scope(watch_);
+  const WatchedCall watched;
   if (file_.write(update, summary) || std::exchange(warned_, true)) return;
   spdlog::warn("tensorboard: {}; no more events are written", file_.message());
 }

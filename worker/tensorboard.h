@@ -5,6 +5,7 @@
 
 #include "base/event_file.h"
 #include "base/records.h"
+#include "base/write_watch.h"
 
 namespace babelring {
 
@@ -22,6 +23,7 @@ class TensorBoard : public RecordSink {
   void put(std::int64_t update, const SummaryBytes& summary);
 
   EventFile file_;
+  WriteWatch watch_;
   bool warned_ = false;
   std::int64_t update_ = 0;
 };

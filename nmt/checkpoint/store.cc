@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/records.h"
+#include "base/write_watch.h"
 
 namespace babelring {
 namespace {
@@ -152,6 +153,7 @@ CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last,
 }
 
 std::unique_ptr<ScratchFolder> CheckpointStore::begin(std::int64_t update) const try {
+  const WatchedCall watched;
   // A process that takes the run over may write the same update before this one notices.
   return std::make_unique<ScratchFolder>(
       folder_ / fmt::format("{}{}.{}", temporary_prefix, checkpoint_name(update), make_id('x')));
@@ -172,6 +174,7 @@ CheckpointStore::Saved CheckpointStore::complete(const CheckpointContent& conten
     throw;
   }
   if (guard) guard();
+  const WatchedCall watched;
   publish(unfinished->path(), folder_ / name);
   unfinished.reset();
   after_publishing(name, "may be lost if the power fails now", [&] { sync_folder(folder_); });

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from harness import build_io_faults  # noqa: E402
 from system import SystemTest, wait_for  # noqa: E402
 
+DEADLINE_S = 20  # longer than any step of a start takes on a busy machine
 OVERRIDES = ["training.stop_after=1000000u", "checkpoint.every=20u"]
 
 
@@ -88,6 +89,30 @@ class CheckpointWritingTest(SystemTest):
         self.assertEqual(again[-1]["update"], last)
         for step in again:
             self.assertEqual(step["weights_digest"], first[step["update"]], step["update"])
+
+    def hold_at_the_end(self, files: str) -> str:
+        """A run whose rank 0 cannot complete `files` for longer than the other ranks wait for a collective. Its log."""
+        self.control.write_text(f"hold {files}", encoding="utf-8")
+        with unittest.mock.patch.dict(os.environ, self.faults):
+            run = self.start_run(overrides=["checkpoint.every=0", f"communication.deadline_s={DEADLINE_S}"])
+        wait_for("the last update", lambda: run.process.poll() is not None or len(self.steps()) == 60)
+        time.sleep(1.5 * DEADLINE_S)
+        self.assertIsNone(run.process.poll(), run.text())
+        self.control.unlink()
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertNotIn("MPI_Finalize", run.text())
+        return run.text()
+
+    def test_other_ranks_wait_for_the_last_checkpoint_for_as_long_as_it_takes(self) -> None:
+        text = self.hold_at_the_end("safetensors")
+        self.assertEqual(self.names(), ["update-00000060"])
+        self.assertRegex(text, r"warning: checkpoint of update 60: a write has taken 10 s: its file system may hang")
+        self.assertIn("checkpoint of update 60: the write has returned after", text)
+
+    def test_other_ranks_wait_for_one_that_reports_for_longer_than_the_deadline(self) -> None:
+        text = self.hold_at_the_end("report.html")
+        self.assertIn("finished: 60u of training", text)
+        self.assertTrue((self.folder / "run" / "report.json").exists())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 // Interposed before libc: lets writes and syncs of chosen files fail, as a bad disk would. The file named by IO_FAULTS
 // says how, in one line "MODE PART": MODE is eio (writes fail), short (every write takes half), fsync (syncs fail),
-// slow (syncs take three seconds), hold (syncs wait until the mode is another one; the first makes a file IO_FAULTS.held);
-// PART is what the path of a file must contain. No file: nothing fails. Built by the fault tests with the C compiler.
+// slow (syncs take three seconds), hold (syncs wait until the mode is another one; the first makes a file IO_FAULTS.held),
+// hang (writes do); PART is what the path of a file must contain. No file: nothing fails. Built by the fault tests with the
+// C compiler.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,15 +38,21 @@ static int wanted(const char* mode, int fd) {
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+static void hang(int fd) {
+  while (wanted("hang", fd)) usleep(10000);
+}
 ssize_t write(int fd, const void* data, size_t size) {
+  hang(fd);
   if (wanted("eio", fd)) return errno = EIO, -1;
   return REAL(write)(fd, data, size > 1 && wanted("short", fd) ? size / 2 : size);
 }
 ssize_t pwrite(int fd, const void* data, size_t size, off_t at) {
+  hang(fd);
   if (wanted("eio", fd)) return errno = EIO, -1;
   return REAL(pwrite)(fd, data, size > 1 && wanted("short", fd) ? size / 2 : size, at);
 }
 ssize_t pwrite64(int fd, const void* data, size_t size, off64_t at) {
+  hang(fd);
   if (wanted("eio", fd)) return errno = EIO, -1;
   return REAL(pwrite64)(fd, data, size > 1 && wanted("short", fd) ? size / 2 : size, at);
 }

@@ -1,15 +1,33 @@
 #include "worker/spool.h"
+#include "worker/spool_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/spool_files.h"
+#include "tests/soon.h"
 #include "tests/worker/full_disk.h"
+#include "tests/worker/log_capture.h"
+
+namespace {
+
+std::atomic<bool> disk_hangs = false;
+
+}  // namespace
+
+/// Instead of the C library's: writes to spools wait while the disk hangs.
+extern "C" ssize_t pwrite(int file, const void* data, std::size_t bytes, off_t at) {
+  while (disk_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ::syscall(SYS_pwrite64, file, data, bytes, at);
+}
 
 namespace babelring {
 namespace {
@@ -143,6 +161,52 @@ TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
   const auto batch = SpoolReader(file_).next(100, 1 << 20);
   ASSERT_EQ(batch.records.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(batch.records[i].header.sequence, static_cast<std::int64_t>(i) + 1);
+}
+
+TEST_F(SpoolTest, AHungDiskStopsNobodyAndLosesNothing) {
+  const LogCapture log;
+  const SpoolLimits limits{.patience = std::chrono::milliseconds(10), .late = std::chrono::milliseconds(50)};
+  SpoolWriter writer(file_, limits);
+  writer.append(record(1));
+  disk_hangs = true;
+  for (const std::int64_t sequence : {2, 3, 4, 5}) writer.append(record(sequence));
+  EXPECT_EQ(writer.next_sequence(), 6);
+  EXPECT_EQ(writer.kept_records(), 4);
+  EXPECT_TRUE(soon([&] { return log.count("spool " + file_.string() + ": a write has taken 0.05 s") == 1; }));
+  EXPECT_TRUE(writer.stuck());
+  const std::vector<Record> kept = writer.kept(2, 1 << 20);  // to send from memory
+  ASSERT_EQ(kept.size(), 2U);
+  EXPECT_EQ(kept[1].header.sequence, 3);
+  writer.forget_kept(3);
+  EXPECT_EQ(writer.kept(1, 1 << 20).front().header.sequence, 4);
+  EXPECT_EQ(writer.kept_records(), 2);
+  disk_hangs = false;
+  writer.write_kept();
+  EXPECT_EQ(writer.kept_records(), 0);
+  EXPECT_EQ(writer.dropped(), 0);
+  writer.append(record(6));
+  std::vector<std::int64_t> written;
+  for (const Record& each : SpoolReader(file_).next(100, 1 << 20).records) written.push_back(each.header.sequence);
+  EXPECT_EQ(written, (std::vector<std::int64_t>{1, 2, 4, 5, 6})) << "2 was being written, 3 was sent from memory";
+}
+
+TEST_F(SpoolTest, AHungDiskMayTakeNoMoreThanTheLimit) {
+  SpoolWriter writer(file_, {.max_kept_bytes = 2000, .patience = std::chrono::milliseconds(1)});
+  disk_hangs = true;
+  while (writer.dropped() == 0) writer.append(record(writer.next_sequence()));
+  const std::int64_t kept = writer.kept_records();
+  disk_hangs = false;
+  writer.write_kept();
+  EXPECT_EQ(SpoolReader(file_).remaining(), kept);
+}
+
+TEST_F(SpoolTest, AReleasedSpoolHasNoWriterButIsWritten) {
+  SpoolWriter writer(file_);
+  writer.append(record(1));
+  writer.release();
+  EXPECT_FALSE(has_writer(file_));
+  writer.append(record(2));
+  EXPECT_EQ(SpoolReader(file_).remaining(), 2);
 }
 
 TEST_F(SpoolTest, MemoryIsBoundedAndDroppedRecordsHaveNoSequence) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/run_fence.h"
+#include "base/write_watch.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/model_loader.h"
@@ -37,6 +38,14 @@ std::vector<std::optional<ShardPlace>> shards_of_ranks(const Communicator& commu
   return shards;
 }
 
+/// Runs `write`, which writes on this thread, under a WriteWatch.
+template <class Write>
+auto watched(std::int64_t update, const Write& write) {
+  WriteWatch watch(fmt::format("checkpoint of update {}", update));
+  const WriteWatch::Scope scope(watch);
+  return write();
+}
+
 /// True if there is a thread and it has not ended within `time`.
 template <class T>
 bool runs_on(const std::future<T>& thread, std::chrono::milliseconds time) {
@@ -61,9 +70,8 @@ Checkpointer::Checkpointer(const TrainConfig& config, const std::filesystem::pat
       communicator_(communicator),
       records_(records),
       guard_(std::move(guard)) {
-  if (communicator.rank() == 0) {
-    store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
-  }
+  run_on_rank_0(communicator,
+                [&] { store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best); });
   shards_ = shards_of_ranks(communicator, config.checkpoint.sharded && !config.emulated());
   if (writes_shards()) require_one_folder();
 }
@@ -84,6 +92,7 @@ void Checkpointer::require_one_folder() {
 
 void Checkpointer::start_save(const ModelReplica& replica, const TrainingState& state, const CheckpointScores& scores) {
   gathers_state_ = replica.sharding.shards_optimizer();
+  update_in_progress_ = state.progress.update;
   if (!own_shard() && !collective()) return;
   if (store_) {
     content_ = {.update = state.progress.update,
@@ -107,7 +116,7 @@ void Checkpointer::start_writing() {
   content_.weights = copy.weights();
   content_.optimizer = copy.moments();
   writing_ = std::async(std::launch::async, [this, copy = std::move(copy), content = std::move(content_)] {
-    return store_->save(content, guard_);
+    return watched(content.update, [&] { return store_->save(content, guard_); });
   });
 }
 
@@ -115,7 +124,7 @@ void Checkpointer::start_shard(StateCopy copy) {
   Result<json::value> made = json::value();
   if (store_) {
     try {
-      unfinished_ = store_->begin(content_.update);
+      unfinished_ = watched(content_.update, [this] { return store_->begin(content_.update); });
       made = json::value(json::string(unfinished_->path().filename().string()));
     } catch (const Failure& failure) {
       made = Error{failure.what()};
@@ -127,10 +136,13 @@ void Checkpointer::start_shard(StateCopy copy) {
     return;
   }
   const std::filesystem::path folder = folder_ / std::string(name->as_string());
-  shard_ =
-      std::async(std::launch::async, [folder, shard = *own_shard(), copy = std::move(copy)]() -> Result<json::value> {
+  shard_ = std::async(
+      std::launch::async,
+      [folder, shard = *own_shard(), copy = std::move(copy), update = update_in_progress_]() -> Result<json::value> {
         try {
-          return json::value(to_json(write_shard(folder, shard, copy.weights(), copy.moments())));
+          return watched(update, [&]() -> json::value {
+            return to_json(write_shard(folder, shard, copy.weights(), copy.moments()));
+          });
         } catch (const Failure& failure) {
           return Error{failure.what()};
         }
@@ -143,6 +155,7 @@ bool Checkpointer::writing() const {
 
 std::optional<Status> Checkpointer::finish_save(FinishSave how) {
   if (collective() && how != FinishSave::alone) return finish_collectively(how);
+  if (how == FinishSave::wait) wait_for_writers();
   if (copy_) {
     copy_.reset();
     return Error{"training failed before the state had been gathered"};
@@ -197,10 +210,10 @@ Status Checkpointer::complete_shards() {
   for (const Result<json::value>& shard : shards) {
     if (!shard->is_null()) content_.shards.push_back(shard_from_json(*shard));
   }
-  writing_ = std::async(std::launch::async,
-                        [this, content = std::move(content_), unfinished = std::move(unfinished_)]() mutable {
-                          return store_->complete(content, std::move(unfinished), guard_);
-                        });
+  writing_ = std::async(
+      std::launch::async, [this, content = std::move(content_), unfinished = std::move(unfinished_)]() mutable {
+        return watched(content.update, [&] { return store_->complete(content, std::move(unfinished), guard_); });
+      });
   return all;
 }
 
@@ -239,7 +252,7 @@ void Checkpointer::move_all_aside() {
 std::optional<Checkpoint> Checkpointer::find(const std::filesystem::path& chosen) {
   if (chosen.empty()) return store_->latest();
   Result<Checkpoint> checkpoint = find_and_load_checkpoint(chosen);
-  if (!checkpoint.ok()) fail("resume: {}", checkpoint.error());
+  if (!checkpoint.ok()) throw UsageFailure("resume: " + checkpoint.error());
   return std::move(checkpoint).value();
 }
 

@@ -44,8 +44,8 @@ class Checkpointer {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
   /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if this attempt was
-  /// given up. The references must outlive the checkpointer. Collective if shards are written: throws UsageFailure on
-  /// every rank if a host does not see rank 0's folder.
+  /// given up. The references must outlive the checkpointer. Collective. Throws AgreedFailure on every rank if rank 0
+  /// cannot write to the folder, and, if shards are written, UsageFailure if a host does not see rank 0's folder.
   Checkpointer(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
@@ -57,7 +57,8 @@ class Checkpointer {
   /// True while a thread of this rank is writing.
   bool writing() const;
   /// The outcome of the write that start_save() started, after rank 0's records. If nothing was written, the Error has
-  /// the reason, and older checkpoints are intact. Unless saving is collective, ranks but 0 do nothing and succeed.
+  /// the reason, and older checkpoints are intact. Unless saving is collective, ranks but 0 succeed; all ranks wait for
+  /// the write with FinishSave::wait, so that a slow disk keeps no rank in a collective for too long.
   /// FinishSave::poll may be used only if no rank was writing() since the ranks last agreed on it; it returns nothing
   /// if rank 0 has the rest of a sharded checkpoint to write. Throws Fenced on rank 0. The destructor waits for a
   /// thread in progress, but writes no records.
@@ -106,6 +107,7 @@ class Checkpointer {
   Communicator& communicator_;
   RecordSink& records_;
   std::function<void()> guard_;
+  std::int64_t update_in_progress_ = 0;            // of the last save
   bool gathers_state_ = false;                     // the last save gathered the state of a sharded optimizer
   std::vector<std::optional<ShardPlace>> shards_;  // that the ranks write
   std::optional<CheckpointStore> store_;           // rank 0 only; the writing thread's while there is one
