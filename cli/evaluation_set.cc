@@ -10,12 +10,15 @@
 namespace babelring {
 
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary) {
-  const std::string prepared_with = load_manifest(folder).vocabulary.sha256;
+  const Manifest manifest = load_manifest(folder);
+  const std::string& prepared_with = manifest.vocabulary.sha256;
   if (prepared_with != vocabulary.digest()) {
     fail("{}: prepared with vocabulary {:.12}, but the checkpoint has {:.12}", folder.string(), prepared_with,
          vocabulary.digest());
   }
-  return {.name = set, .corpus = Corpus::open(folder, set), .references = ParallelText::open(folder, set).target};
+  return {.name = set,
+          .corpus = Corpus::open(manifest, set, true),
+          .references = ParallelText::open(manifest, set, true).target};
 }
 
 EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,

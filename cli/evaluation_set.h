@@ -16,8 +16,8 @@ struct EvaluationSet {
   std::vector<std::string> references;
 };
 
-/// Loads a held-out set from a folder written by `nmt prepare`. Throws Failure if it cannot be read or was prepared
-/// with another vocabulary.
+/// Loads a held-out set from a folder written by `nmt prepare`. Throws UsageFailure if a file differs from its digest,
+/// Failure if it cannot be read or was prepared with another vocabulary.
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary);
 
 /// Loads and encodes two line-aligned text files, plain or gzip. Throws Failure on invalid UTF-8 or different numbers

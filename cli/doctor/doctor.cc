@@ -27,6 +27,7 @@ struct DoctorArguments {
   std::vector<std::string> hosts;
   std::vector<std::string> exchange;  // address and port
   std::string folder = "runs";
+  std::string data;
   std::string server;
   std::string token_file, ca_file;
   std::string remote_shell = "ssh -o BatchMode=yes -o ConnectTimeout=10";
@@ -67,6 +68,7 @@ Diagnoses examine(const DoctorArguments& arguments) {
   append(findings, host_findings(report_host(files), reports));
   append(findings, gpu_findings(report_gpus(files)));
   append(findings, storage_findings(arguments.folder));
+  if (!arguments.data.empty()) append(findings, data_findings(arguments.data));
   if (!arguments.server.empty()) {
     append(findings, server_findings(find_server(arguments.server, arguments.token_file, arguments.ca_file)));
   }
@@ -117,6 +119,8 @@ void add_doctor(CLI::App& app) {
       ->delimiter(',')
       ->expected(2);
   command->add_option("--runs", arguments->folder, "folder to store runs in")->capture_default_str();
+  command->add_option("--data", arguments->data,
+                      "folder of training data: reads its files and compares them with the digests of its manifest");
   command->add_option("--server", arguments->server, "address of a server to check, http://host:port");
   command->add_option("--token-file", arguments->token_file, "file with the server token; default: BABELRING_TOKEN");
   command->add_option("--ca-file", arguments->ca_file,

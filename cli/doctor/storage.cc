@@ -8,12 +8,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/file_descriptor.h"
 #include "base/result.h"
+#include "nmt/data/manifest.h"
 
 namespace babelring {
 namespace {
@@ -110,7 +112,38 @@ Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
   return finding;
 }
 
+constexpr const char* copy_again = "copy the folder again from a host whose copy is good, or prepare it again";
+
+/// The error of work on a folder of data as a finding.
+template <class Work>
+std::optional<Diagnosis> data_fault(const Work& work) try {
+  work();
+  return std::nullopt;
+} catch (const Failure& failure) {
+  return Diagnosis{.area = "data", .severity = Severity::fail, .text = failure.what(), .advice = copy_again};
+}
+
 }  // namespace
+
+Diagnoses data_findings(const fs::path& folder) {
+  Manifest manifest;
+  if (auto fault = data_fault([&] { manifest = load_manifest(folder); })) return {*fault};
+  std::vector<ManifestFile> files{manifest.vocabulary};
+  for (const ManifestSet& set : manifest.sets) {
+    const std::vector<ManifestFile> more = manifest.files_of(set.name);
+    files.insert(files.end(), more.begin(), more.end());
+  }
+  Diagnoses findings;
+  double bytes = 0;
+  for (const ManifestFile& file : files) {
+    bytes += static_cast<double>(file.bytes);
+    if (auto fault = data_fault([&] { check_file(folder, file, true); })) findings.push_back(std::move(*fault));
+  }
+  if (!findings.empty()) return findings;
+  return {{.area = "data",
+           .text = fmt::format("{}: {} files, {:.1f} MB, have the digests of its manifest", folder.string(),
+                               files.size(), bytes * 1e-6)}};
+}
 
 Diagnoses storage_findings(const std::filesystem::path& wanted) {
   const fs::path folder = existing_folder(wanted);

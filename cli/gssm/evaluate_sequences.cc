@@ -112,6 +112,7 @@ json::object evaluate_sequences(const LoadedModel& loaded, const EvaluatedSequen
            model.vocabulary());
     }
     file = std::make_unique<SequenceFileSet>(manifest, choice.set);
+    for (const ManifestFile& each : manifest.files_of(choice.set)) check_file(manifest.folder, each, true);
   }
   const SequenceSet& set = source ? static_cast<const SequenceSet&>(*source) : *file;
   const std::int64_t sequences = limited(choice.sequences, set);

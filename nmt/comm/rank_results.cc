@@ -1,10 +1,35 @@
 #include "nmt/comm/rank_results.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
+#include <filesystem>
 
 #include "base/log.h"
+#include "base/run_fence.h"
 
 namespace babelring {
+namespace {
+
+/// A rank's failure, as it is told to all ranks.
+json::value failed(bool by_input, const char* error) {
+  return {{"error", printable(error)}, {"by_input", by_input}};
+}
+
+/// "rank 1 on HOST: "; empty if there is one rank.
+std::string rank_of_error(const Communicator& communicator, std::size_t rank) {
+  return communicator.size() == 1 ? "" : fmt::format("rank {} on {}: ", rank, communicator.hosts()[rank]);
+}
+
+/// Throws the failure that a rank told, if it told one.
+void throw_failure(const json::value& told, const std::string& rank) {
+  const json::value* error = told.is_object() ? told.get_object().if_contains("error") : nullptr;
+  if (error == nullptr) return;
+  const std::string text = rank + std::string(error->as_string());
+  if (told.at("by_input").as_bool()) throw UsageFailure(text);
+  throw AgreedFailure(text);
+}
+
+}  // namespace
 
 std::vector<Result<json::value>> gather_results(Communicator& communicator, const Result<json::value>& own) {
   const json::object message = own ? json::object{{"value", *own}} : json::object{{"error", printable(own.error())}};
@@ -31,17 +56,23 @@ Status first_error(const Communicator& communicator, const std::vector<Result<js
 }
 
 json::value value_of_rank_0(Communicator& communicator, const std::function<json::value()>& work) {
-  Result<json::value> own = json::value();
+  json::value own;
   if (communicator.rank() == 0) {
     try {
-      own = work();
+      own = json::object{{"value", work()}};
     } catch (const UsageFailure& failure) {
-      own = Error{failure.what()};
+      own = failed(true, failure.what());
+    } catch (const Fenced&) {
+      throw;
+    } catch (const CommError&) {
+      throw;
+    } catch (const std::exception& failure) {
+      own = failed(false, (rank_of_error(communicator, 0) + failure.what()).c_str());
     }
   }
-  Result<json::value> first = std::move(gather_results(communicator, own)[0]);
-  if (!first) throw UsageFailure(first.error());
-  return std::move(first).value();
+  json::value first = std::move(gather_results(communicator, own)[0]).value();
+  throw_failure(first, "");
+  return std::move(first.at("value"));
 }
 
 void run_on_rank_0(Communicator& communicator, const std::function<void()>& work) {
@@ -49,6 +80,28 @@ void run_on_rank_0(Communicator& communicator, const std::function<void()>& work
     work();
     return nullptr;
   });
+}
+
+void run_on_every_rank(Communicator& communicator, const std::function<void()>& work) {
+  json::value own;
+  try {
+    work();
+  } catch (const CommError&) {
+    throw;
+  } catch (const Fenced& failure) {
+    own = failed(false, failure.what());
+  } catch (const Failure& failure) {
+    own = failed(true, failure.what());
+  } catch (const std::filesystem::filesystem_error& failure) {
+    own = failed(true, failure.what());
+  } catch (const std::exception& failure) {
+    own = failed(false, failure.what());
+  }
+  const std::vector<Result<json::value>> all = gather_results(communicator, own);
+  const bool same = std::ranges::all_of(all, [&](const auto& told) { return *told == *all[0]; });
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    throw_failure(*all[rank], same ? "" : rank_of_error(communicator, rank));
+  }
 }
 
 }  // namespace babelring

@@ -23,8 +23,8 @@ IdSequences open_side(const Manifest& manifest, const ManifestFile& file, std::i
 }
 
 std::vector<std::string> read_lines(const std::filesystem::path& folder, const ManifestFile& file,
-                                    std::int64_t sentences) {
-  check_file(folder, file, false);
+                                    std::int64_t sentences, bool verify) {
+  check_file(folder, file, verify);
   const std::string text = read_file(folder / file.name);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -74,17 +74,18 @@ Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources
   return Corpus(std::move(source), std::move(target), std::move(hex));
 }
 
-ParallelText ParallelText::open(const std::filesystem::path& folder, const std::string& name) {
-  return open(load_manifest(folder), name);
+ParallelText ParallelText::open(const std::filesystem::path& folder, const std::string& name, bool verify) {
+  return open(load_manifest(folder), name, verify);
 }
 
-ParallelText ParallelText::open(const Manifest& manifest, const std::string& name) {
+ParallelText ParallelText::open(const Manifest& manifest, const std::string& name, bool verify) {
   const std::filesystem::path& folder = manifest.folder;
   const ManifestSet& set = manifest.set(name);
   if (!set.source_text || !set.target_text) {
     fail("{}: set '{}' was stored without its text; only held-out sets keep it", folder.string(), name);
   }
-  return {read_lines(folder, *set.source_text, set.sentences), read_lines(folder, *set.target_text, set.sentences)};
+  return {read_lines(folder, *set.source_text, set.sentences, verify),
+          read_lines(folder, *set.target_text, set.sentences, verify)};
 }
 
 }  // namespace babelring

@@ -53,8 +53,9 @@ struct ParallelText {
 
   /// Reads the text of a prepared set, in the order of Corpus::open(folder, set). Throws Failure if the set was stored
   /// without text or a file does not match the manifest.
-  static ParallelText open(const std::filesystem::path& folder, const std::string& set);
-  static ParallelText open(const Manifest& manifest, const std::string& set);
+  /// `verify`: as for Corpus::open().
+  static ParallelText open(const std::filesystem::path& folder, const std::string& set, bool verify = false);
+  static ParallelText open(const Manifest& manifest, const std::string& set, bool verify = false);
 };
 
 }  // namespace babelring

@@ -110,6 +110,15 @@ const ManifestSet& Manifest::set(const std::string& name) const {
   fail("{}: no set '{}', only {}", folder.string(), name, fmt::join(names, ", "));
 }
 
+std::vector<ManifestFile> Manifest::files_of(const std::string& name) const {
+  const ManifestSet& found = set(name);
+  std::vector<ManifestFile> files{found.target_ids};
+  for (const auto& file : {found.source_ids, found.source_text, found.target_text}) {
+    if (file) files.push_back(*file);
+  }
+  return files;
+}
+
 void Manifest::require_pairs(const std::string& name, std::string_view key) const {
   const ManifestSet& found = set(name);
   if (!found.source_ids) {
@@ -189,14 +198,15 @@ void check_file(const std::filesystem::path& folder, const ManifestFile& file, b
   const std::filesystem::path path = folder / file.name;
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
-  if (error) fail("{}: {}, expected {} bytes by its manifest", path.string(), error.message(), file.bytes);
+  const auto refuse = [&path](const std::string& found) { throw UsageFailure(path.string() + ": " + found); };
+  if (error) refuse(fmt::format("{}, expected {} bytes by its manifest", error.message(), file.bytes));
   if (static_cast<std::int64_t>(bytes) != file.bytes) {
-    fail("{}: truncated or damaged, {} bytes, expected {} by its manifest", path.string(), bytes, file.bytes);
+    refuse(fmt::format("truncated or damaged, {} bytes, expected {} by its manifest", bytes, file.bytes));
   }
   if (!verify) return;
   const std::string digest = sha256_file(path);
   if (digest != file.sha256) {
-    fail("{}: damaged, its SHA-256 is {}, expected {} by its manifest", path.string(), digest, file.sha256);
+    refuse(fmt::format("damaged, its SHA-256 is {}, expected {} by its manifest", digest, file.sha256));
   }
 }
 

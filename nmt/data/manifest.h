@@ -39,6 +39,8 @@ struct Manifest {
 
   /// Returns the set `name`. Throws Failure naming the folder and its sets if there is none.
   const ManifestSet& set(const std::string& name) const;
+  /// The files of the set `name`, ids and text. Throws like set().
+  std::vector<ManifestFile> files_of(const std::string& name) const;
   /// Throws Failure unless the set has sentence pairs, and tokens on both sides. `key` is the configuration key that
   /// names the set.
   void require_pairs(const std::string& name, std::string_view key) const;
@@ -56,7 +58,7 @@ void publish_folder(const std::filesystem::path& folder, const std::filesystem::
 
 /// Returns a file's entry for the manifest: name, size and digest.
 ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name);
-/// Throws Failure unless the file has the listed size and, with `verify`, the listed digest.
+/// Throws UsageFailure unless the file has the listed size and, with `verify`, the listed digest, for which it is read.
 void check_file(const std::filesystem::path& folder, const ManifestFile& file, bool verify);
 
 }  // namespace babelring

@@ -20,6 +20,14 @@ void check_pairs(const Manifest& manifest, const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
+std::vector<ManifestFile> files_of_sets(const Manifest& manifest, const DataConfig& data) {
+  std::vector<ManifestFile> files = manifest.files_of(data.train_set);
+  if (data.valid_set.empty()) return files;
+  const std::vector<ManifestFile> held_out = manifest.files_of(data.valid_set);
+  files.insert(files.end(), held_out.begin(), held_out.end());
+  return files;
+}
+
 TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
   const DataConfig& data = config.data;
   const std::filesystem::path folder = data.folder;
@@ -80,7 +88,19 @@ void check_task_data(const TrainConfig& config) {
     if (!config.data.valid_set.empty()) SequenceFile(manifest, config.data.valid_set);
     return;
   }
-  check_pairs(load_manifest(config.data.folder), config.data);
+  const Manifest manifest = load_manifest(config.data.folder);
+  check_pairs(manifest, config.data);
+  check_file(manifest.folder, manifest.vocabulary, true);
+  for (const ManifestFile& file : files_of_sets(manifest, config.data)) check_file(manifest.folder, file, false);
+  if (config.data.valid_set.empty()) return;
+  static_cast<void>(Corpus::open(manifest, config.data.valid_set));
+  static_cast<void>(ParallelText::open(manifest, config.data.valid_set));
+}
+
+std::unique_ptr<DataCheck> make_data_check(const TrainConfig& config) {
+  if (config.on_the_fly() || config.emulated()) return nullptr;
+  const Manifest manifest = load_manifest(config.data.folder);
+  return std::make_unique<DataCheck>(manifest.folder, files_of_sets(manifest, config.data));
 }
 
 std::int64_t model_vocabulary(const TrainConfig& config) {

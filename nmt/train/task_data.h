@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nmt/data/corpus.h"
+#include "nmt/data/data_check.h"
 #include "nmt/data/epoch_orders.h"
 #include "nmt/data/sequence_set.h"
 #include "nmt/data/update_source.h"
@@ -30,8 +31,13 @@ struct TaskData {
   std::string vocabulary_model() const { return vocabulary ? vocabulary->bytes() : ""; }
 };
 
-/// Throws Failure if a configured training or validation set is absent, damaged, empty or of another task.
+/// Throws Failure if a configured training or validation set is absent, empty, of another task or damaged, as far as
+/// that shows without reading the training set.
 void check_task_data(const TrainConfig& config);
+
+/// The check of the configured sets against the digests of their manifest; null if they are made on the fly or the run
+/// is emulated, which reads no contents. Throws Failure if a file cannot be opened.
+std::unique_ptr<DataCheck> make_data_check(const TrainConfig& config);
 
 /// Tokens that the model knows, by the generator or the manifest of data.folder. Throws Failure if that cannot be read.
 std::int64_t model_vocabulary(const TrainConfig& config);

@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "base/evaluated_set.h"
+#include "base/failure.h"
 #include "base/grouped.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/train/checkpointing/start_from.h"
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
@@ -108,6 +111,7 @@ void Trainer::adopt_state(const TrainingState& own) {
 
 TrainingEnd Trainer::run() try {
   updates_.start_time(state_.elapsed_minutes);
+  began_after_ = state_.progress.update;
   const std::int64_t micro_batch_tokens = prepare_memory();
   UpdateResult last{.elapsed_minutes = state_.elapsed_minutes};
   TrainingEnd end = train(micro_batch_tokens, last);
@@ -121,6 +125,7 @@ TrainingEnd Trainer::run() try {
   } else {
     checkpoints_.save_last(state_.progress.update);
   }
+  if (!last.votes.stop) await_data_checks();
   return end;
 } catch (const std::exception& failure) {
   checkpoints_.finish_after(failure.what());
@@ -143,6 +148,11 @@ TrainingEnd Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
     const Progress before = state_.progress;
     last = train_update(pipeline);
     checkpoints_.note(before, state_.progress, last.votes.checkpoint, last.votes.writing);
+    if (last.votes.damaged) {
+      checkpoints_.finish();  // nothing may be in flight when the ranks end
+      replica_.await_weights();
+      refuse_damaged_data();
+    }
     // May save the best checkpoint, so that none is due afterwards.
     if (!divergence_.diverged()) evaluate(evaluations_.due(before, state_.progress));
     if (divergence_.diverged()) return {};
@@ -217,12 +227,14 @@ UpdateResult Trainer::train_update(BatchPipeline& pipeline) {
                     .without_checkpoint = parts_.stop.without_checkpoint(),
                     .checkpoint = checkpoints_.vote(),
                     .trace = parts_.lab != nullptr && parts_.lab->votes_for_trace(),
-                    .writing = checkpoints_.writing()};
+                    .writing = checkpoints_.writing(),
+                    .damaged = parts_.data_check != nullptr && parts_.data_check->found_damage()};
   const Progress before = state_.progress;
   ObservedUpdate observed(parts_.lab, {.update = before.update + 1, .trace = trace_next_, .replica = replica_});
   UpdateResult result = updates_.run(pipeline, before, votes, learning_rate_factor(state_));
   observed.end(result.record);
   trace_next_ = result.votes.trace;
+  if (parts_.data_check != nullptr) parts_.data_check->start();  // the first update does not wait for it
   state_.progress = result.progress;
   state_.position = result.next;
   state_.adam_steps = replica_.adam.steps();
@@ -279,6 +291,32 @@ EvalRecord Trainer::evaluated(Validator& validator, bool translate) {
   EvalRecord record = validator.run(replica_.model, translate);
   record.update = state_.progress.update;
   return record;
+}
+
+/// Collective. In short steps, so that a slow disk keeps no other rank in a collective for longer than
+/// communication.deadline_s.
+void Trainer::await_data_checks() {
+  constexpr std::chrono::milliseconds step{500};
+  if (parts_.data_check != nullptr) parts_.data_check->start();
+  std::vector<double> busy;
+  for (bool said = parts_.communicator.rank() != 0;; said = true) {
+    busy = {parts_.data_check == nullptr || parts_.data_check->ended_within(step) ? 0.0 : 1.0};
+    parts_.communicator.sum(busy);
+    if (busy[0] == 0) return refuse_damaged_data();
+    if (!said) spdlog::info("training is done; data.folder is still being compared with its digests");
+  }
+}
+
+/// Collective. Returns if no rank has found damage.
+void Trainer::refuse_damaged_data() {
+  const Status own = parts_.data_check == nullptr ? Status() : parts_.data_check->result();
+  run_on_every_rank(parts_.communicator, [&] {
+    if (own) return;
+    throw UsageFailure(
+        fmt::format("{}; this attempt has used it from update {} to {}: copy the folder again, and begin anew "
+                    "(--from-scratch) or with a checkpoint of an earlier attempt (--resume-from)",
+                    own.error(), began_after_ + 1, state_.progress.update));
+  });
 }
 
 void Trainer::start_checkpoint() {

@@ -6,6 +6,7 @@
 
 #include "base/records.h"
 #include "nmt/data/batch_pipeline.h"
+#include "nmt/data/data_check.h"
 #include "nmt/data/sequence_set.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/metering/gpu_meter.h"
@@ -39,6 +40,7 @@ struct TrainerParts {
   GpuMeter* gpu_meter = nullptr;                    // null: no GPU, or its figures cannot be read
   SpanLog* spans = nullptr;                         // for timelines; null: not logged
   UpdateObserver* lab = nullptr;                    // null: nobody looks inside of updates
+  DataCheck* data_check = nullptr;                  // of the first rank of each host; null: the data is not checked
   int threads = 1;                                  // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;                // subwords in the model's vocabulary
   std::optional<LineSize> source_lines = {};        // of the training set, stored in checkpoints
@@ -72,7 +74,9 @@ class Trainer {
   void begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume = {});
 
   /// Trains to the end. Throws Diverged on every rank, without a last checkpoint, and Failure on rank 0 if the last
-  /// checkpoint could not be written; failures of earlier checkpoints are only logged.
+  /// checkpoint could not be written; failures of earlier checkpoints are only logged. Throws UsageFailure on every
+  /// rank as soon as a rank's data check has found damage; a training that ends by itself waits for these checks, which
+  /// begin after the first update.
   TrainingEnd run();
 
  private:
@@ -86,6 +90,8 @@ class Trainer {
   void evaluate(Evaluation evaluation);
   EvalRecord evaluated(Validator& validator, bool translate);
   void start_checkpoint();
+  void await_data_checks();
+  void refuse_damaged_data();
   std::int64_t prepare_memory();
 
   TrainerParts parts_;
@@ -99,7 +105,8 @@ class Trainer {
   DivergenceWatch divergence_;
   ShareBalancer balancer_;
   TrainingState state_;
-  bool trace_next_ = false;  // the ranks voted for a trace in the last update
+  std::int64_t began_after_ = 0;  // the update after which this attempt began
+  bool trace_next_ = false;       // the ranks voted for a trace in the last update
 };
 
 }  // namespace babelring

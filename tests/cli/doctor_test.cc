@@ -12,6 +12,7 @@
 #include "cli/doctor/network.h"
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
+#include "nmt/data/manifest.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
@@ -225,6 +226,22 @@ TEST_F(DoctorTest, FolderForRunsIsChecked) {
   EXPECT_THAT(findings[2], says(Severity::ok, "file locks work"));
   EXPECT_TRUE(fs::is_empty(folder_.path()));
   EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Diagnosis::severity, Severity::fail)));
+}
+
+TEST_F(DoctorTest, DataIsComparedWithItsDigests) {
+  std::ofstream(folder_ / "train.ids") << "ids";
+  std::ofstream(folder_ / "spm.model") << "pieces";
+  Manifest manifest{.program = "test", .vocabulary = describe_file(folder_.path(), "spm.model")};
+  manifest.sets = {{.name = "train", .target_ids = describe_file(folder_.path(), "train.ids")}};
+  save_manifest(folder_.path(), manifest);
+  EXPECT_THAT(data_findings(folder_.path()),
+              ElementsAre(says(Severity::ok, ": 2 files, 0.0 MB, have the digests of its manifest")));
+  std::ofstream(folder_ / "train.ids") << "idz";
+  std::ofstream(folder_ / "spm.model") << "piece";
+  EXPECT_THAT(data_findings(folder_.path()),
+              ElementsAre(says(Severity::fail, "spm.model: truncated or damaged, 5 bytes, expected 6"),
+                          says(Severity::fail, "train.ids: damaged, its SHA-256 is ")));
+  EXPECT_THAT(data_findings(folder_ / "none"), ElementsAre(says(Severity::fail, "no manifest.json there")));
 }
 
 TEST_F(DoctorTest, ClocksAreCompared) {

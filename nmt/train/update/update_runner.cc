@@ -114,8 +114,8 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   struct {
     std::vector<LossSums> units;  // each rank's, and 0 for those of other ranks
     double entropy;
-    double stop, without_checkpoint, checkpoint, trace, writing;  // number of ranks that vote for it
-    double minutes;                                               // rank 0's, other ranks add 0
+    double stop, without_checkpoint, checkpoint, trace, writing, damaged;  // number of ranks that vote for it
+    double minutes;                                                        // rank 0's, other ranks add 0
   } sums{.units = std::vector<LossSums>(static_cast<std::size_t>(batches.units.total)),
          .entropy = batches.entropy,
          .stop = votes.stop ? 1.0 : 0.0,
@@ -123,6 +123,7 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
          .checkpoint = votes.checkpoint ? 1.0 : 0.0,
          .trace = votes.trace ? 1.0 : 0.0,
          .writing = votes.writing ? 1.0 : 0.0,
+         .damaged = votes.damaged ? 1.0 : 0.0,
          .minutes = replica_.communicator.rank() == 0 ? minutes_before_ + watch_.elapsed_ms() / 60000 : 0};
   clock_.enter(StepPart::communication);
   replica_.backend.await_fetched();
@@ -133,7 +134,7 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
   sum_over_ranks(replica_.communicator, [&sums](auto&& visit) {
     for (LossSums& unit : sums.units) unit.each(visit);
     for (double* number : {&sums.stop, &sums.without_checkpoint, &sums.checkpoint, &sums.trace, &sums.writing,
-                           &sums.minutes, &sums.entropy}) {
+                           &sums.damaged, &sums.minutes, &sums.entropy}) {
       visit(*number);
     }
   });
@@ -144,7 +145,8 @@ void UpdateRunner::add_over_ranks(const UpdateBatches& batches, const std::vecto
                   .without_checkpoint = sums.without_checkpoint > 0,
                   .checkpoint = sums.checkpoint > 0,
                   .trace = sums.trace > 0,
-                  .writing = sums.writing > 0};
+                  .writing = sums.writing > 0,
+                  .damaged = sums.damaged > 0};
   result.elapsed_minutes = sums.minutes;
 }
 

@@ -19,6 +19,7 @@ struct Votes {
   bool checkpoint = false;
   bool trace = false;    // of the updates that follow
   bool writing = false;  // its part of a checkpoint, or rank 0 the rest of it
+  bool damaged = false;  // it has found that the training data is damaged: the run must end
 };
 
 /// Result of an update, bit-equal on all ranks, and this rank's record of it.

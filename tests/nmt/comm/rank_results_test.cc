@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <new>
 #include <thread>
 
+#include "base/run_fence.h"
 #include "tests/nmt/comm/thread_communicator.h"
 
 namespace babelring {
@@ -43,6 +46,33 @@ TEST(RankResults, WorkOfRank0GivesEveryRankItsValueOrFailure) {
     EXPECT_EQ(calls, rank == 0 ? 1 : 0);
     EXPECT_THAT([&] { run_on_rank_0(communicator, [] { throw UsageFailure("--config: nope: no such file"); }); },
                 testing::ThrowsMessage<UsageFailure>("--config: nope: no such file"));
+  });
+}
+
+TEST(RankResults, AFailureOfRank0IsThatOfAllRanks) {
+  on_two_ranks([](Communicator& communicator) {
+    EXPECT_THAT([&] { run_on_rank_0(communicator, [] { fail("checkpoint: damaged"); }); },
+                testing::ThrowsMessage<AgreedFailure>("rank 0 on here: checkpoint: damaged"));
+    EXPECT_THAT([&] { run_on_rank_0(communicator, [] { throw std::bad_alloc(); }); }, testing::Throws<AgreedFailure>());
+  });
+}
+
+TEST(RankResults, WorkOfEveryRankFailsOnAllWithTheFirstMessage) {
+  on_two_ranks([](Communicator& communicator) {
+    const int rank = communicator.rank();
+    EXPECT_EQ(on_every_rank(communicator, [rank] { return rank + 5; }), rank + 5);
+    const auto failing = [&](const std::function<void()>& work) {
+      run_on_every_rank(communicator, [&] {
+        if (rank == 1) work();
+      });
+    };
+    EXPECT_THAT([&] { failing([] { fail("/data: no manifest.json there"); }); },
+                testing::ThrowsMessage<UsageFailure>("rank 1 on here: /data: no manifest.json there"));
+    EXPECT_THAT([&] { failing([] { std::filesystem::create_directory("/proc/none"); }); },
+                testing::ThrowsMessage<UsageFailure>(testing::HasSubstr("rank 1 on here: ")));
+    EXPECT_THAT([&] { failing([] { throw Fenced("attempt 3 is over"); }); },
+                testing::ThrowsMessage<AgreedFailure>("rank 1 on here: attempt 3 is over"));
+    EXPECT_THAT([&] { failing([] { throw std::bad_alloc(); }); }, testing::Throws<AgreedFailure>());
   });
 }
 

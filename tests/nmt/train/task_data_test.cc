@@ -144,5 +144,74 @@ TEST(GssmTask, RefusesAFolderWhoseGeneratorWasChanged) {
   EXPECT_THAT([&] { check_task_data(config); }, ThrowsMessage<Failure>(HasSubstr("gssm.yaml: No such file")));
 }
 
+/// Trains on two hosts, a rank on each, until `stop_after`; rank 1 has its data in `other`. Returns what ended each
+/// rank; empty: it finished.
+std::vector<std::string> train_on_two_hosts(const TrainConfig& config, const std::filesystem::path& other,
+                                            const char* stop_after) {
+  ThreadGroup group(2, false, 2);
+  std::vector<std::string> ends(2);
+  const auto run = [&](int rank) {
+    TrainConfig own = config;
+    own.training.stop_after = stop_after;
+    if (rank == 1) own.data.folder = other;
+    const auto communicator = group.rank(rank);
+    const TaskData data = open_task_data(own);
+    const auto backend = make_cpu_backend(1);
+    const StopRequest stop;
+    Collector records;
+    const auto check = make_data_check(own);
+    Trainer trainer({.config = own,
+                     .backend = *backend,
+                     .communicator = *communicator,
+                     .source = *data.source,
+                     .held_out = data.held_out.get(),
+                     .records = records,
+                     .stop = stop,
+                     .data_check = check.get(),
+                     .model_vocabulary = data.model_vocabulary});
+    trainer.begin("r_00000000000000000000000000", 1);
+    try {
+      trainer.run();
+    } catch (const UsageFailure& failure) {
+      ends[static_cast<std::size_t>(rank)] = failure.what();
+    }
+  };
+  std::thread second(run, 1);
+  run(0);
+  second.join();
+  return ends;
+}
+
+TEST(TaskData, ADamagedCopyOnOneHostEndsAllRanksAndIsNamed) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_gssm_config();
+  write_folder(config, folder / "data");
+  config.data.folder = folder / "data";
+  const std::filesystem::path copy = folder / "copy";
+  std::filesystem::copy(folder / "data", copy);
+  EXPECT_EQ(train_on_two_hosts(config, copy, "3u"), (std::vector<std::string>{"", ""}));
+  const std::filesystem::path file = copy / load_manifest(copy).set("train").target_ids.name;
+  std::string content = read_file(file);
+  content.replace(16, 400, std::string(400, '\0'));  // ids 0, as of blocks that a crash has not written
+  write_file_atomically(file, content);
+  for (const char* stop_after : {"1u", "1000000u"}) {  // also a run that ends before the file has been read
+    const std::vector<std::string> ends = train_on_two_hosts(config, copy, stop_after);
+    EXPECT_THAT(ends[0], testing::StartsWith("rank 1 on there-1: " + file.string() + ": damaged, its SHA-256 is "));
+    EXPECT_THAT(ends[0], HasSubstr("this attempt has used it from update 1 to "));
+    EXPECT_EQ(ends[1], ends[0]);
+  }
+}
+
+TEST(TaskData, TheCheckBeforeARunFindsMissingAndTruncatedFiles) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_gssm_config();
+  write_folder(config, folder / "data");
+  config.data.folder = folder / "data";
+  EXPECT_NO_THROW(check_task_data(config));
+  const Manifest manifest = load_manifest(folder / "data");
+  std::filesystem::resize_file(folder / "data" / manifest.set("train").target_ids.name, 100);
+  EXPECT_THAT([&] { check_task_data(config); }, ThrowsMessage<UsageFailure>(HasSubstr("truncated or damaged, 100 ")));
+}
+
 }  // namespace
 }  // namespace babelring
