@@ -29,11 +29,11 @@ json::object gpu_of(const GpuReading& reading) {
 
 }  // namespace
 
-Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatCommands orders)
+Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatCommands orders, HeartbeatRelay relay)
     : options_(std::move(options)),
       orders_(std::move(orders)),
       client_(options_.server.address, client_options(options_.server, options_.request_timeout)),
-      relay_(options_.identity, options_.sender),
+      relay_(std::move(relay)),
       updated_at_(SteadyClock::now().time_since_epoch().count()),
       thread_([this] { loop(); }) {}
 

@@ -24,7 +24,6 @@ namespace babelring {
 struct HeartbeatOptions {
   ServerAccess server;
   RankIdentity identity;
-  RecordSender sender = {};           // sends heartbeats too
   std::filesystem::path folder = {};  // a path on the file system whose free space is reported
   /// Returns the newest GPU reading. Called on the heartbeat's thread. Empty without a GPU.
   std::function<GpuReading()> gpu = {};
@@ -49,7 +48,7 @@ struct HeartbeatCommands {
 /// the same as to itself. Ignores a server that is down or too old to support heartbeats.
 class Heartbeat {
  public:
-  Heartbeat(HeartbeatOptions options, HeartbeatCommands orders);
+  Heartbeat(HeartbeatOptions options, HeartbeatCommands orders, HeartbeatRelay relay = {});
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;

@@ -1,6 +1,7 @@
 #include "worker/heartbeat_relay.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <random>
+#include <system_error>
 #include <utility>
 
 #include "base/json.h"
@@ -26,8 +29,7 @@ struct LocalAddress {
   socklen_t size = 0;
 
   /// In the abstract name space of Linux: no file that could be left over.
-  LocalAddress(const RankIdentity& identity, std::int64_t rank) {
-    const std::string name = fmt::format("babelring heartbeat {} {} {}", identity.run, identity.attempt, rank);
+  explicit LocalAddress(const std::string& name) {
     address.sun_family = AF_UNIX;
     const std::size_t bytes = std::min(name.size(), sizeof address.sun_path - 1);
     std::memcpy(address.sun_path + 1, name.data(), bytes);
@@ -48,25 +50,65 @@ bool from_this_user(const msghdr& message) {
   return false;
 }
 
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("babelring heartbeats {:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+FileDescriptor open_socket() {
+  return FileDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
 }  // namespace
 
-HeartbeatRelay::HeartbeatRelay(const RankIdentity& identity, const RecordSender& sender)
-    : identity_(identity), sender_(sender) {
-  if (!sender.by && sender.served.empty()) return;
-  FileDescriptor opened(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<HeartbeatRelay> HeartbeatRelay::receiver(std::vector<std::int64_t> served) {
+  HeartbeatRelay relay;
+  relay.name_ = random_name();
+  relay.served_ = std::move(served);
+  relay.socket_ = open_socket();
   const int on = 1;
-  const LocalAddress own(identity, identity.rank);
-  if (!opened || ::setsockopt(opened.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return;
-  if (::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof send_buffer_bytes) != 0) return;
-  if (!sender.served.empty() && ::bind(opened.get(), own.get(), own.size) != 0) return;
-  socket_ = std::move(opened);
+  const LocalAddress own(relay.name_);
+  const int socket = relay.socket_.get();
+  if (socket < 0 || ::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
+      ::bind(socket, own.get(), own.size) != 0) {
+    return Error{std::generic_category().message(errno)};
+  }
+  return relay;
+}
+
+HeartbeatRelay HeartbeatRelay::to(const std::string& name) {
+  HeartbeatRelay relay;
+  FileDescriptor opened = open_socket();
+  const LocalAddress theirs(name);
+  if (!opened || ::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof send_buffer_bytes) != 0) {
+    return relay;
+  }
+  if (::connect(opened.get(), theirs.get(), theirs.size) == 0) relay.socket_ = std::move(opened);
+  return relay;
+}
+
+HeartbeatRelay make_heartbeat_relay(Communicator& communicator, const RecordSender& sender) {
+  HeartbeatRelay relay;
+  if (!sender.served.empty()) {
+    Result<HeartbeatRelay> receiver = HeartbeatRelay::receiver(sender.served);
+    if (receiver) {
+      relay = std::move(receiver).value();
+    } else {
+      spdlog::warn("heartbeats: each rank of {} sends its own, because rank {} has no local socket: {}",
+                   communicator.hosts()[static_cast<std::size_t>(communicator.rank())], communicator.rank(),
+                   receiver.error());
+    }
+  }
+  const std::vector<std::string> names = communicator.all_gather(relay.name());
+  const std::string name = sender.by ? names[static_cast<std::size_t>(*sender.by)] : "";
+  if (!name.empty()) relay = HeartbeatRelay::to(name);
+  communicator.barrier();  // until here the receivers exist, so that nobody else has taken their names
+  return relay;
 }
 
 bool HeartbeatRelay::pass_on(const std::string& heartbeat) {
-  if (!sender_.by || !socket_ || heartbeat.size() > max_heartbeat_bytes) return false;
-  const LocalAddress theirs(identity_, *sender_.by);
-  const ssize_t sent = ::sendto(socket_.get(), heartbeat.data(), heartbeat.size(), 0, theirs.get(), theirs.size);
-  return sent >= 0;
+  if (!socket_ || !name_.empty() || heartbeat.size() > max_heartbeat_bytes) return false;
+  return ::send(socket_.get(), heartbeat.data(), heartbeat.size(), MSG_NOSIGNAL) >= 0;
 }
 
 void HeartbeatRelay::receive() {
@@ -87,7 +129,7 @@ void HeartbeatRelay::receive() {
     const auto parsed = parse_json(text);
     if (!parsed.ok() || !parsed->is_object()) continue;
     const std::int64_t rank = get_integer(parsed->get_object(), "rank");
-    if (std::ranges::find(sender_.served, rank) != sender_.served.end()) newest_[rank] = std::move(text);
+    if (std::ranges::find(served_, rank) != served_.end()) newest_[rank] = std::move(text);
   }
 }
 

@@ -4,22 +4,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 
 #include "base/atomic_file.h"
-#include "base/digest.h"
 #include "base/program.h"
 #include "base/usage.h"
 #include "base/version.h"
 #include "client/server_access.h"
 #include "client/server_address.h"
+#include "nmt/checkpoint/checkpoint.h"
 #include "nmt/comm/host_memory.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/data/manifest.h"
 #include "nmt/lab/make_lab.h"
-#include "nmt/ops/cpu_kernels.h"
 #include "nmt/ops/peak_rates.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
@@ -31,9 +32,9 @@
 #include "worker/console.h"
 #include "worker/emulation.h"
 #include "worker/heartbeat.h"
-#include "worker/host_folders.h"
 #include "worker/progress_meter.h"
 #include "worker/rank_agreement.h"
+#include "worker/rank_facts.h"
 #include "worker/rank_threads.h"
 #include "worker/record_fanout.h"
 #include "worker/reporter.h"
@@ -47,49 +48,6 @@
 namespace babelring {
 namespace {
 
-/// Locks the run's folder on rank 0 and checks that the folders of all hosts are consistent. Sets `opened` on rank 0
-/// and returns the number of the newest attempt in these folders. If the folder is in use or the hosts are
-/// inconsistent, all ranks throw the same UsageFailure.
-std::int64_t lock_folders(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
-                          std::optional<RunFolder>& opened) {
-  const bool by_server = !options.run.empty();
-  const FolderLock::Options lock{.take_over = options.take_over || by_server,  // a server has fenced the older attempt
-                                 .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
-  run_on_rank_0(communicator, [&] {
-    opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
-  });
-  std::vector<HostFolder> folders;
-  std::int64_t newest_attempt = 0;
-  const HostFolder own = communicator.local_rank() == 0 ? inspect_run_folder(folder) : HostFolder();
-  for (const Result<json::value>& theirs : gather_results(communicator, to_json(own))) {
-    folders.push_back(host_folder_from_json(*theirs));
-    newest_attempt = std::max(newest_attempt, folders.back().attempt);
-  }
-  const Status consistent =
-      check_host_folders(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
-  if (!consistent) throw UsageFailure(consistent.error());
-  return newest_attempt;
-}
-
-/// Begins an attempt: opens the run's folder on rank 0 and writes run.json on every host. Throws like lock_folders().
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
-                           std::optional<RunFolder>& opened) {
-  const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
-  const json::value shared = value_of_rank_0(communicator, [&]() -> json::value {
-    std::filesystem::create_directories(folder / "checkpoints");
-    opened->open(earlier_attempts, communicator.hosts()[0]);
-    return {{"run", opened->run()}, {"attempt", opened->attempt()}};
-  });
-  RankIdentity identity{.run = std::string(shared.at("run").as_string()),
-                        .attempt = shared.at("attempt").as_int64(),
-                        .rank = communicator.rank(),
-                        .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
-  if (communicator.local_rank() == 0) {
-    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
-  }
-  return identity;
-}
-
 /// Ends the process without cleanup, because a fenced attempt must not write anything.
 void end_fenced(const std::string& why) {
   spdlog::error("this attempt is over: {}", why);
@@ -102,17 +60,17 @@ struct ServerRequests {
   TraceRequest trace;
 };
 
-/// Null without a server.
+/// Null without a server. Collective with one.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
-                                           const RankIdentity& identity, const RecordSender& sender,
-                                           const GpuMeter* gpu_meter, HeartbeatCommands orders) {
+                                           const RankIdentity& identity, HeartbeatCommands orders,
+                                           const GpuMeter* gpu_meter, const RecordSender& sender,
+                                           Communicator& communicator) {
   if (options.server.address.empty()) return nullptr;
   std::function<GpuReading()> gpu;
   if (gpu_meter != nullptr) gpu = [gpu_meter] { return gpu_meter->newest(); };
   return std::make_unique<Heartbeat>(
-      HeartbeatOptions{
-          .server = options.server, .identity = identity, .sender = sender, .folder = folder, .gpu = std::move(gpu)},
-      std::move(orders));
+      HeartbeatOptions{.server = options.server, .identity = identity, .folder = folder, .gpu = std::move(gpu)},
+      std::move(orders), make_heartbeat_relay(communicator, sender));
 }
 
 ReporterOptions reporter_options(const JobOptions& options, const std::filesystem::path& folder,
@@ -132,34 +90,6 @@ ChosenBackend open_device(const TrainConfig& config, std::int64_t vocabulary, in
   ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
   if (config.training.precision == DType::bf16) require_matmul(*chosen.backend, DType::bf16, "training.precision=f32");
   return chosen;
-}
-
-/// The facts about the data that must agree on all ranks.
-std::vector<RankFact> data_facts(const TrainConfig& config) {
-  const bool translates = config.task == Task::translation;
-  const std::string same_data =
-      fmt::format("every rank needs the same data.folder, of one `{}`", translates ? "nmt prepare" : "nmt gssm data");
-  if (config.on_the_fly()) return {};
-  const Manifest manifest = load_manifest(config.data.folder);
-  const auto digest_of = [&](const std::string& set) {
-    return set.empty() ? std::string() : manifest.set(set).digest();
-  };
-  return {{translates ? "vocabulary" : "generator", manifest.vocabulary.sha256, same_data},
-          {"training set", digest_of(config.data.train_set), same_data},
-          {"validation set", digest_of(config.data.valid_set), same_data}};
-}
-
-/// The values that must agree on all ranks for their gradients to be summed.
-std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
-  const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
-  std::string kernels = backend.description();
-  // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.
-  kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
-  std::vector<RankFact> facts = data_facts(config);
-  facts.push_back({"precision", std::string(name_of(config.training.precision)), "every rank needs the same"});
-  facts.push_back({"kernels", kernels, same_kernels});
-  facts.push_back({"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"});
-  return facts;
 }
 
 /// `gpu`: the GPU of rank 0, or why none is used.
@@ -218,14 +148,6 @@ LifecycleRecord started(const TrainConfig& config, const json::object& labels, c
           .labels = labels.empty() ? json::value() : json::value(labels)};
 }
 
-/// Logs how training starts. Returns the record of it.
-LifecycleRecord announce(const TrainConfig& config, const json::object& labels, const Backend& backend,
-                         const TaskData& data, const Communicator& communicator, const Trainer& trainer,
-                         const ProgressMeter& progress) {
-  log_start(config, backend, data, trainer);
-  return started(config, labels, communicator, trainer, progress);
-}
-
 /// Measures the peaks of the device, as all ranks do at this moment. An emulated one has none.
 LifecycleRecord rank_up(const TrainConfig& config, Backend& backend, int threads) {
   PeakRates peaks;
@@ -237,8 +159,8 @@ LifecycleRecord rank_up(const TrainConfig& config, Backend& backend, int threads
           .peak_bytes_per_second = peaks.bytes_per_second};
 }
 
-/// Trains, records how the run ended, and writes its report into `folder`.
-void train(Trainer& trainer, RecordSink& records, bool first_rank, const std::filesystem::path& folder) {
+/// Trains, and records how the run ended.
+void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   const auto record_end = [&](const char* event, const std::string& detail) {
     if (first_rank || std::string_view(event) == "failed") {
       records.write(LifecycleRecord{.event = event, .detail = detail});
@@ -248,11 +170,37 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank, const std::fi
     const TrainingEnd end = trainer.run();
     if (first_rank) spdlog::info("{}", end.text);
     record_end(end.reason == EndReason::stopped_on_request ? "stopped" : "finished", end.text);
-    if (first_rank) write_run_report(folder);
   } catch (const std::exception& failure) {
     record_end("failed", reason(failure));
     throw;
   }
+}
+
+/// Writes the report of a run that has saved everything, and sends its last records, on a thread. Until each rank is
+/// done all meet in collectives: they enter MPI_Finalize together, and none gives up waiting there for one that writes
+/// its report, or tries for long to reach the server. Collective, but it does not fail if a rank is lost.
+void end_together(Communicator& communicator, Reporter& reporter, const std::filesystem::path& folder) {
+  constexpr std::chrono::milliseconds step{500};
+  std::future<void> working = std::async(std::launch::async, [&] {
+    if (communicator.rank() == 0) write_run_report(folder);
+    reporter.close(std::chrono::seconds(30));
+  });
+  try {
+    std::vector<double> busy;
+    do {
+      busy = {working.wait_for(step) == std::future_status::ready ? 0.0 : 1.0};
+      communicator.sum(busy);
+    } while (busy[0] > 0);
+  } catch (const CommError& failure) {
+    spdlog::warn("the run is over and saved, but the ranks cannot wait for each other's end: {}", failure.what());
+  }
+  working.get();
+}
+
+/// The check of this host's data, on its first rank; null on other ranks.
+std::unique_ptr<DataCheck> open_data_check(const TrainConfig& config, Communicator& communicator) {
+  return on_every_rank(communicator,
+                       [&] { return communicator.local_rank() == 0 ? make_data_check(config) : nullptr; });
 }
 
 GradientComm make_gradient_comm(const TrainConfig& config, std::int64_t vocabulary, Backend& backend,
@@ -265,8 +213,43 @@ GradientComm make_gradient_comm(const TrainConfig& config, std::int64_t vocabula
                               communicator);
 }
 
-std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config) {
-  return options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
+/// An absolute path: a host that lacks the working folder of rank 0 starts its ranks in another one.
+std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config, Communicator& communicator) {
+  const json::value folder = value_of_rank_0(communicator, [&]() -> json::value {
+    const std::filesystem::path usual = std::filesystem::path("runs") / config.name;
+    return json::string(named_folder(options.run_folder.empty() ? usual : options.run_folder).string());
+  });
+  return std::string(folder.as_string());
+}
+
+/// Opens the data. If a rank cannot, all ranks throw the same UsageFailure.
+TaskData open_data(const TrainConfig& config, Communicator& communicator) {
+  bool ended = false;
+  const auto agree = [&](const std::string& error) {
+    try {
+      run_on_every_rank(communicator, [&error] {
+        if (!error.empty()) throw UsageFailure(error);
+      });
+    } catch (...) {
+      ended = true;
+      throw;
+    }
+  };
+  // The ranks of a host may share a plan, which is collective: all must be there.
+  const SharePlan share = [&](std::size_t bytes, const std::string& key, const std::function<void(char*)>& prepare) {
+    agree("");
+    return share_on_host(communicator, bytes, key, prepare);
+  };
+  try {
+    TaskData data = open_task_data(config, share);
+    agree("");
+    return data;
+  } catch (const CommError&) {
+    throw;
+  } catch (const Failure& failure) {
+    if (!ended) agree(failure.what());
+    throw;
+  }
 }
 
 /// Resolves data.sequences_per_update: auto. A run that resumes keeps its number.
@@ -275,13 +258,6 @@ TrainConfig resolve_sequences(const JobOptions& options, const TrainConfig& give
   const std::int64_t stored =
       options.from_scratch ? DataConfig::automatic : stored_sequences(folder, options.resume_from, communicator);
   return with_sequences_that_fit(given, stored, backend, communicator);
-}
-
-/// Throws UsageFailure if a configuration with `auto` sizes has a model that does not fit.
-TaskData open_data(const TrainConfig& config, const Backend& backend, Communicator& communicator) {
-  TaskData data = open_task_data(config, std::bind_front(share_on_host, std::ref(communicator)));
-  require_room_for_model(config, data.model_vocabulary, backend, communicator);
-  return data;
 }
 
 /// The folder for TensorBoard event files; empty if none are written.
@@ -301,13 +277,89 @@ std::string read_user_file(const std::string& file) {
   }
 }
 
+/// All that an attempt needs, opened on all ranks.
+struct AttemptParts {
+  const JobOptions& options;
+  const TrainConfig& config;
+  const std::filesystem::path& folder;
+  const RankIdentity& identity;
+  int threads;
+  Communicator& communicator;
+  Communicator& ranks;  // of the gradients
+  Backend& backend;
+  GpuMeter* gpu_meter;  // null without a GPU
+  const TaskData& data;
+  DataCheck* data_check;        // null on ranks that are not the first of their host
+  std::function<void()> guard;  // throws Fenced on rank 0 if the attempt is over
+};
+
+void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) {
+  const JobOptions& options = parts.options;
+  const TrainConfig& config = parts.config;
+  const std::filesystem::path& folder = parts.folder;
+  const RankIdentity& identity = parts.identity;
+  const TaskData& data = parts.data;
+  Communicator& communicator = parts.communicator;
+  const bool first_rank = communicator.rank() == 0;
+  ServerRequests requests;
+  const HeartbeatCommands commands{stop, requests.checkpoint, requests.trace, end_fenced};
+  const RecordSender sender = choose_record_sender(communicator, folder / "spool", identity.attempt);
+  const auto heartbeat = start_heartbeat(options, folder, identity, commands, parts.gpu_meter, sender, communicator);
+  SpanLog spans;
+  const ReporterOptions reporting = reporter_options(options, folder, identity, sender, spans);
+  const auto reporter = on_every_rank(communicator, [&] { return std::make_unique<Reporter>(reporting); });
+  const LogRecords::Connection logged(log, *reporter);
+  const auto console = first_rank ? std::make_unique<Console>(config, draws_progress(options.progress)) : nullptr;
+  ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
+  RecordFanout records(progress, console.get(), *reporter, heartbeat.get());
+  Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), parts.backend, parts.ranks, records,
+                           parts.guard);
+  const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
+                             data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr, parts.threads});
+  Trainer trainer({.config = config,
+                   .backend = parts.backend,
+                   .communicator = parts.ranks,
+                   .source = *data.source,
+                   .vocabulary = config.emulated() ? nullptr : data.vocabulary_or_null(),
+                   .held_out = config.emulated() ? nullptr : data.held_out.get(),
+                   .train_sample = data.train_sample.get(),
+                   .checkpoints = config.emulated() ? nullptr : &checkpoints,
+                   .records = records,
+                   .stop = stop,
+                   .checkpoint_request = first_rank ? &requests.checkpoint : nullptr,
+                   .gpu_meter = parts.gpu_meter,
+                   .spans = &spans,
+                   .lab = lab.get(),
+                   .data_check = parts.data_check,
+                   .threads = parts.threads,
+                   .model_vocabulary = data.model_vocabulary,
+                   .source_lines = data.source_lines});
+  if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
+  if (options.from_scratch) run_on_rank_0(communicator, [&checkpoints] { checkpoints.move_all_aside(); });
+  trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
+  records.begin(trainer.state());
+  run_on_rank_0(communicator, [&] {
+    write_file_atomically(folder / "config.yaml", config_yaml(config));
+    records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
+    log_start(config, parts.backend, data, trainer);
+    records.write(started(config, options.labels, communicator, trainer, progress));
+  });
+  records.write(rank_up(config, parts.backend, parts.threads));
+  train(trainer, records, first_rank);
+  end_together(communicator, *reporter, folder);
+}
+
 }  // namespace
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
   const json::value yaml = value_of_rank_0(communicator, [&options]() -> json::value {
     const std::string text = read_user_file(options.config_file);
     const TrainConfig config = read_config(text, options.config_file, options.overrides);
-    return json::string(config_yaml(with_generator_of_folder(config)));
+    try {
+      return json::string(config_yaml(with_generator_of_folder(config)));
+    } catch (const Failure& failure) {  // also if data.folder cannot be read
+      throw UsageFailure(failure.what());
+    }
   });
   return read_config(std::string(yaml.as_string()), "configuration of rank 0", {});
 }
@@ -337,63 +389,26 @@ void check_server_access(const JobOptions& options, Communicator& communicator) 
 
 void run_job(const JobOptions& options, const TrainConfig& given, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
-  const bool first_rank = communicator.rank() == 0;
   const int threads = choose_threads(given.training.threads, communicator);
-  const auto [backend, gpu] = open_device(given, model_vocabulary(given), threads, communicator);
-  const std::filesystem::path folder = folder_of_run(options, given);
+  run_on_every_rank(communicator, [&given] { check_task_data(given); });
+  const auto [backend, gpu] =
+      on_every_rank(communicator, [&] { return open_device(given, model_vocabulary(given), threads, communicator); });
+  const std::filesystem::path folder = folder_of_run(options, given, communicator);
   const TrainConfig config = resolve_sequences(options, given, folder, *backend, communicator);
-  const TaskData data = open_data(config, *backend, communicator);
+  const TaskData data = open_data(config, communicator);
+  require_room_for_model(config, data.model_vocabulary, *backend, communicator);
+  const std::unique_ptr<DataCheck> data_check = open_data_check(config, communicator);
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
-  require_agreement(facts_of(config, *backend), communicator);
+  require_agreement(on_every_rank(communicator, [&] { return facts_of(config, *backend); }), communicator);
   std::optional<RunFolder> opened;
   const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);
-  ServerRequests requests;
+  if (communicator.rank() == 0) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
-  const HeartbeatCommands commands{stop, requests.checkpoint, requests.trace, end_fenced};
-  const RecordSender sender = choose_record_sender(communicator, folder / "spool", identity.attempt);
-  const auto heartbeat = start_heartbeat(options, folder, identity, sender, gpu_meter.get(), commands);
-  if (first_rank) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
-  SpanLog spans;
-  Reporter reporter(reporter_options(options, folder, identity, sender, spans));
-  const LogRecords::Connection logged(log, reporter);
-  const auto console = first_rank ? std::make_unique<Console>(config, draws_progress(options.progress)) : nullptr;
-  ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
-  RecordFanout records(progress, console.get(), reporter, heartbeat.get());
-  Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), *backend, ranks, records,
-                           [&opened] { opened->require_current(); });
-  const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
-                             data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr, threads});
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = ranks,
-                   .source = *data.source,
-                   .vocabulary = config.emulated() ? nullptr : data.vocabulary_or_null(),
-                   .held_out = config.emulated() ? nullptr : data.held_out.get(),
-                   .train_sample = data.train_sample.get(),
-                   .checkpoints = config.emulated() ? nullptr : &checkpoints,
-                   .records = records,
-                   .stop = stop,
-                   .checkpoint_request = first_rank ? &requests.checkpoint : nullptr,
-                   .gpu_meter = gpu_meter.get(),
-                   .spans = &spans,
-                   .lab = lab.get(),
-                   .threads = threads,
-                   .model_vocabulary = data.model_vocabulary,
-                   .source_lines = data.source_lines});
-  if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
-  if (options.from_scratch) checkpoints.move_all_aside();
-  trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
-  records.begin(trainer.state());
-  if (first_rank) {
-    write_file_atomically(folder / "config.yaml", config_yaml(config));
-    records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    records.write(announce(config, options.labels, *backend, data, communicator, trainer, progress));
-  }
-  records.write(rank_up(config, *backend, threads));
-  train(trainer, records, first_rank, folder);
-  reporter.close(std::chrono::seconds(30));
+  run_attempt({options, config, folder, identity, threads, communicator, ranks, *backend, gpu_meter.get(), data,
+               data_check.get(), [&opened] { opened->require_current(); }},
+              stop, log);
 }
 
 }  // namespace babelring

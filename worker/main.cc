@@ -21,8 +21,10 @@
 #include "base/usage.h"
 #include "base/version.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/host_name.h"
 #include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/comm/rank_results.h"
 #include "nmt/train/update/divergence.h"
 #include "nmt/train/update/rank_digests.h"
 #include "worker/config_check.h"
@@ -134,8 +136,8 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// The end of the process. Exit code 0: done; 1: training diverged, or the ranks' weights differ; 2: usage error. Only
-/// rank 0 reports the error.
+/// The end of the process. Exit code 0: done; 1: training diverged, the ranks' weights differ, or another failure that all
+/// ranks know; 2: usage error. Only rank 0 reports the error.
 struct End {
   int exit_code = 0;
   std::chrono::milliseconds deadline;  // for MPI_Finalize
@@ -176,17 +178,20 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   } catch (const RanksDiffer& failure) {
     if (first_rank) spdlog::error("{}", failure.what());
     return {1, deadline};
+  } catch (const AgreedFailure& failure) {
+    if (first_rank) spdlog::error("{}", failure.what());
+    return {1, deadline};
   }
 }
 
 /// Logs a failure of this rank. When a rank has failed, mpirun sends SIGTERM to the others. Their communication errors
 /// are then a consequence, so they are logged as warnings: the rank that failed has logged the cause.
-void report(const std::exception& failure, bool terminated) {
-  const bool follows = terminated && dynamic_cast<const CommError*>(&failure) != nullptr;
-  if (follows) {
+void report(const std::exception& failure, bool terminated, bool under_mpirun) {
+  const bool communication = dynamic_cast<const CommError*>(&failure) != nullptr;  // its message names hosts
+  if (communication && terminated) {
     spdlog::warn("received SIGTERM, probably because another rank has failed; consequence: {}", failure.what());
   } else {
-    spdlog::error("{}", reason(failure));
+    spdlog::error("{}{}", communication || !under_mpirun ? "" : "on " + host_name() + ": ", reason(failure));
   }
 }
 
@@ -203,7 +208,7 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
     if (mpi) mpi->finalize(end.deadline, end.exit_code);
     return end.exit_code;
   } catch (const std::exception& failure) {
-    report(failure, signals.terminated());
+    report(failure, signals.terminated(), under_mpirun);
     if (under_mpirun) abort_mpi(1);
     return 1;
   }

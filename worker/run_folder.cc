@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <system_error>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/records.h"
 #include "base/run_fence.h"
+#include "nmt/comm/rank_results.h"
+#include "worker/host_folders.h"
 
 namespace babelring {
 namespace {
@@ -19,6 +22,32 @@ std::filesystem::path create_run_folder(std::filesystem::path folder) {
   std::filesystem::create_directories(folder, error);
   if (error) fail("run folder {}: cannot create it: {}", folder.string(), error.message());
   return folder;
+}
+
+/// Locks the run's folder on rank 0 and checks that the folders of all hosts are consistent. Sets `opened` on rank 0
+/// and returns the number of the newest attempt in these folders. If the folder is in use or the hosts are
+/// inconsistent, all ranks throw the same UsageFailure.
+std::int64_t lock_folders(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                          std::optional<RunFolder>& opened) {
+  const bool by_server = !options.run.empty();
+  const FolderLock::Options lock{.take_over = options.take_over || by_server,  // a server has fenced the older attempt
+                                 .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
+  run_on_every_rank(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
+  });
+  std::vector<HostFolder> folders;
+  std::int64_t newest_attempt = 0;
+  const HostFolder own = on_every_rank(
+      communicator, [&] { return communicator.local_rank() == 0 ? inspect_run_folder(folder) : HostFolder(); });
+  for (const Result<json::value>& theirs : gather_results(communicator, to_json(own))) {
+    folders.push_back(host_folder_from_json(*theirs));
+    newest_attempt = std::max(newest_attempt, folders.back().attempt);
+  }
+  const Status consistent =
+      check_host_folders(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
+  if (!consistent) throw UsageFailure(consistent.error());
+  return newest_attempt;
 }
 
 }  // namespace
@@ -95,6 +124,28 @@ void RunFolder::require_current() const {
   }
   if (!lock_.held())
     throw Fenced(fmt::format("attempt {} is over: another worker has taken over its folder", attempt_));
+}
+
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                           std::optional<RunFolder>& opened) {
+  const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
+  run_on_every_rank(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    std::filesystem::create_directories(folder / "checkpoints");
+    opened->open(earlier_attempts, communicator.hosts()[0]);
+  });
+  const json::value shared = value_of_rank_0(communicator, [&opened]() -> json::value {
+    return {{"run", opened->run()}, {"attempt", opened->attempt()}};
+  });
+  RankIdentity identity{.run = std::string(shared.at("run").as_string()),
+                        .attempt = shared.at("attempt").as_int64(),
+                        .rank = communicator.rank(),
+                        .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
+  run_on_every_rank(communicator, [&] {
+    if (communicator.local_rank() != 0) return;
+    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+  });
+  return identity;
 }
 
 }  // namespace babelring

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "worker/folder_lock.h"
+#include "worker/job.h"
+#include "worker/rank_identity.h"
 
 namespace babelring {
 
@@ -59,5 +61,12 @@ class RunFolder {
   std::string run_;
   std::int64_t attempt_ = 0;
 };
+
+/// Begins an attempt on all ranks: opens and locks `folder` on rank 0, checks that the folders of all hosts are
+/// consistent, and writes run.json on every host. Sets `opened` on rank 0. Collective. All ranks throw the same
+/// UsageFailure if the folder is in use, if a host cannot write it or if the hosts are inconsistent, and the same
+/// AgreedFailure if this attempt is over.
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                           std::optional<RunFolder>& opened);
 
 }  // namespace babelring

@@ -160,9 +160,8 @@ void MpiCommunicator::choose_algorithm() {
   const AllReduceAlgorithm requested = options_.algorithm;
   if (requested == ring || requested == mpi) return;
   const bool one_host = local_size_ == size_;
-  const bool one_rank_per_host = host_place_ && local_size_ == 1 && !one_host;
   options_.algorithm = ring;
-  if (requested == automatic && one_rank_per_host) return;
+  if (requested == automatic && host_place_ && local_size_ == 1 && !one_host) return;  // one rank on each host
   const AllReduceAlgorithm wanted = requested != automatic ? requested : one_host ? shared_memory : two_level;
   const std::string obstacle = share_board(wanted);
   if (obstacle.empty()) {
@@ -170,8 +169,9 @@ void MpiCommunicator::choose_algorithm() {
   } else if (requested == automatic) {
     why_ring_ = obstacle;
   } else {
-    fail("communicator: all_reduce {} is impossible on {}: {}",
-         requested == shared_memory ? "shared_memory" : "two_level", fmt::join(hosts_, ", "), obstacle);
+    throw UsageFailure(fmt::format("communication.all_reduce {} is impossible on {}: {}; use auto",
+                                   requested == shared_memory ? "shared_memory" : "two_level",
+                                   fmt::join(std::set<std::string>(hosts_.begin(), hosts_.end()), ", "), obstacle));
   }
 }
 

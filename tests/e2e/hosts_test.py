@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from system import BIN, Server, is_running, wait_for
 from timeline_check import TimelineCheck
-from two_host_system import HOST_OF, RANKS, SLOTS, TwoHostRun, TwoHostTest
+from two_host_system import HOST_OF, RANKS, SCRIPT, SLOTS, TwoHostRun, TwoHostTest
 
 GBIT = 1e9 / 8 / 1000  # bytes per ms
 DEADLINE_S = 12
@@ -144,6 +145,21 @@ class HostsTest(TwoHostTest):
             series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
             self.assertEqual(series["step"], list(range(1, 201)))
 
+    def test_a_host_that_cannot_reach_the_server_does_not_spoil_the_end(self) -> None:
+        """It tries for longer than the other waits for a collective."""
+        Server(self.folder / "server", self.folder).end()  # makes the administrator's token
+        names = self.folder / "names"
+        wrong = f'sed "s/10.77.0.1 /10.77.0.99 /" /etc/hosts > "{names}" && mount --bind "{names}" /etc/hosts'
+        script = f'case $(hostname) in hostB) {wrong};; esac && exec "$@"'
+        launcher = [SCRIPT, "--", "sh", "-c", script, "sh"]
+        overrides = ["communication.deadline_s=20"]  # shorter than the 30 s for which a rank tries
+        run = TwoHostRun(launcher, self.folder / "run", self.config, "http://hostA:8080", overrides)
+        self.addCleanup(run.end)
+        self.start_server_on_host_a(run)
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertRegex(run.text(), r"warning: \d+ records of rank 1 were not confirmed by http://hostA:8080")
+        self.assertNotIn("records of rank 0 were not confirmed", run.text())
+
     def test_a_request_to_stop_reaches_both_hosts(self) -> None:
         run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
         wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
@@ -267,7 +283,7 @@ class HostsTest(TwoHostTest):
         )
         self.assertEqual(alone.returncode, 2, alone.stderr)
         self.assertIn(
-            f"run folder split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
+            f"run folder {self.folder}/hostB/split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
             alone.stderr,
         )
         (self.folder / "hostB/split/run.json").unlink()  # as a worker of version 0.1 left it
@@ -276,6 +292,73 @@ class HostsTest(TwoHostTest):
         self.assertNotEqual(run.wait(), 0)
         self.assertIn(f"hostB has a spool of run {files[0]['run']}, attempt 1, but no run.json", run.text())
         self.assertFalse((self.folder / "hostA/split/run.json").exists())
+
+    def test_a_relative_run_folder_is_that_of_rank_0_on_all_hosts(self) -> None:
+        before = Path.cwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        script = f'case $(hostname) in hostB) cd "{elsewhere}";; esac && exec "$@"'
+        overrides = ["training.stop_after=2u"]
+        run = TwoHostRun([SCRIPT, "--", "sh", "-c", script, "sh"], Path("relative"), self.config, "none", overrides)
+        self.addCleanup(run.end)
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        self.assertEqual(len(self.records("relative", "step", 1)), 2)
+
+    def run_with_another_host_b(self, prepare: str, overrides: list[str] | None = None) -> str:
+        """Output of a run in whose namespace of files `prepare` was run on hostB before. It ends as wrong usage, in one
+        line."""
+        script = f'case $(hostname) in hostB) {prepare};; esac && exec "$@"'
+        run = TwoHostRun(
+            [SCRIPT, "--", "sh", "-c", script, "sh"], self.folder / "run", self.config, "none", overrides or []
+        )
+        self.addCleanup(run.end)
+        self.assertEqual(run.wait(), 2, run.text())
+        text = run.text()
+        self.assertNotIn("MPI_ABORT", text)
+        self.assertEqual(len(re.findall(r"\berror: ", text)), 1, text)
+        run.log.unlink()
+        return text
+
+    def test_what_is_wrong_on_one_host_ends_all_ranks_in_one_line(self) -> None:
+        data, copy, folder = self.prepared, self.folder / "copy", self.folder / "run"
+        damaged = f'mkdir "{copy}" && cp "{data}"/* "{copy}" && %s && mount --bind "{copy}" "{data}"'
+        ids, text = copy / "train.target.ids", copy / "valid.target.txt"
+        cases = (
+            (f'mount -t tmpfs tmpfs "{data}"', f"rank 1 on hostB: {data}: no manifest.json there"),
+            (damaged % f'truncate -s 100 "{ids}"', "train.target.ids: truncated or damaged, 100 bytes"),
+            (damaged % f'rm "{text}"', "valid.target.txt: No such file or directory"),
+            (
+                f'mkdir -p "{folder}" && mount -t tmpfs -o ro tmpfs "{folder}"',
+                f"rank 1 on hostB: write {folder}/run.json",
+            ),
+            (f'mount -t tmpfs tmpfs "{self.folder}" && touch "{folder}"', f"rank 1 on hostB: run folder {folder}: "),
+        )
+        for prepare, message in cases:
+            with self.subTest(message):
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
+                self.assertIn(message, self.run_with_another_host_b(prepare))
+        shutil.rmtree(folder, ignore_errors=True)
+        said = self.run_with_another_host_b("true", ["communication.all_reduce=shared_memory"])
+        self.assertIn(
+            "communication.all_reduce shared_memory is impossible on hostA, hostB: there are several hosts", said
+        )
+
+    def test_a_damaged_copy_of_the_data_ends_the_run_and_its_host_is_named(self) -> None:
+        copy = self.folder / "copy"
+        zeros = f'dd if=/dev/zero of="{copy}/train.target.ids" bs=1000 seek=20 count=10 conv=notrunc status=none'
+        prepare = (
+            f'mkdir "{copy}" && cp "{self.prepared}"/* "{copy}" && {zeros} && mount --bind "{copy}" "{self.prepared}"'
+        )
+        for updates in (1, 1000000):
+            shutil.rmtree(copy, ignore_errors=True)
+            text = self.run_with_another_host_b(prepare, [f"training.stop_after={updates}u"])
+            self.assertRegex(
+                text, rf"error: rank 1 on hostB: {self.prepared}/train.target.ids: damaged, its SHA-256 is"
+            )
 
     def test_a_killed_rank_of_the_other_host_is_named(self) -> None:
         # Open MPI may tell the other host many seconds after its own: no rank must give up before.

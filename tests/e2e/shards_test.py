@@ -93,7 +93,7 @@ class ShardsTest(TwoHostTest):
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
             run.text(),
-            r"checkpoint\.sharded: rank 1 on hostB: /\S+/hostB/split/checkpoints is not the folder that rank 0 on hostA "
+            r"checkpoint\.sharded: rank 1 on hostB: /\S+/disk/split/checkpoints is not the folder that rank 0 on hostA "
             r"has by this name; give all hosts one shared folder \(--run-dir\), or set checkpoint\.sharded to false",
         )
         self.assertFalse((self.folder / "hostB/split/checkpoints").exists())

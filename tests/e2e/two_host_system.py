@@ -83,10 +83,12 @@ class TwoHostTest(SystemTest):
         return [self.records(name, "step", rank) for rank in RANKS]
 
     def start_with_a_disk_each(self, overrides: list[str]) -> TwoHostRun:
-        """Each host has its own folder instead of a shared one, and relative names start there."""
-        for host in ("hostA", "hostB"):
+        """Each host has its own disk under one name, and relative names start there."""
+        for host in ("hostA", "hostB", "disk"):
             (self.folder / host).mkdir(exist_ok=True)
-        launcher = [SCRIPT, "--", "sh", "-c", f'cd "{self.folder}/$(hostname)" && exec "$@"', "sh"]
+        disk = self.folder / "disk"
+        script = f'mount --bind "{self.folder}/$(hostname)" "{disk}" && cd "{disk}" && exec "$@"'
+        launcher = [SCRIPT, "--", "sh", "-c", script, "sh"]
         run = TwoHostRun(launcher, Path("split"), self.config, "none", overrides)
         self.addCleanup(run.end)
         return run

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <cstddef>
 #include <filesystem>
 
+#include "base/file_descriptor.h"
 #include "tests/soon.h"
 #include "tests/worker/test_server.h"
 
@@ -89,11 +93,10 @@ TEST(Heartbeat, OneRankOfAHostSendsThoseOfAll) {
     of_rank.between = std::chrono::milliseconds(5);
     return of_rank;
   };
-  HeartbeatOptions first = options(0), second = options(1);
-  first.sender.served = {1};
-  second.sender.by = 0;
-  auto sending = std::make_unique<Heartbeat>(first, commands);
-  Heartbeat served(second, commands);
+  HeartbeatRelay receiver = HeartbeatRelay::receiver({1}).value();
+  HeartbeatRelay other = HeartbeatRelay::to(receiver.name());
+  auto sending = std::make_unique<Heartbeat>(options(0), commands, std::move(receiver));
+  Heartbeat served(options(1), commands, std::move(other));
   served.record_update(33);
   const auto heard = [&](std::int64_t rank) {
     return soon([&] { return server.newest_body().find(fmt::format("\"rank\":{},", rank)) != std::string::npos; });
@@ -107,10 +110,8 @@ TEST(Heartbeat, OneRankOfAHostSendsThoseOfAll) {
 }
 
 TEST(HeartbeatRelay, IgnoresWhatIsNoHeartbeatOfAServedRank) {
-  RankIdentity identity{.run = "r_01J000000000000000000000HS", .attempt = 1, .rank = 0, .host = "hostA"};
-  HeartbeatRelay receiver(identity, {.served = {2}});
-  identity.rank = 2;
-  HeartbeatRelay other(identity, {.by = 0});
+  auto receiver = HeartbeatRelay::receiver({2}).value();
+  HeartbeatRelay other = HeartbeatRelay::to(receiver.name());
   for (const char* text :
        {"text", "[]", "{}", R"({"rank":1})", R"({"rank":2,"update":1})", R"({"rank":2,"update":2})"}) {
     EXPECT_TRUE(other.pass_on(text));
@@ -124,9 +125,27 @@ TEST(HeartbeatRelay, IgnoresWhatIsNoHeartbeatOfAServedRank) {
   EXPECT_LT(passed_on, 20) << "the receiver does not receive";
   receiver.receive();
   EXPECT_TRUE(other.pass_on("{}"));
-  identity.attempt = 2;
-  EXPECT_FALSE(HeartbeatRelay(identity, {.by = 0}).pass_on("{}")) << "nobody listens";
   EXPECT_FALSE(receiver.pass_on("{}")) << "it sends its own";
+  EXPECT_FALSE(HeartbeatRelay::to(receiver.name() + "0").pass_on("{}")) << "nobody listens";
+  EXPECT_FALSE(HeartbeatRelay().pass_on("{}"));
+}
+
+TEST(HeartbeatRelay, NobodyElseReceivesAfterTheReceiverHasEnded) {
+  auto receiver = HeartbeatRelay::receiver({2}).value();
+  EXPECT_NE(receiver.name(), HeartbeatRelay::receiver({2}).value().name()) << "names cannot be foreseen";
+  HeartbeatRelay other = HeartbeatRelay::to(receiver.name());
+  ASSERT_TRUE(other.pass_on("{}"));
+  const std::string name = receiver.name();
+  receiver = HeartbeatRelay();
+  const FileDescriptor thief(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  ASSERT_EQ(::bind(thief.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_FALSE(other.pass_on("{}")) << "the rank sends its own";
+  char byte = 0;
+  EXPECT_LT(::recv(thief.get(), &byte, 1, 0), 0);
 }
 
 TEST(Heartbeat, RespectsRetryAfter) {

@@ -1,0 +1,43 @@
+#include "worker/rank_facts.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/digest.h"
+#include "nmt/data/manifest.h"
+#include "nmt/ops/cpu_kernels.h"
+
+namespace babelring {
+namespace {
+
+/// The facts about the data that must agree on all ranks.
+std::vector<RankFact> data_facts(const TrainConfig& config) {
+  const bool translates = config.task == Task::translation;
+  const std::string same_data =
+      fmt::format("every rank needs the same data.folder, of one `{}`", translates ? "nmt prepare" : "nmt gssm data");
+  if (config.on_the_fly()) return {};
+  const Manifest manifest = load_manifest(config.data.folder);
+  const auto digest_of = [&](const std::string& set) {
+    return set.empty() ? std::string() : manifest.set(set).digest();
+  };
+  return {{translates ? "vocabulary" : "generator", manifest.vocabulary.sha256, same_data},
+          {"training set", digest_of(config.data.train_set), same_data},
+          {"validation set", digest_of(config.data.valid_set), same_data}};
+}
+
+}  // namespace
+
+std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
+  const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
+  std::string kernels = backend.description();
+  // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.
+  kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
+  std::vector<RankFact> facts = data_facts(config);
+  facts.push_back({"precision", std::string(name_of(config.training.precision)), "every rank needs the same"});
+  facts.push_back({"kernels", kernels, same_kernels});
+  facts.push_back({"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"});
+  return facts;
+}
+
+}  // namespace babelring
