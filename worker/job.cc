@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -174,27 +172,6 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
     record_end("failed", reason(failure));
     throw;
   }
-}
-
-/// Writes the report of a run that has saved everything, and sends its last records, on a thread. Until each rank is
-/// done all meet in collectives: they enter MPI_Finalize together, and none gives up waiting there for one that writes
-/// its report, or tries for long to reach the server. Collective, but it does not fail if a rank is lost.
-void end_together(Communicator& communicator, Reporter& reporter, const std::filesystem::path& folder) {
-  constexpr std::chrono::milliseconds step{500};
-  std::future<void> working = std::async(std::launch::async, [&] {
-    if (communicator.rank() == 0) write_run_report(folder);
-    reporter.close(std::chrono::seconds(30));
-  });
-  try {
-    std::vector<double> busy;
-    do {
-      busy = {working.wait_for(step) == std::future_status::ready ? 0.0 : 1.0};
-      communicator.sum(busy);
-    } while (busy[0] > 0);
-  } catch (const CommError& failure) {
-    spdlog::warn("the run is over and saved, but the ranks cannot wait for each other's end: {}", failure.what());
-  }
-  working.get();
 }
 
 /// The check of this host's data, on its first rank; null on other ranks.

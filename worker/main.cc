@@ -136,8 +136,8 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// The end of the process. Exit code 0: done; 1: training diverged, the ranks' weights differ, or another failure that all
-/// ranks know; 2: usage error. Only rank 0 reports the error.
+/// The end of the process. Exit code 0: done; 1: training diverged, the ranks' weights differ, or another failure that
+/// all ranks know; 2: usage error. Only rank 0 reports the error.
 struct End {
   int exit_code = 0;
   std::chrono::milliseconds deadline;  // for MPI_Finalize

@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <exception>
+#include <future>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "insight/report/report.h"
@@ -18,6 +21,24 @@ void write_run_report(const std::filesystem::path& folder) {
   } catch (const std::exception& failure) {  // the training is complete without a report
     spdlog::warn("the run's report was not written: {}", failure.what());
   }
+}
+
+void end_together(Communicator& communicator, Reporter& reporter, const std::filesystem::path& folder) {
+  constexpr std::chrono::milliseconds step{500};
+  std::future<void> working = std::async(std::launch::async, [&] {
+    if (communicator.rank() == 0) write_run_report(folder);
+    reporter.close(std::chrono::seconds(30));
+  });
+  try {
+    std::vector<double> busy;
+    do {
+      busy = {working.wait_for(step) == std::future_status::ready ? 0.0 : 1.0};
+      communicator.sum(busy);
+    } while (busy[0] > 0);
+  } catch (const CommError& failure) {
+    spdlog::warn("the run is over and saved, but the ranks cannot wait for each other's end: {}", failure.what());
+  }
+  working.get();
 }
 
 }  // namespace babelring
