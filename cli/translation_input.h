@@ -17,8 +17,8 @@ enum class Invalid { fail, replace };
 /// mark.
 class TranslationInput {
  public:
-  /// Bytes that are kept of a line that is cut: 64 KiB is about ten thousand words, more than any text has in a line.
-  /// The search through a mebibyte of what is no text would take minutes.
+  /// The bytes that are left of a line that is cut. 64 KiB is about ten thousand words, more than any text has in a
+  /// line. The search through a mebibyte of what is no text would take minutes.
   static constexpr std::size_t kept_bytes = std::size_t{1} << 16;
 
   /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
