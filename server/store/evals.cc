@@ -67,38 +67,57 @@ std::optional<EvalRow> find_eval(Reader& reader, std::string_view id) {
 
 namespace {
 
-/// The set that the body of an evaluation names.
-std::string set_of(const std::string& body) {
+/// A text member of an evaluation's body; empty if it has none.
+std::string text_in(const std::string& body, std::string_view member) {
   const auto parsed = parse_json(body);
-  const json::value* set = parsed && parsed->is_object() ? parsed->get_object().if_contains("set") : nullptr;
-  return set != nullptr && set->is_string() ? std::string(set->get_string()) : "";
+  const json::value* text = parsed && parsed->is_object() ? parsed->get_object().if_contains(member) : nullptr;
+  return text != nullptr && text->is_string() ? std::string(text->get_string()) : "";
 }
 
-/// The query's first evaluation on this set.
-std::optional<EvalRow> first_on_set(Reader& reader, std::int64_t run, const std::string& set, std::string_view sql) {
+/// The query's first evaluation on this set, whose signature is `signature` or missing; any if `signature` is empty.
+std::optional<EvalRow> first_on_set(Reader& reader, std::int64_t run, const std::string& set, std::string_view sql,
+                                    const std::string& signature = "") {
   Statement rows = reader.database.prepare(sql);
   rows.bind(run);
   EvalRow eval;
   while (rows.next(eval.id, eval.step, eval.time_ms, eval.sample_count, eval.body)) {
-    if (set_of(eval.body) == set) return eval;
+    if (text_in(eval.body, "set") != set) continue;
+    const std::string own = signature.empty() ? "" : text_in(eval.body, "signature");
+    if (own.empty() || own == signature) return eval;
   }
   return std::nullopt;
+}
+
+/// The run's best evaluation on this set: that which its worker has marked last, since it compares only scores that
+/// mean the same. Without marks, of a run that does not validate itself, the one with the highest BLEU by the newest
+/// signature, else with the lowest loss.
+std::optional<EvalRow> best_on_set(Reader& reader, std::int64_t run, const std::string& set) {
+  std::optional<EvalRow> marked =
+      first_on_set(reader, run, set,
+                   "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? AND best ORDER BY eval DESC");
+  if (marked) return marked;
+  const auto newest = first_on_set(reader, run, set,
+                                   "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? AND "
+                                   "sacrebleu IS NOT NULL ORDER BY eval DESC");
+  return first_on_set(reader, run, set,
+                      "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
+                      "AND (sacrebleu IS NOT NULL OR json_extract(body, '$.loss') IS NOT NULL) "
+                      "ORDER BY sacrebleu DESC NULLS LAST, json_extract(body, '$.loss') NULLS LAST, eval DESC",
+                      newest ? text_in(newest->body, "signature") : "");
 }
 
 }  // namespace
 
 RunEvals find_run_evals(Reader& reader, std::int64_t run, const std::string& id) {
   // The run's validation set is that of its first evaluation. Evaluations on other sets are external reports.
-  const std::string set = set_of(reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1")
-                                     .bind(run)
-                                     .value<std::string>());
+  const std::string set = text_in(reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1")
+                                      .bind(run)
+                                      .value<std::string>(),
+                                  "set");
   RunEvals evals{
       first_on_set(reader, run, set,
                    "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC"),
-      first_on_set(reader, run, set,
-                   "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
-                   "AND (sacrebleu IS NOT NULL OR json_extract(body, '$.loss') IS NOT NULL) "
-                   "ORDER BY sacrebleu DESC NULLS LAST, json_extract(body, '$.loss') NULLS LAST, eval DESC")};
+      best_on_set(reader, run, set)};
   for (std::optional<EvalRow>* eval : {&evals.newest, &evals.best}) {
     if (*eval) (*eval)->run = id;
   }

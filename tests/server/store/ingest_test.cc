@@ -90,6 +90,30 @@ TEST_F(IngestTest, WithoutAFiniteLossNothingIsTheBest) {
   EXPECT_TRUE(checkpoints[1].best);
 }
 
+/// The worker compares only scores that mean the same, and marks the best of them anew if their meaning changes.
+TEST_F(IngestTest, TheBestEvaluationIsTheOneThatTheWorkerMarkedLast) {
+  const std::string words = "tok:13a", characters = "tok:zh";
+  EvalRecord eval{.update = 1, .set = "valid", .loss = 3, .sacrebleu = 40, .signature = words, .best = true};
+  put(*store, {record_of(eval, 1)});
+  eval = {.update = 2, .set = "valid", .loss = 3, .sacrebleu = 20, .signature = characters, .best = true};
+  put(*store, {record_of(eval, 2)});
+  eval = {.update = 3, .set = "valid", .loss = 3, .sacrebleu = 19, .signature = characters};
+  put(*store, {record_of(eval, 3)});
+  auto reader = store->reader();
+  EXPECT_EQ(find_run(*reader, run_id)->best_eval->step, 2);
+}
+
+TEST_F(IngestTest, WithoutMarksTheBestEvaluationHasTheSignatureOfTheNewest) {
+  std::int64_t sequence = 0;
+  for (const auto& [bleu, signature] : {std::pair(40, "tok:13a"), {20, "tok:zh"}, {21, "tok:zh"}, {19, "tok:zh"}}) {
+    const EvalRecord eval{
+        .update = ++sequence, .set = "valid", .sacrebleu = static_cast<double>(bleu), .signature = signature};
+    put(*store, {record_of(eval, sequence)});
+  }
+  auto reader = store->reader();
+  EXPECT_EQ(find_run(*reader, run_id)->best_eval->step, 3);
+}
+
 TEST_F(IngestTest, ARankThatGoesBackDoesLaterUpdatesAgain) {
   put(*store, steps(1, 1300));
   put(*store, {record_of(LifecycleRecord{.event = "rewound", .detail = "diverged", .update = 100}, 1301)});
