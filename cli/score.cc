@@ -50,10 +50,11 @@ struct Score {
   std::vector<double> of_sentences;  // filled on request
 };
 
-/// Where BLEU prints as 0 although most character n-grams match, its tokenizer sees no words.
+/// Where BLEU prints as 0 although most character n-grams match, its tokenizer sees no words, unless the lines are
+/// short.
 void warn_of_tokenizer(double bleu, Tokenizer tokenizer, const Scoring& scoring) {
   constexpr double prints_as_zero = 0.005, high_chrf = 50;
-  if (bleu >= prints_as_zero) return;
+  if (bleu >= prints_as_zero || tokenizer == tokenizer_for(scoring.references.front())) return;
   const double chrf = Chrf().corpus(scoring.hypotheses, scoring.references);
   if (chrf < high_chrf) return;
   spdlog::warn("BLEU {:.2f} with chrF2 {:.2f}: wrong tokenizer? (--tokenize is {})", bleu, chrf, name_of(tokenizer));
