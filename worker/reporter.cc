@@ -214,6 +214,7 @@ void Reporter::send_spools() {
       for (SpoolReader& spool : spools_) spool.save_acknowledged();
       saved = SteadyClock::now();
     }
+    if (barred_) break;  // served ranks need not wait either
     if (!any && !wait_for_more(seen)) return;
   }
   for (SpoolReader& spool : spools_) spool.save_acknowledged();
@@ -283,7 +284,10 @@ bool Reporter::deliver(std::span<const Record> records) {
     const Outcome outcome = send(part);
     if (outcome.delivery == Delivery::again || outcome.delivery == Delivery::barred) {
       if (!stopped()) report_outage(outcome.why);
-      if (outcome.delivery == Delivery::barred && closing()) return false;  // waiting gives no other token
+      if (outcome.delivery == Delivery::barred && closing()) {  // waiting gives no other token
+        barred_ = true;
+        return false;
+      }
       wait_to_retry();
       continue;
     }

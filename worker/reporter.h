@@ -127,6 +127,7 @@ class Reporter : public RecordSink {
   std::chrono::milliseconds retry_{0}, requested_delay_{0};
   std::minstd_rand jitter_{std::random_device{}()};
   bool outage_ = false;
+  bool barred_ = false;  // while closing
   std::int64_t skipped_ = 0;
   std::set<std::string> refusals_;   // reasons that were logged
   std::vector<SpoolReader> older_;   // spools of earlier attempts

@@ -29,6 +29,13 @@ class TokensTest(ControlTest):
     def only_run(self) -> str:
         return str(wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"])
 
+    def test_ranks_of_a_host_do_not_wait_at_the_end_for_one_whose_token_is_refused(self) -> None:
+        unknown = self.folder / "unknown.token"
+        unknown.write_text("unknown\n", encoding="utf-8")
+        run = self.by_hand(unknown, "refused", ["training.stop_after=5u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("rank 0 sends no more: rank 1 sends its records itself", run.text())
+
     def test_a_run_by_hand_outlives_its_server_and_continues_with_its_prefix_token(self) -> None:
         token = self.make_token("team", run_prefix="mt-")
         run = self.by_hand(token, "mt-hand", ENDLESS)
