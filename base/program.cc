@@ -59,6 +59,12 @@ int run_program(std::string_view name, const std::function<int()>& work) {
   }
 }
 
+void forgive_lost_output() {
+  flush_output();
+  std::clearerr(stdout);
+  std::cout.clear();
+}
+
 std::string reason(const std::exception& failure) {
   if (dynamic_cast<const std::bad_alloc*>(&failure) == nullptr) return failure.what();
   return "out of memory: the system refused more; free memory, raise its limit (ulimit -v), or choose smaller batches";

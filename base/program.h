@@ -16,6 +16,10 @@ namespace babelring {
 /// files (ulimit -f) is an error, it does not end the process.
 int run_program(std::string_view name, const std::function<int()>& work);
 
+/// Lost standard output is no failure up to here: for a service, which says where it listens and then may outlive its
+/// reader.
+void forgive_lost_output();
+
 /// The reason why something failed, on one line: what(), or that there is no memory left.
 std::string reason(const std::exception& failure);
 

@@ -165,6 +165,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
                             std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
+  forgive_lost_output();
   for (const std::string& danger : options.security_warnings()) spdlog::warn("{}", danger);
 
   Reload reload(options, std::move(read_options), server, control, access_log);

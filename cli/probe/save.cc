@@ -17,15 +17,14 @@ namespace {
 namespace fs = std::filesystem;
 
 void save_probes(const ProbeRunArguments& arguments, const fs::path& output) {
+  const bool several = arguments.presets == "all" || arguments.presets.find(',') != std::string::npos;
+  if (several && fs::exists(output) && !fs::is_directory(output)) {
+    throw UsageFailure(
+        fmt::format("--output: {} is a file, expected a folder for a probe of each preset", output.string()));
+  }
   const std::vector<NamedPlan> plans = plans_of(arguments);
   const std::unique_ptr<Backend> backend = backend_for(arguments, plans);
-  if (plans.size() > 1) {
-    if (fs::exists(output) && !fs::is_directory(output)) {
-      throw UsageFailure(
-          fmt::format("--output: {} is a file, expected a folder for {} probes", output.string(), plans.size()));
-    }
-    fs::create_directories(output);
-  }
+  if (several) fs::create_directories(output);
   for (const auto& [name, plan] : plans) {
     const fs::path file = !name.empty() && fs::is_directory(output) ? output / (name + ".jsonl") : output;
     save_probe(plan, *backend, arguments.threads, file);

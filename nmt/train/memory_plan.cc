@@ -81,10 +81,9 @@ void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max_l
   plan.micro_batch_tokens = min_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0) throw UsageFailure(fmt::format("{}: {}", micro_batch_key, unknown_memory));
   if (plan.micro_batch_tokens == 0) {
-    throw UsageFailure(fmt::format("{}: a sentence of {} tokens (data.max_length){} needs {} bytes, {}",
-                                   micro_batch_key, max_length,
-                                   total_of(validation) > 0 && backend.host_memory() ? " and validations" : "", least,
-                                   too_little_text(usable, room, later)));
+    const char* const with = total_of(validation) > 0 && backend.host_memory() ? " with validations" : "";
+    throw UsageFailure(fmt::format("{}: a sentence of {} tokens (data.max_length) needs {} bytes{}, {}",
+                                   micro_batch_key, max_length, least, with, too_little_text(usable, room, later)));
   }
   plan.answer = fmt::format("{}: {} tokens; {}", micro_batch_key, plan.micro_batch_tokens,
                             room_text(std::max(part, std::min(least, usable)), room));

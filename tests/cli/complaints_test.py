@@ -86,7 +86,7 @@ class ComplaintsTest(unittest.TestCase):
         for arguments, words in usage.items():
             self.complains(f"worker {arguments}", WRONG_USAGE, words)
         self.complains(
-            "worker --config good.yaml --server none --run-dir fresh", FAILED, "nowhere: no manifest.json there"
+            "worker --config good.yaml --server none --run-dir fresh", WRONG_USAGE, "nowhere: no manifest.json there"
         )
         self.assertFalse(Path("fresh").exists(), "nothing was begun")
 
@@ -148,9 +148,9 @@ class ComplaintsTest(unittest.TestCase):
         command = "worker --config good.yaml data.folder=prepared data.valid_set="
         with open("prepared/spm.model", "ab") as model:
             model.write(b"x")
-        self.complains(command, FAILED, "prepared/spm.model: truncated or damaged", "by its manifest")
+        self.complains(command, WRONG_USAGE, "prepared/spm.model: truncated or damaged", "by its manifest")
         Path("prepared/manifest.json").unlink()
-        self.complains(command, FAILED, "prepared: no manifest.json there")
+        self.complains(command, WRONG_USAGE, "prepared: no manifest.json there")
         self.assertFalse(Path("runs").exists(), "a run that cannot begin leaves no folder")
 
     def test_text_files(self) -> None:
@@ -220,7 +220,7 @@ class ComplaintsTest(unittest.TestCase):
             "probe save --output x.jsonl": "expected one of --config, --checkpoint and --preset, found 0",
             f"{save}x.jsonl --config good.yaml": "expected one of --config, --checkpoint and --preset, found 2",
             "probe save --preset transformer-tin --output x": "'transformer-tin' is no preset; did you mean 'transformer-tiny'?",
-            "probe save --preset all --output file": "--output: file is a file, expected a folder for 3 probes",
+            "probe save --preset all --output file": "--output: file is a file, expected a folder for a probe of each preset",
             "probe save --config absent.yaml --output x": "--config: absent.yaml: no such file",
             "probe save --checkpoint folder --first-update 2 --output x": "--first-update: a checkpoint says its own",
             f"{save}x.jsonl --mode test": "--mode: found 'test', expected training or inference",

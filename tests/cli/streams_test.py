@@ -93,7 +93,7 @@ class StreamsTest(unittest.TestCase):
             ("nmt prepare --bogus", WRONG_USAGE),
             ("nmt nonsense", WRONG_USAGE),
             ("worker --bogus", WRONG_USAGE),
-            ("worker --config config.yaml --run-dir toy1.en/run", FAILED),
+            ("worker --config config.yaml --run-dir toy1.en/run", WRONG_USAGE),
             ("worker --config config.yaml --run-dir unused data.seed=x", WRONG_USAGE),
             ("server --bogus", WRONG_USAGE),
             ("server --data toy1.en/data --listen 127.0.0.1:0", FAILED),

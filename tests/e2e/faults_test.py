@@ -136,7 +136,8 @@ class FaultsTest(SystemTest):
         wrong.write_text("bbr_wrong\n", encoding="utf-8")
         run = self.start_run(server=server.address, overrides=["training.stop_after=10u"], token_file=wrong)
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertEqual(run.text().count("answered 401"), 1, run.text())  # once for the host
+        # Once for the host. At the end a rank that it served may have tried by itself.
+        self.assertIn(run.text().count("answered 401"), (1, 2), run.text())
         self.assertIn("--token-file FILE", run.text())
         self.assertEqual(server.get("/api/v1/runs")["items"], [])
         run = self.start_run(server=server.address, overrides=["training.stop_after=20u"])

@@ -286,7 +286,7 @@ class TrainingTest(SystemTest):
 
     def test_missing_data_folder_is_named(self) -> None:
         run = self.start_run(overrides=["data.folder=/dev/null/data"])
-        self.assertEqual(run.wait(), 1)
+        self.assertEqual(run.wait(), 2)
         self.assertIn("/dev/null/data", run.text())
 
 

@@ -27,7 +27,7 @@ TEST(Interval, KeepsItsText) {
 }
 
 TEST(Interval, RejectsInvalidText) {
-  for (const char* text : {"", "u", "-1u", "4000x", "4000 u", "nan", "inf", "1e5u", "1000000000000001u", "1000001Gt"}) {
+  for (const char* text : {"", "u", "-1u", "4000x", "4000 u", "nan", "inf", "1000000000000001u", "1000001Gt"}) {
     const Result<Interval> interval = Interval::parse(text);
     ASSERT_FALSE(interval.ok()) << text;
     EXPECT_NE(interval.error().find(std::string("found '") + text + "'"), std::string::npos) << interval.error();

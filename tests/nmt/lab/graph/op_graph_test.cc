@@ -157,7 +157,7 @@ TEST(GraphFormats, GraphvizAcceptsTheDotFile) {
   const TemporaryFolder folder;
   for (const OpGraph& graph : {small_graph(), by_layer(small_graph())}) {
     const auto file = folder.write("graph.dot", dot_of(graph));
-    EXPECT_EQ(std::system(("dot -Tplain -o /dev/null " + file.string()).c_str()), 0);
+    EXPECT_EQ(std::system(("dot -Tcanon -o /dev/null " + file.string()).c_str()), 0);
   }
 }
 
