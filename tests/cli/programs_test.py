@@ -430,7 +430,7 @@ class ProgramsTest(unittest.TestCase):
             )
             self.assertEqual(done.returncode, 2)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-            self.assertIn(f"run folder {folder}: cannot create it: ", done.stderr)
+            self.assertIn(f"run folder {Path(folder).absolute()}: cannot create it: ", done.stderr)
 
     def test_translate_answers_each_line(self) -> None:
         text = "the old cat sees the dog .\n\nthe green tree .\n"
