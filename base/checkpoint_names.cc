@@ -26,7 +26,7 @@ std::string same_sibling(const fs::path& best) {
   const std::string sums = beginning_of(best / "SHA256SUMS");
   std::error_code error;
   for (fs::directory_iterator entry(best.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+    std::string name = entry->path().filename().string();
     if (is_checkpoint_name(name) && !sums.empty() && beginning_of(entry->path() / "SHA256SUMS") == sums) return name;
   }
   return "";

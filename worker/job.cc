@@ -377,7 +377,9 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   const std::unique_ptr<DataCheck> data_check = open_data_check(config, communicator);
   const GradientComm gradient_comm = make_gradient_comm(config, data.model_vocabulary, *backend, communicator);
   Communicator& ranks = gradient_comm.nccl != nullptr ? *gradient_comm.nccl : communicator;
-  require_agreement(on_every_rank(communicator, [&] { return facts_of(config, *backend); }), communicator);
+  // clang 14 captures no structured binding by itself.
+  require_agreement(on_every_rank(communicator, [&config, &own = *backend] { return facts_of(config, own); }),
+                    communicator);
   std::optional<RunFolder> opened;
   const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);

@@ -274,7 +274,7 @@ TEST_F(PrepareTest, VocabularyIsTrainedOnThePairsThatTrainingSees) {
   const std::string clean = digest("", "");
   const auto noise = [](int characters) {  // letters that occur in the text
     std::string word;
-    for (int i = 1; i <= characters; ++i) word += static_cast<char>('a' + i * i * 7919 % 25);
+    for (int i = 1; i <= characters; ++i) word += static_cast<char>('a' + std::int64_t{i} * i * 7919 % 25);
     return word;
   };
   std::string words;
