@@ -103,10 +103,10 @@ void WorkFolder::lock(const fs::path& file) {
       fail("{} is not a lock file of this program; choose another output, or move the file away", file.string());
     }
     if (error == EWOULDBLOCK) {
-      const std::size_t end = content.find('\n');
+      const std::size_t owner = std::string_view("babelring ").size(), end = content.find('\n');
       throw UsageFailure(fmt::format(
           "{}: {} writes there at the moment; wait until it has ended, or choose another output", parent_.string(),
-          end == std::string::npos ? "another process" : printable(content.substr(10, end - 10))));
+          end == std::string::npos ? "another process" : printable(content.substr(owner, end - owner))));
     }
     if (error == EINTR) continue;
     if (error != 0) {

@@ -80,8 +80,7 @@ void ModelOptions::declare_search(CLI::App& command) {
       {{"auto", SplitLines::automatic}, {"always", SplitLines::always}, {"long", SplitLines::long_lines}},
       "lines that are split into sentences, which are translated one by one: auto: those with more pieces or sentences "
       "than lines of the training text usually had; always: all of several sentences; long: those over --max-source, "
-      "for "
-      "models trained on documents");
+      "for models trained on documents");
 }
 
 TranslateOptions ModelOptions::translate_with(const LoadedModel& loaded) const {

@@ -9,9 +9,9 @@
 #include "base/failure.h"
 #include "base/grouped.h"
 #include "cli/sweep/cells.h"
-#include "cli/sweep/folder_runs.h"
 #include "cli/sweep/scripts.h"
 #include "cli/sweep/sweep_commands.h"
+#include "cli/sweep/sweep_runs.h"
 
 namespace babelring {
 namespace {

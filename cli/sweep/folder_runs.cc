@@ -1,5 +1,3 @@
-#include "cli/sweep/folder_runs.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>

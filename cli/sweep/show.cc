@@ -13,7 +13,6 @@
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
-#include "cli/sweep/folder_runs.h"
 #include "cli/sweep/results.h"
 #include "cli/sweep/sweep_commands.h"
 #include "cli/sweep/sweep_runs.h"

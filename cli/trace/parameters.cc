@@ -42,7 +42,8 @@ Enum value_of(const Choices<Enum>& choices, const std::string& word) {
   return std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == word; })->second;
 }
 
-/// The newest window; the one before if the newest is a stump, as at the end of a training. Says so.
+/// The newest window; the one before if the newest has less than half of its updates, as at the end of a training. Says
+/// so.
 fs::path newest_window(const std::vector<fs::path>& files) {
   if (files.size() < 2) return files.back();
   const ParameterWindow newest = read_window(files.back()), before = read_window(files[files.size() - 2]);
@@ -142,7 +143,8 @@ void add_trace_parameters(CLI::App& trace) {
       ->capture_default_str();
   command
       ->add_option("--update", arguments->update,
-                   "last update of the window; default: the newest window, but the one before a stump")
+                   "last update of the window; default: the newest window, or the one before if that has more than "
+                   "twice as many updates")
       ->check(positive_number);
   auto* json = command->add_flag("--json", arguments->as_json, "print JSON");
   auto* csv = command->add_flag("--csv", arguments->as_csv, "print CSV")->excludes(json);

@@ -66,9 +66,8 @@ struct Topology {
 /// - ring: 2 (n − 1) (a + b S / n)
 /// - tree: (2 ceil(log2 n) + k − 1) (a + b s) for k segments of s bytes
 /// - two_level, r ranks on each host: 2 (r − 1) (a + b S / r) inside, and between hosts, where the r sums of a host
-/// share
-///   its link, as the worker chooses (tree_is_faster()): by a ring 2 (h − 1) (a + b S / h); by a tree over p of the
-///   hosts, a power of two, 2 (a log2 p + b S (p − 1) / p), and 2 (a + b S) more if there are other hosts
+///   share its link, as the worker chooses (tree_is_faster()): by a ring 2 (h − 1) (a + b S / h); by a tree over p of
+///   the hosts, a power of two, 2 (a log2 p + b S (p − 1) / p), and 2 (a + b S) more if there are other hosts
 /// - one copy: each rank reads S of other ranks' memory, f32 always: 2 a + b S (n − 1) / n
 /// With a sharded optimizer, only the first half of a ring or of two levels: the reduce-scatter.
 double sum_ms(const Topology& topology, double megabytes);

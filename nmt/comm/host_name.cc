@@ -83,20 +83,28 @@ std::vector<std::string> local_bridges(const fs::path& sys) {
   return bridges;
 }
 
-std::string host_networks() {
+std::vector<HostNetwork> host_networks() {
   ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) return "";
+  if (getifaddrs(&first) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, freeifaddrs);
-  std::string list;
+  std::vector<HostNetwork> networks;
   for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || one->ifa_netmask == nullptr) continue;
     if ((one->ifa_flags & IFF_LOOPBACK) != 0) continue;
     const std::uint32_t address = bits_of(one->ifa_addr);
-    list +=
-        fmt::format("{}{} {}.{}.{}.{}/{}", list.empty() ? "" : ", ", one->ifa_name, address >> 24, address >> 16 & 255,
-                    address >> 8 & 255, address & 255, std::popcount(bits_of(one->ifa_netmask)));
+    networks.push_back(
+        {one->ifa_name, fmt::format("{}.{}.{}.{}/{}", address >> 24, address >> 16 & 255, address >> 8 & 255,
+                                    address & 255, std::popcount(bits_of(one->ifa_netmask)))});
   }
-  return list;
+  return networks;
+}
+
+std::vector<std::string> bridges_to_avoid(const std::vector<std::string>& bridges,
+                                          const std::vector<HostNetwork>& networks) {
+  const bool others_remain = std::any_of(networks.begin(), networks.end(), [&](const HostNetwork& network) {
+    return std::find(bridges.begin(), bridges.end(), network.interface) == bridges.end();
+  });
+  return others_remain ? bridges : std::vector<std::string>();
 }
 
 }  // namespace babelring

@@ -23,7 +23,16 @@ std::vector<std::string> distinct_host_names(const std::vector<std::string>& nam
 /// machines of this host use them, and other hosts often have the same ones with the same addresses. `sys`: /sys.
 std::vector<std::string> local_bridges(const std::filesystem::path& sys = "/sys");
 
-/// The interfaces of this host and their IPv4 networks without loopback: "eth0 10.0.0.5/24, docker0 172.17.0.1/16".
-std::string host_networks();
+/// A network that this host is in.
+struct HostNetwork {
+  std::string interface;
+  std::string address;  // with the length of the prefix: "10.0.0.5/24"
+};
+/// The interfaces of this host that have an IPv4 address, without loopback.
+std::vector<HostNetwork> host_networks();
+
+/// The bridges among the interfaces by which ranks must not connect: all, but none if no other network would be left.
+std::vector<std::string> bridges_to_avoid(const std::vector<std::string>& bridges,
+                                          const std::vector<HostNetwork>& networks);
 
 }  // namespace babelring

@@ -260,11 +260,13 @@ std::string MpiProgress::blocked(Nanoseconds time) const {
   const std::string what = fmt::format("the communication thread of rank {} has been inside one MPI call for {:.1f} s",
                                        rank_, seconds_of(time));
   if (!hosts_.empty()) return what;
+  std::vector<std::string> networks;
+  for (const auto& [interface, address] : host_networks()) networks.push_back(interface + " " + address);
   return fmt::format(
       "{}: the first contact with the other ranks fails. This host, {}, has {}. If another host has one of these "
       "addresses too, or one does not lead there, choose the network that joins the hosts, as in mpirun --mca "
       "btl_tcp_if_include 10.0.0.0/24; nmt doctor --hosts NAME,… finds it",
-      what, host_name(), host_networks());
+      what, host_name(), fmt::join(networks, ", "));
 }
 
 bool MpiProgress::stop() {

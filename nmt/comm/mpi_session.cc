@@ -66,7 +66,7 @@ bool settings_choose_interfaces() {
 /// host, so a rank would wait for itself.
 void leave_out_local_bridges() {
   if (std::getenv("OMPI_MCA_btl_tcp_if_include") || std::getenv("OMPI_MCA_btl_tcp_if_exclude")) return;
-  const std::vector<std::string> bridges = local_bridges();
+  const std::vector<std::string> bridges = bridges_to_avoid(local_bridges(), host_networks());
   if (bridges.empty() || settings_choose_interfaces()) return;
   const std::string list = fmt::format("127.0.0.1/8,sppp,{}", fmt::join(bridges, ","));  // the first two: its default
   setenv("OMPI_MCA_btl_tcp_if_exclude", list.c_str(), 1);

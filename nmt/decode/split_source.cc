@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> brackets 
                                                                                     {"«", "»"},
                                                                                     {"[", "]"},
                                                                                     {"\"", "\""}}};
-/// Abbreviations with vowels, in small letters, that are no words of their own in English, German, French and Spanish;
+/// Abbreviations with vowels, in small letters, that are not also words of English, German, French and Spanish;
 /// those without vowels ("Dr", "bzw") need no list.
 constexpr auto abbreviations = std::to_array<std::string_view>(
     {"abs",    "adm", "allg", "approx", "apr",   "assn", "aug",  "bros", "bzgl", "ca",    "capt", "col", "co",

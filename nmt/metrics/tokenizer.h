@@ -23,8 +23,7 @@ enum class Tokenizer { automatic, thirteen_a, none, intl, character, chinese };
 const Choices<Tokenizer>& tokenizers();
 inline constexpr const char* tokenizer_help =
     "sacreBLEU's tokenizer for BLEU; auto: by the script of the references: zh for Chinese, char for Japanese, Thai "
-    "and "
-    "others without spaces between words, otherwise 13a";
+    "and others without spaces between words, otherwise 13a";
 std::string_view name_of(Tokenizer tokenizer);
 /// Parses a tokeniser name; the Error lists all names.
 Result<Tokenizer> parse_tokenizer(std::string_view name);

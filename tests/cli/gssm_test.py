@@ -66,7 +66,7 @@ class GssmTest(unittest.TestCase):
             ("cluster: {partition: gpu}", "'cluster'; here that is of mpirun"),
             ("model: {emb_dim: 288}", "'model.emb_dim'; here that is model.width"),
             ("data: {seq_len: 2048}", "'data.seq_len'; here that is data.sequence_length"),
-            ("setup1: {nodes: []}", "'setup1'; each setup is a file of its own, with its nodes below gssm.nodes"),
+            ("setup1: {nodes: []}", "'setup1'; write each setup to a separate file, with its nodes under gssm.nodes"),
         ):
             config = self.folder / "published.yaml"
             config.write_text(SMALL + theirs + "\n", encoding="utf-8")

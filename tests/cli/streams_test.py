@@ -4,6 +4,7 @@ number in the command line is out of bounds for the process."""
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -44,6 +45,17 @@ def shell(command: str, before: str = "") -> subprocess.CompletedProcess:
         timeout=300,
         stdin=subprocess.DEVNULL,
     )
+
+
+def read_to_end(terminal: io.RawIOBase) -> bytes:
+    """All that the programs at the other end of a pseudo-terminal have written."""
+    shown = b""
+    try:
+        while piece := terminal.read(1 << 16):
+            shown += piece
+    except OSError:
+        pass  # so a terminal ends
+    return shown
 
 
 def setUpModule() -> None:
@@ -174,12 +186,7 @@ class StreamsTest(unittest.TestCase):
                         env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
                     )
                     os.close(theirs)
-                    shown = b""
-                    try:
-                        while piece := terminal.read(1 << 16):
-                            shown += piece
-                    except OSError:
-                        pass  # so a terminal ends
+                    shown = read_to_end(terminal)
                 self.assertEqual(process.wait(timeout=300), 0, shown)
                 self.assertEqual(b"\x1b[K[" in shown, drawn, shown)
                 self.assertIn(b"finished: 4u of training", shown)
@@ -196,13 +203,8 @@ class StreamsTest(unittest.TestCase):
                 command = [BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", f"bar{columns}"]
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=theirs)
                 os.close(theirs)
-                shown = b""
                 with open(ours, "rb", buffering=0) as terminal:
-                    try:
-                        while piece := terminal.read(1 << 16):
-                            shown += piece
-                    except OSError:
-                        pass  # so a terminal ends
+                    shown = read_to_end(terminal)
                 self.assertEqual(process.wait(timeout=300), 0, shown)
                 bars = re.findall(rb"\x1b\[K([^\x1b\r\n]*)\r(?!\n)", shown)
                 self.assertTrue(bars, shown)

@@ -39,7 +39,7 @@ ConfigError with_own_key(const ConfigError& error) {
     return ConfigError(error.key, detail, error.file, error.line, error.column);
   };
   if (error.key.starts_with("setup"))
-    return replace("each setup is a file of its own, with its nodes below gssm.nodes");
+    return replace("write each setup to a separate file, with its nodes under gssm.nodes");
   for (const auto& [theirs, ours] : own) {
     if (error.key == theirs) return replace(fmt::format("here that is {}", ours));
   }

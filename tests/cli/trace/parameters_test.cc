@@ -68,9 +68,9 @@ TEST_F(TraceParameters, PrintsCsvAndJson) {
 
 /// At the end of a training, the newest window may hold a few updates only.
 TEST_F(TraceParameters, ShowsTheWindowBeforeAStump) {
-  ParameterWindow stump = example_window();
-  stump.first_update = 201, stump.last_update = 203, stump.updates = 3;
-  write_window(run / "lab", stump);
+  ParameterWindow last = example_window();
+  last.first_update = 201, last.last_update = 203, last.updates = 3;
+  write_window(run / "lab", last);
   testing::internal::CaptureStderr();
   EXPECT_THAT(shown(""), StartsWith("updates 101 to 200, 100 counted"));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),

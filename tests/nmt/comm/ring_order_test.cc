@@ -70,6 +70,15 @@ TEST(HostNames, FindsBridgesWithoutHardware) {
   EXPECT_EQ(local_bridges(sys / "absent"), std::vector<std::string>());
 }
 
+TEST(HostNames, AvoidsBridgesOnlyIfAnotherNetworkRemains) {
+  const std::vector<std::string> bridges = {"docker0", "virbr0"};
+  const HostNetwork docker{"docker0", "172.17.0.1/16"}, eth{"eth0", "10.0.0.5/24"};
+  EXPECT_EQ(bridges_to_avoid(bridges, {docker, eth}), bridges);
+  EXPECT_EQ(bridges_to_avoid(bridges, {docker}), std::vector<std::string>()) << "the only network joins the hosts";
+  EXPECT_EQ(bridges_to_avoid(bridges, {}), std::vector<std::string>());
+  EXPECT_EQ(bridges_to_avoid({}, {eth}), std::vector<std::string>());
+}
+
 TEST(HostPlace, JoinsRanksOfOneIndexOverHosts) {
   const std::vector<std::string> by_node = {"b", "a", "b", "a", "c", "c"};
   const std::vector<std::vector<int>> rings = {{0, 1, 4}, {2, 3, 5}};

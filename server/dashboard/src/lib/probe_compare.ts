@@ -222,7 +222,7 @@ function layersOf(pairs: readonly ProbePair[], byNumber: ReadonlyMap<number, Pro
   return [...rows.values()];
 }
 
-/// Whether some inputs of the record may have none of their own: older probes do not say.
+/// True if some inputs of the record may have no records; older probes do not say.
 function leavesOut({ header }: Probe, record: ProbeRecord | null): boolean {
   if (record === null) return false;
   const sums = record.op === 'gradient_sum' || record.op === 'adam_update';

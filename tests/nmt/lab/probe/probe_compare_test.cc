@@ -267,7 +267,7 @@ TEST_F(ProbeCompareTest, SaysThatAFileOfWholeTensorsIsMissing) {
   EXPECT_FALSE(comparison.pairs[*comparison.first].exact);
 }
 
-/// With tied tables, the projection to logits has a row of its own.
+/// With tied tables, the projection to logits has a separate row.
 TEST_F(ProbeCompareTest, TheProjectionIsNotTheEmbedding) {
   const Probe probe = save(small_plan());
   const ProbeComparison comparison = compare_probes(probe, probe, {});
