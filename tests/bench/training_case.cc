@@ -10,6 +10,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/lab/memory/memory_trace.h"
 #include "nmt/parallel/device.h"
+#include "nmt/train/memory_plan.h"
 
 namespace babelring {
 
@@ -113,6 +114,10 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
   if (options.lab == "ledger") lab_->add(std::make_unique<MemoryOfEachUpdate>());
   if (config_.training.tune_products)
     device_.backend->tune_matmuls(communicator.rank() == 0 ? options.matmuls_file : "").value();
+  if (source_ != nullptr && !device_.backend->host_memory()) {
+    replica_.arenas.reserve(
+        plan_memory(config_, source_->shape(), replica_.model, *device_.backend, communicator).need);
+  }
   replica_.initialize(static_cast<std::uint64_t>(config_.training.seed));
 }
 
