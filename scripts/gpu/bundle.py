@@ -50,6 +50,7 @@ CARRIED = (
     "scripts/gpu_check.sh",
     "scripts/gpu/*.py",
     "scripts/bench/torch_gpu_step.py",
+    "scripts/bench/torch_attention.py",
     "configs/*.yaml",
     "tests/golden/model/*.json",
 )

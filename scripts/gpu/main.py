@@ -77,6 +77,7 @@ PARTS = (
     Part("tatoeba", training.tatoeba, 110, 50),
     Part("multi30k", training.multi30k, 130, 60),
     Part("torch", speed.torch, 170, 60),
+    Part("torch_attention", op_speed.torch_attention, 60, 20),
     Part("ops", op_speed.ops, 150, 25),
     Part("backends", op_speed.backends, 90, 15),
     Part("decode", speed.decode, 120, 20),

@@ -149,6 +149,27 @@ def hot_ops(stage: Stage) -> tuple[str, Figures]:
     return found.judge()
 
 
+def torch_attention(stage: Stage) -> tuple[str, Figures]:
+    """Measures PyTorch's attention kernels at lengths of the part hot_ops."""
+    setting = stage.setting
+    if setting.quick:
+        raise Missing("PyTorch's attention kernels are for a GPU")
+    if not machine.torch_version(setting.torch_python):
+        raise Missing(f"{setting.torch_python} has no PyTorch")
+    figures = stage.run(setting.torch_python, setting.root / "scripts" / "bench" / "torch_attention.py").json()
+    stage.keep(figures)
+    worked = [row for row in figures["rows"] if "failed" not in row]
+    if not worked:
+        raise Failed(figures["rows"][0]["failed"], figures)
+    longest = max(row["length"] for row in worked)
+    found = ", ".join(
+        f"{row['kernel']} {row['forward_ms']:.2f} and {row['backward_ms']:.2f}"
+        for row in worked
+        if row["length"] == longest
+    )
+    return f"ms of forward and backward of sentences of {longest}: {found}", figures
+
+
 def ops(stage: Stage) -> tuple[str, Figures]:
     """Measures every op at the shapes of base and big, and attention by each route."""
     found = Ops(stage)

@@ -51,6 +51,22 @@ def ops_table(figures: Figures) -> list[str]:
     return [f"Peaks measured: {peaks}", "", *table(("op", "us", "rate", "of the peak", "error"), rows)]
 
 
+def attention_table(figures: Figures) -> list[str]:
+    rows = [
+        (
+            row["length"],
+            row["kernel"],
+            number(1e3 * row["forward_ms"], ",.1f"),
+            number(1e3 * row["backward_ms"], ",.1f"),
+            number(max(row[name] for name in ("out", "dq", "dk", "dv")), ".1e"),
+        )
+        if "failed" not in row
+        else (row["length"], row["kernel"], row["failed"], "-", "-")
+        for row in figures.get("rows", [])
+    ]
+    return table(("sentences of", "kernel", "forward, us", "backward, us", "error"), rows) if rows else []
+
+
 def products_table(figures: Figures) -> list[str]:
     """Returns a table of epilogue, algorithm and times of each matmul."""
     rows = [
@@ -246,6 +262,7 @@ def text_of(whole: Figures, brief: bool) -> str:
         ("CUDA graphs", "graphs", graphs_table, False),
         ("NVML", "meter", meter_table, False),
         ("Ops that decide", "hot_ops", ops_table, False),
+        ("PyTorch's attention", "torch_attention", attention_table, False),
         ("Ops", "ops", ops_table, True),
         ("All-reduces", "all_reduce", all_reduce_table, True),
         ("Beam search", "decode", decode_table, False),

@@ -214,6 +214,10 @@ def torch_python() -> None:
         time.sleep(600)
     elif FAULT == NAME:
         raise SystemExit("no kernel for this device")
+    elif "torch_attention.py" in " ".join(ARGUMENTS):
+        row = {"length": 2048, "forward_ms": 0.5, "backward_ms": 1.2, "out": 2e-3, "dq": 3e-3, "dk": 2e-3, "dv": 2e-3}
+        absent = {"length": 2048, "kernel": "cudnn", "failed": "RuntimeError: no kernel"}
+        print(json.dumps({"rows": [row | {"kernel": "flash"}, absent]}))
     else:
         print(
             json.dumps(

@@ -119,10 +119,13 @@ class Check(unittest.TestCase):
             [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")],
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("28 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
+        self.assertIn("29 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("base | ours | 700,000", done.stdout)
+        self.assertIn("ms of forward and backward of sentences of 2048: flash 0.50 and 1.20", done.stdout)
+        self.assertIn("| 2048 | flash | 500.0 | 1,200.0 | 3.0e-03 |", done.stdout)
+        self.assertIn("| 2048 | cudnn | RuntimeError: no kernel | - | - |", done.stdout)
         self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
         tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
         self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
@@ -172,6 +175,7 @@ class Check(unittest.TestCase):
             ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
             ("torch_python", "torch_base", "no kernel for this device"),
             ("torch_python", "torch", "no kernel"),
+            ("torch_python", "torch_attention", "no kernel for this device"),
             ("bench_decode", "decode", "expected 1e-3"),
             ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest"),
         ):

@@ -197,10 +197,17 @@ void add_norms(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width
     op.dbranch = pool.make({n, width}, type), op.key = key;
     return op;
   };
+  const auto branch_bias = [=](BenchTensors& pool, std::int64_t n) {
+    LayerNormBackward op = residual_norm_backward(pool, n);
+    op.dbranch_bias = pool.make({width}, DType::f32);
+    return op;
+  };
   cases.push_back(op_case(what, rows, type, norm, &LayerNormForward::y));
   cases.push_back(op_case(what, rows, type, norm_backward, &LayerNormBackward::dx));
   cases.push_back(op_case(what, rows, type, residual_norm, &ResidualNormForward::y));
   cases.push_back(op_case(what + " with its branch", rows, type, residual_norm_backward, &LayerNormBackward::dbranch));
+  cases.push_back(
+      op_case(what + " with its branch and bias", rows, type, branch_bias, &LayerNormBackward::dbranch_bias));
 }
 
 void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, std::int64_t vocabulary,
@@ -291,7 +298,7 @@ std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens) {
       add_linear(cases, tokens, in, out, type);
     }
     add_linear(cases, tokens / 4, width, vocabulary, type);
-    for (const std::int64_t mean : {30, 8, 100, 200}) {
+    for (const std::int64_t mean : {30, 8, 100, 200, 512, 2048}) {
       add_attention(cases, tokens, model.heads, width / model.heads, mean, type);
     }
     add_decoding(cases, tokens / 8, model.heads, width / model.heads, type);
