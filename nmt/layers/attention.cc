@@ -82,11 +82,12 @@ Tensor SelfAttention::forward(Context& context, ConstTensor x, const Sequences& 
   return output_.forward(context, context.scratch, saved.heads.out);
 }
 
-void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
+void SelfAttention::backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx,
+                             bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
   const Tensor dout = context.scratch.make(saved.heads.out.shape, context.dtype);
-  output_.backward(context, dy, saved.heads.out, dout);
+  output_.backward(context, d, saved.heads.out, dout);
   const Tensor dqkv = context.scratch.make(saved.qkv.shape, context.dtype);
   attend_backward(context, options_, saved.heads, dout,
                   {.q = dqkv.column_slice(0, width),
@@ -144,12 +145,12 @@ Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences&
   return output_.forward(context, context.scratch, saved.heads.out);
 }
 
-void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
+void CrossAttention::backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx, Tensor dmemory,
                               bool accumulate, Tensor dkv) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
   const Tensor dout = context.scratch.make(saved.heads.out.shape, context.dtype);
-  output_.backward(context, dy, saved.heads.out, dout);
+  output_.backward(context, d, saved.heads.out, dout);
   const Tensor dq = context.scratch.make(saved.heads.q.shape, context.dtype);
   const bool joined = static_cast<bool>(dkv);
   if (!joined) dkv = context.scratch.make(saved.kv.shape, context.dtype);

@@ -35,8 +35,9 @@ class SelfAttention {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
-  /// Writes dx, or adds to it with `accumulate`. dx may alias dy: dy is read before dx is written.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
+  /// Writes dx, or adds to it with `accumulate`. dx may alias d.dy, which is read before dx is written.
+  void backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx,
+                bool accumulate = false) const;
 
   /// The state of one decoding step for `rows` hypotheses. The i32 lists are in host memory.
   struct StepInput {
@@ -49,6 +50,8 @@ class SelfAttention {
   };
   /// x [rows, width] → [rows, width] in context.scratch. Inference only.
   Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
+
+  const Linear& output() const { return output_; }
 
  private:
   AttentionOptions options_;
@@ -70,9 +73,9 @@ class CrossAttention {
   /// precomputed key_value() projection of `memory`; if null, it is computed here.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
                  const Sequences& memory_sequences, Saved& saved, ConstTensor kv = {}) const;
-  /// Writes dx, or adds to it with `accumulate`; dx may alias dy. Adds to dmemory [memory tokens, width]. With `dkv`
+  /// Writes dx, or adds to it with `accumulate`; dx may alias d.dy. Adds to dmemory [memory tokens, width]. With `dkv`
   /// [memory tokens, 2 width], writes the gradient of `kv` to it and leaves dmemory to the caller.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
+  void backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx, Tensor dmemory,
                 bool accumulate = false, Tensor dkv = {}) const;
 
   const Linear& query() const { return query_; }

@@ -31,14 +31,17 @@ Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& t
 
 void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory, Tensor dkv) const {
   const WorkRange range(context.backend, name_);
-  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
-    feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
-  });
-  cross_block_.backward(context, d, saved.cross_block, [&](ConstTensor dy, Tensor dx, bool add) {
-    cross_.backward(context, dy, saved.cross, dx, dmemory, add, dkv);
-  });
-  self_block_.backward(context, d, saved.self_block,
-                       [&](ConstTensor dy, Tensor dx, bool add) { self_.backward(context, dy, saved.self, dx, add); });
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, feed_forward_.output(),
+                               [&](const OutputGradient& dout, Tensor dx, bool add) {
+                                 feed_forward_.backward(context, dout, saved.feed_forward, dx, add);
+                               });
+  cross_block_.backward(context, d, saved.cross_block, cross_.output(),
+                        [&](const OutputGradient& dout, Tensor dx, bool add) {
+                          cross_.backward(context, dout, saved.cross, dx, dmemory, add, dkv);
+                        });
+  self_block_.backward(
+      context, d, saved.self_block, self_.output(),
+      [&](const OutputGradient& dout, Tensor dx, bool add) { self_.backward(context, dout, saved.self, dx, add); });
 }
 
 Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor memory) const {

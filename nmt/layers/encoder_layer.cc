@@ -26,12 +26,14 @@ Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& s
 
 void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) const {
   const WorkRange range(context.backend, name_);
-  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
-    feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
-  });
-  attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx, bool add) {
-    attention_.backward(context, dy, saved.attention, dx, add);
-  });
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, feed_forward_.output(),
+                               [&](const OutputGradient& dout, Tensor dx, bool add) {
+                                 feed_forward_.backward(context, dout, saved.feed_forward, dx, add);
+                               });
+  attention_block_.backward(context, d, saved.attention_block, attention_.output(),
+                            [&](const OutputGradient& dout, Tensor dx, bool add) {
+                              attention_.backward(context, dout, saved.attention, dx, add);
+                            });
 }
 
 Tensor EncoderLayer::step(Context& context, ConstTensor x, const SelfAttention::StepInput& input) const {

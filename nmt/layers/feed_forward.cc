@@ -20,12 +20,13 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
   return second_.forward(context, context.scratch, saved.hidden);
 }
 
-void FeedForward::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
+void FeedForward::backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx,
+                           bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
   const BiasGradient of_first =
-      second_.backward_through_relu(context, dy, saved.hidden, dhidden, saved.dropout.scale(), first_);
-  first_.backward(context, dhidden, saved.x, dx, accumulate, of_first);
+      second_.backward_through_relu(context, d, saved.hidden, dhidden, saved.dropout.scale(), first_);
+  first_.backward(context, {dhidden, of_first}, saved.x, dx, accumulate);
 }
 
 }  // namespace babelring

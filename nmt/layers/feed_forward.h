@@ -19,8 +19,12 @@ class FeedForward {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const;
-  /// Writes dx, or adds to it with `accumulate`. dx may alias dy: dy is read before dx is written.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
+  /// Writes dx, or adds to it with `accumulate`. dx may alias d.dy, which is read before dx is written.
+  void backward(Context& context, const OutputGradient& d, const Saved& saved, Tensor dx,
+                bool accumulate = false) const;
+
+  /// The layer that computes y.
+  const Linear& output() const { return second_; }
 
  private:
   Linear first_, second_;

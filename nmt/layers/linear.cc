@@ -47,9 +47,9 @@ void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, T
   context.backend.run(op);
 }
 
-void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x, BiasGradient of_bias) const {
-  const bool sums = bias_ != nullptr && of_bias == BiasGradient::missing;
-  context.backend.run(LinearBackwardWeight{.dy = dy,
+void Linear::backward_parameters(Context& context, const OutputGradient& d, ConstTensor x) const {
+  const bool sums = bias_ != nullptr && d.bias == BiasGradient::missing;
+  context.backend.run(LinearBackwardWeight{.dy = d.dy,
                                            .x = x,
                                            .dweight = weight_->gradient,
                                            .dbias = sums ? bias_->gradient : Tensor(),
@@ -58,19 +58,18 @@ void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x
   context.ready(weight_);
 }
 
-void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate,
-                      BiasGradient of_bias) const {
-  backward_parameters(context, dy, x, of_bias);
+void Linear::backward(Context& context, const OutputGradient& d, ConstTensor x, Tensor dx, bool accumulate) const {
+  backward_parameters(context, d, x);
   if (dx) {
-    context.backend.run(LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
+    context.backend.run(LinearBackwardData{.dy = d.dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
   }
 }
 
-BiasGradient Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz,
+BiasGradient Linear::backward_through_relu(Context& context, const OutputGradient& d, ConstTensor x, Tensor dz,
                                            float dropout_scale, const Linear& before) const {
-  backward_parameters(context, dy, x);
-  const bool sums = before.bias_ != nullptr && context.backend.prefers_bias_gradient_with_gate();
-  context.backend.run(LinearBackwardData{.dy = dy,
+  backward_parameters(context, d, x);
+  const bool sums = before.bias_ != nullptr && context.backend.prefers_fused_bias_gradients();
+  context.backend.run(LinearBackwardData{.dy = d.dy,
                                          .weight = weight_->compute,
                                          .dx = dz,
                                          .gate = x,

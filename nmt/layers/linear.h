@@ -7,9 +7,18 @@
 
 namespace babelring {
 
-/// Whether backward still has to compute the gradient of a layer's bias. Linear::backward_through_relu() of the next
-/// layer may have done so.
+/// Whether backward still has to compute the gradient of a layer's bias. What wrote the gradient of the layer's output,
+/// Linear::backward_through_relu() of the next layer or Norm::backward_sum(), may have done so.
 enum class BiasGradient { missing, complete };
+
+/// The gradient of a layer's output [rows, out].
+struct OutputGradient {
+  OutputGradient(ConstTensor gradient, BiasGradient of_bias = BiasGradient::missing) : dy(gradient), bias(of_bias) {}
+  OutputGradient(Tensor gradient, BiasGradient of_bias = BiasGradient::missing) : dy(gradient), bias(of_bias) {}
+
+  ConstTensor dy;
+  BiasGradient bias;
+};
 
 /// Fully connected layer: y = x W^T + b.
 class Linear {
@@ -30,16 +39,14 @@ class Linear {
 
   /// Accumulates the gradients of weight and bias (or overwrites them, see Context::accumulate) and reports them ready.
   /// Writes dx, or adds to it with `accumulate`. `dx` may be null.
-  void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false,
-                BiasGradient of_bias = BiasGradient::missing) const;
+  void backward(Context& context, const OutputGradient& d, ConstTensor x, Tensor dx, bool accumulate = false) const;
   /// Like backward(), without dx.
-  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x,
-                           BiasGradient of_bias = BiasGradient::missing) const;
+  void backward_parameters(Context& context, const OutputGradient& d, ConstTensor x) const;
 
   /// Like backward(), for x = dropout(relu(z)), where `before` computed z: writes dz, scaled by `dropout_scale`.
   /// Returns whether the gradient of `before`'s bias is complete, too; it is not reported ready.
-  BiasGradient backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz, float dropout_scale,
-                                     const Linear& before) const;
+  BiasGradient backward_through_relu(Context& context, const OutputGradient& d, ConstTensor x, Tensor dz,
+                                     float dropout_scale, const Linear& before) const;
 
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }

@@ -63,9 +63,10 @@ void Norm::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor
 }
 
 void Norm::backward_sum(Context& context, ConstTensor dy, const Saved& saved, const DropoutKey& key, Tensor dresidual,
-                        Tensor dbranch) const {
+                        Tensor dbranch, Tensor dbranch_bias) const {
   LayerNormBackward op = backward_op(context, dy, saved, dresidual);
   op.dbranch = dbranch;
+  op.dbranch_bias = dbranch_bias;
   op.key = key;
   run_backward(context, op);
 }

@@ -25,8 +25,9 @@ class Norm {
   /// Writes dx, or adds to it with `accumulate`. Also computes the gradients of gain and bias and reports them ready.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const;
   /// Backward of forward_sum(): overwrites dresidual (which may alias dy) and dbranch = dropout(dresidual).
+  /// `dbranch_bias`: [width] f32, receives the sums of dbranch's columns (as Context::accumulate says); may be null.
   void backward_sum(Context& context, ConstTensor dy, const Saved& saved, const DropoutKey& key, Tensor dresidual,
-                    Tensor dbranch) const;
+                    Tensor dbranch, Tensor dbranch_bias) const;
 
  private:
   Saved begin_forward(Context& context, ConstTensor x) const;

@@ -14,19 +14,20 @@ Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved
 }
 
 /// Returns the gradient of the body's output and replaces `d` by the gradient of the sum's residual input.
-Tensor ResidualBlock::split(Context& context, Tensor d, const Saved& saved) const {
+OutputGradient ResidualBlock::split(Context& context, Tensor d, const Saved& saved, const Linear& output) const {
   const bool post = place_ == NormPlace::post;
   if (saved.dropout.probability == 0) {
     if (post) norm_.backward(context, d, saved.norm, d, false);
     return d;
   }
   Tensor dbranch = context.scratch.make(d.shape, d.dtype);
-  if (post) {
-    norm_.backward_sum(context, d, saved.norm, saved.dropout, d, dbranch);
-  } else {
+  if (!post) {
     context.backend.run(Dropout{.x = d, .y = dbranch, .key = saved.dropout});
+    return dbranch;
   }
-  return dbranch;
+  const bool sums = output.bias() != nullptr && context.backend.prefers_fused_bias_gradients();
+  norm_.backward_sum(context, d, saved.norm, saved.dropout, d, dbranch, sums ? output.bias()->gradient : Tensor());
+  return {dbranch, sums ? BiasGradient::complete : BiasGradient::missing};
 }
 
 }  // namespace babelring

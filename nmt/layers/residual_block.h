@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "nmt/layers/linear.h"
 #include "nmt/layers/norm.h"
 
 namespace babelring {
@@ -31,13 +32,14 @@ class ResidualBlock {
     return join(context, x, body(h), saved);
   }
 
-  /// Replaces dy in `d` [rows, width] by dx. Calls body(dout, din, add): `dout` is the gradient of its output, `din`
-  /// receives the gradient of its input, and `add` means to add to `din` instead of overwriting it. If `add` is true,
-  /// both may be the same tensor, so the body must read `dout` before it writes `din`.
+  /// Replaces dy in `d` [rows, width] by dx. Calls body(dout, din, add): `dout` is the gradient of its output, which
+  /// its layer `output` computed, `din` receives the gradient of its input, and `add` means to add to `din` instead of
+  /// overwriting it. If `add` is true, both may be the same tensor, so the body must read `dout` before it writes
+  /// `din`.
   template <class Body>
-  void backward(Context& context, Tensor d, const Saved& saved, Body body) const {
+  void backward(Context& context, Tensor d, const Saved& saved, const Linear& output, Body body) const {
     const Arena::Scope scope(context.scratch);
-    const Tensor dbranch = split(context, d, saved);
+    const OutputGradient dbranch = split(context, d, saved, output);
     if (place_ == NormPlace::post) {
       body(dbranch, d, true);
     } else {
@@ -49,7 +51,7 @@ class ResidualBlock {
 
  private:
   Tensor join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const;
-  Tensor split(Context& context, Tensor d, const Saved& saved) const;
+  OutputGradient split(Context& context, Tensor d, const Saved& saved, const Linear& output) const;
 
   Norm norm_;
   NormPlace place_;

@@ -104,8 +104,9 @@ class Backend : protected OpInterface<AllOps> {
   /// True if one larger matmul is preferable to several smaller ones with the same input, even if the weights must be
   /// copied together.
   virtual bool prefers_fused_matmuls() const { return false; }
-  /// True if LinearBackwardData::dbias costs less than LinearBackwardWeight::dbias of the layer before.
-  virtual bool prefers_bias_gradient_with_gate() const { return false; }
+  /// True if a bias gradient costs less in the kernel that writes the gradient whose columns it sums
+  /// (LinearBackwardData::dbias, LayerNormBackward::dbranch_bias) than in LinearBackwardWeight::dbias.
+  virtual bool prefers_fused_bias_gradients() const { return false; }
   /// Chunk sizes of the output loss.
   virtual LossChunks loss_chunks() const { return {}; }
   /// Enables tuning of matmuls: the first matmul of each shape times all algorithms proposed by the device's library

@@ -22,8 +22,8 @@ class DryBackend : public EveryOp<DryBackend> {
   bool pads_rows() const override { return like_ == nullptr || like_->pads_rows(); }
   MemoryInfo memory() const override { return room_; }
   bool prefers_fused_matmuls() const override { return like_ != nullptr && like_->prefers_fused_matmuls(); }
-  bool prefers_bias_gradient_with_gate() const override {
-    return like_ != nullptr && like_->prefers_bias_gradient_with_gate();
+  bool prefers_fused_bias_gradients() const override {
+    return like_ != nullptr && like_->prefers_fused_bias_gradients();
   }
   LossChunks loss_chunks() const override { return like_ == nullptr ? LossChunks() : like_->loss_chunks(); }
   void launch(const auto&) {}
@@ -52,7 +52,7 @@ class DryDevice final : public DryBackend {
   DryDevice() : DryBackend({}, nullptr) {}
   bool pads_rows() const override { return false; }
   bool prefers_fused_matmuls() const override { return true; }
-  bool prefers_bias_gradient_with_gate() const override { return true; }
+  bool prefers_fused_bias_gradients() const override { return true; }
   LossChunks loss_chunks() const override { return LossChunks::on_device(std::size_t{1} << 40); }
 };
 

@@ -92,6 +92,14 @@ void LayerNormBackward::check() const {
     check.distinct({"dbranch", dbranch}, {{"dgain", dgain}, {"dbias", dbias}});
     check.dropout(key);
   }
+  if (dbranch_bias) {
+    const Field sums{"dbranch_bias", dbranch_bias};
+    if (!dbranch) check.refuse("dbranch_bias without dbranch");
+    check.shape(sums, {dy.shape[1]}, gradient);
+    check.type(sums, DType::f32);
+    check.distinct(sums, {{"dgain", dgain}, {"dbias", dbias}, {"gain", gain}, {"dbranch", dbranch}});
+    check.distinct(sums, {gradient, {"dx", dx}, {"x", x}});
+  }
   check.distinct({"dgain", dgain}, {{"dbias", dbias}, {"gain", gain}, gradient, {"dx", dx}, {"x", x}});
   check.distinct({"dbias", dbias}, {{"gain", gain}, gradient, {"dx", dx}, {"x", x}});
 }

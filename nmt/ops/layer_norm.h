@@ -42,7 +42,8 @@ struct ResidualNormForward {
 
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n, dbias
 /// += sum dy. Sums over rows have a fixed order. With `dbranch` this is the backward of ResidualNormForward: dx is the
-/// gradient of both sum and residual, and dbranch = mask(key) * scale * dx.
+/// gradient of both sum and residual, and dbranch = mask(key) * scale * dx. With `dbranch_bias` it also sums dbranch's
+/// columns as stored, which is the bias gradient of the linear layer that computed the branch.
 struct LayerNormBackward {
   ConstTensor dy, x;                  // [rows, width], one type
   ConstTensor gain;                   // [width] f32
@@ -52,15 +53,19 @@ struct LayerNormBackward {
   bool accumulate = false;            // dx += instead of dx =
   Tensor dbranch;                     // [rows, width]; must not alias; not computed if absent
   DropoutKey key;                     // for dbranch
-  bool accumulate_parameters = true;  // if false, dgain and dbias are overwritten
+  Tensor dbranch_bias;                // [width] f32, added to; requires dbranch; not computed if absent
+  bool accumulate_parameters = true;  // if false, dgain, dbias and dbranch_bias are overwritten
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
   static void fields(auto& op, auto&& f) {
     f.reads("dy", op.dy).reads("x", op.x).reads("gain", op.gain).reads("mean", op.mean).reads("rstd", op.rstd);
     op.accumulate ? f.updates("dx", op.dx) : f.writes("dx", op.dx);
-    op.accumulate_parameters ? f.updates("dgain", op.dgain).updates("dbias", op.dbias)
-                             : f.writes("dgain", op.dgain).writes("dbias", op.dbias);
     f.writes("dbranch", op.dbranch);
+    if (op.accumulate_parameters) {
+      f.updates("dgain", op.dgain).updates("dbias", op.dbias).updates("dbranch_bias", op.dbranch_bias);
+    } else {
+      f.writes("dgain", op.dgain).writes("dbias", op.dbias).writes("dbranch_bias", op.dbranch_bias);
+    }
   }
 };
 

@@ -21,7 +21,7 @@ class StagedBackend final : public EveryOp<StagedBackend> {
     if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
   }
   void synchronize() override {}
-  bool prefers_bias_gradient_with_gate() const override { return device_->prefers_bias_gradient_with_gate(); }
+  bool prefers_fused_bias_gradients() const override { return device_->prefers_fused_bias_gradients(); }
   std::string description() const override { return "staged " + device_->description(); }
 
   template <class Op>

@@ -42,7 +42,7 @@ class ReferenceBackend final : public Backend {
   }
   void synchronize() override {}
   bool prefers_fused_matmuls() const override { return true; }
-  bool prefers_bias_gradient_with_gate() const override { return true; }
+  bool prefers_fused_bias_gradients() const override { return true; }
   /// Chunks of at most 256 rows, so that small tests have several.
   LossChunks loss_chunks() const override { return {.bytes = 0, .equal = true}; }
   std::string description() const override { return "reference (double, 1 thread)"; }
@@ -81,6 +81,7 @@ class ReferenceBackend final : public Backend {
     put(result.dgain, op.dgain, op.accumulate_parameters);
     put(result.dbias, op.dbias, op.accumulate_parameters);
     if (op.dbranch) do_run(Dropout{.x = op.dx, .y = op.dbranch, .key = op.key});
+    if (op.dbranch_bias) put(reference::column_sums(load(op.dbranch)), op.dbranch_bias, op.accumulate_parameters);
   }
   void do_run(const Dropout& op) override {
     const Matrix x = load(op.x);

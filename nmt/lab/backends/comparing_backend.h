@@ -38,8 +38,8 @@ class ComparingBackend final : public EveryOp<ComparingBackend> {
   void download(ConstTensor from, void* host) override;
   void synchronize() override {}
   std::string description() const override { return b_->description(); }
-  bool prefers_bias_gradient_with_gate() const override {
-    return a_->prefers_bias_gradient_with_gate() || b_->prefers_bias_gradient_with_gate();
+  bool prefers_fused_bias_gradients() const override {
+    return a_->prefers_fused_bias_gradients() || b_->prefers_fused_bias_gradients();
   }
 
   /// In the order in which ops and their members ran first.

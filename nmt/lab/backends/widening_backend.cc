@@ -60,7 +60,7 @@ class WideningBackend final : public EveryOp<WideningBackend> {
   void download(ConstTensor from, void* host) override { cpu_->download(from, host); }
   void synchronize() override { cpu_->synchronize(); }
   std::string description() const override { return fmt::format("f32 by {}", cpu_->description()); }
-  bool prefers_bias_gradient_with_gate() const override { return cpu_->prefers_bias_gradient_with_gate(); }
+  bool prefers_fused_bias_gradients() const override { return cpu_->prefers_fused_bias_gradients(); }
 
   template <class Op>
   void launch(const Op& op) {

@@ -95,6 +95,7 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
 /// Pieces of n elements, and the rest of `count` one by one.
 template <int n>
 __global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) {
+  await_earlier_kernels();
   const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
   if (isnan(factor)) return;
   const std::int64_t whole = count / n * n;
@@ -142,6 +143,7 @@ __device__ void finish_piece(const CountedRows& rows, const RowPiece& piece, con
 /// time where the piece allows it.
 template <int n>
 __global__ void counted_adam_kernel(AdamOperands of, CountedRows rows, AdamStep step) {
+  await_earlier_kernels();
   const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
   if (isnan(factor)) return;
   const int lane = threadIdx.x % warp_lanes, end = rows.blocks[blockIdx.x + 1];
@@ -183,6 +185,7 @@ __device__ double sum_of_threads(double of_thread) {
 
 /// AdamUpdate::clip_factor() from `count` sums of squares, by one block.
 __global__ void clip_factor_kernel(const float* squares, std::int64_t count, double clip_norm, float* factor) {
+  await_earlier_kernels();
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += elementwise_threads) sum += static_cast<double>(squares[i]);
   sum = sum_of_threads(sum);
@@ -193,6 +196,7 @@ __global__ void clip_factor_kernel(const float* squares, std::int64_t count, dou
 /// sums go to `sum` unless it is null.
 __global__ void norm_kernel(const float* const* parts, int part_count, const float* only_part, float* sum,
                             std::int64_t count, float* norms) {
+  await_earlier_kernels();
   const std::int64_t first = blockIdx.x * SquaredNorm::block;
   const std::int64_t end = first + SquaredNorm::block < count ? first + SquaredNorm::block : count;
   double squares = 0;

@@ -39,6 +39,7 @@ struct PackedRows {
 /// Blocks (sentence, part): copies a sentence's rows to the padded array, or `back` from there.
 template <class T, bool back>
 __global__ void copy_rows_kernel(GroupView group, PackedRows<T> rows, T* padded) {
+  await_earlier_kernels();
   const int sentence = group.order[blockIdx.x];
   const int begin = rows.offsets[sentence], length = rows.offsets[sentence + 1] - begin;
   const std::int64_t elements = static_cast<std::int64_t>(group.heads) * rows.room * group.padded_width;
@@ -85,6 +86,7 @@ __device__ DeviceDropoutRow attention_dropout(const DropoutKey& key, int head, i
 template <class T>
 __global__ void softmax_kernel(GroupView group, const float* scores, T* probabilities, float* log_sum_exp, float scale,
                                bool causal, DropoutKey key) {
+  await_earlier_kernels();
   const ScoreRow at(group);
   if (at.row >= group.queries) return;
   const int lane = threadIdx.x % warp_lanes;
@@ -114,6 +116,7 @@ template <class T>
 __global__ void softmax_backward_kernel(GroupView group, const float* scores, const float* dprobabilities,
                                         const float* log_sum_exp, T* probabilities, T* gradients, float scale,
                                         bool causal, DropoutKey key) {
+  await_earlier_kernels();
   const ScoreRow at(group);
   if (at.row >= group.queries) return;
   const int lane = threadIdx.x % warp_lanes;

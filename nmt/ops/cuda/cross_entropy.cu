@@ -167,6 +167,7 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
     cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
+  await_earlier_kernels();
   const std::int64_t row = gridDim.x - 1 - blockIdx.x;
   __shared__ float scale;  // of the gradient
   int target = of.targets[row];
@@ -202,6 +203,7 @@ __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads)
     top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {
+  await_earlier_kernels();
   const std::int64_t row = blockIdx.x;
   const T* x = logits + row * width;
   LogitSums own;

@@ -29,7 +29,7 @@ class CudaBackend final : public EveryOp<CudaBackend> {
   std::unique_ptr<DeviceEvent> mark() override;
   std::unique_ptr<DeviceStream> make_stream() override;
   bool prefers_fused_matmuls() const override { return true; }
-  bool prefers_bias_gradient_with_gate() const override { return true; }
+  bool prefers_fused_bias_gradients() const override { return true; }
   LossChunks loss_chunks() const override { return loss_chunks_; }
   /// Records work as a CUDA graph at its second occurrence and replays the graph from the third on, with the current
   /// lists, dropout keys and scales. To recognize the work, calls it once with a WorkLog instead of the device.

@@ -25,10 +25,19 @@ std::string_view name_of_list(BadIndex place) {
   return "?";
 }
 
+/// Whether the current device can place blocks of a kernel before the one before has ended.
+bool overlaps_kernels() {
+  int device = 0, major = 0;
+  require(cudaGetDevice(&device), "a context");
+  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "a context");
+  return major >= 9;
+}
+
 }  // namespace
 
 CudaContext::CudaContext()
     : stream_(make_stream()),
+      overlaps_(overlaps_kernels()),
       staging_(stream_),
       values_(staging_),
       matmul_(stream()),

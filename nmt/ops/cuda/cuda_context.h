@@ -34,7 +34,7 @@ class CudaContext {
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
 
-  WorkStream stream() const { return {stream_.get(), log_.get()}; }
+  WorkStream stream() const { return {stream_.get(), log_.get(), overlaps_}; }
   WorkLog& log() { return *log_; }
   RepeatValues& values() { return values_; }
   Matmul& matmul() { return matmul_; }
@@ -66,6 +66,7 @@ class CudaContext {
   void report(IndexError error);
 
   Stream stream_;
+  bool overlaps_;
   std::unique_ptr<WorkLog> log_ = std::make_unique<WorkLog>();
   PinnedStaging staging_;
   RepeatValues values_;

@@ -28,6 +28,7 @@ struct DecodeOperands {
 /// is scaled down when a larger one turns up.
 template <class T>
 __global__ void decode_attention_kernel(DecodeOperands<T> of) {
+  await_earlier_kernels();
   auto* sums = dynamic_shared<float>();  // [head width]: of probability times value
   __shared__ float powers[decode_threads];
   __shared__ std::int64_t places[decode_threads];

@@ -15,6 +15,16 @@ inline constexpr int warp_lanes = 32;
 inline constexpr unsigned all_lanes = 0xffffffffU;
 inline constexpr float log2_e = 1.4426950408889634f;
 
+/// The first statement of every kernel: returns when what earlier kernels of the stream wrote is in memory, and lets
+/// the device place blocks of the next kernel as this one's end. WorkStream::overlaps() says whether a kernel begins
+/// before that at all, so that its launch takes no time of its own.
+__device__ inline void await_earlier_kernels() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 /// The device's twin of BFloat16: the same bits.
 using bfloat = __nv_bfloat16;
 static_assert(sizeof(bfloat) == sizeof(BFloat16));

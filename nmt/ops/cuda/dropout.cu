@@ -15,6 +15,7 @@ constexpr int dropout_threads = rows_at_once * warp_lanes;
 template <int n, class T>
 __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t rows,
                                int width, DropoutKey key) {
+  await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
@@ -31,6 +32,7 @@ __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int
 template <int n, class T>
 __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y, std::int64_t rows, int width,
                                         DropoutKey key) {
+  await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);

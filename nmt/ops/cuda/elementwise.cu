@@ -13,17 +13,20 @@ namespace {
 
 template <class From, class To>
 __global__ void cast_kernel(const From* x, To* y, std::int64_t count) {
+  await_earlier_kernels();
   for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<To>(widen(x[i]));
 }
 
 template <class T>
 __global__ void fill_kernel(T* y, float value, std::int64_t count) {
+  await_earlier_kernels();
   for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<T>(value);
 }
 
 /// `pieces` of n elements.
 template <int n, class T>
 __global__ void add_kernel(const T* x, T* y, std::int64_t pieces) {
+  await_earlier_kernels();
   for (std::int64_t i = first_element(); i < pieces; i += element_step()) {
     auto piece = piece_at<n>(y + i * n);
     const auto added = piece_at<n>(x + i * n);

@@ -28,6 +28,7 @@ __device__ float sinusoid(int position, int column, int width) {
 
 /// Writes the sinusoids of all positions below table_positions: [table_positions, width].
 __global__ void sinusoids_kernel(float* sinusoids, int width) {
+  await_earlier_kernels();
   for (std::int64_t i = first_element(); i < table_positions * width; i += element_step()) {
     sinusoids[i] = sinusoid(static_cast<int>(i / width), static_cast<int>(i % width), width);
   }
@@ -38,6 +39,7 @@ template <int n, class T>
 __global__ void embedding_forward_kernel(const int* ids, const int* positions, const T* table, int vocabulary, T* y,
                                          std::int64_t rows, int width, const float* sinusoids, float scale,
                                          DropoutKey key, IndexError* error) {
+  await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const int id = ids[row], position = positions[row];
@@ -67,6 +69,7 @@ __global__ void embedding_forward_kernel(const int* ids, const int* positions, c
 }
 
 __global__ void number_rows_kernel(int* rows, int count) {
+  await_earlier_kernels();
   for (std::int64_t i = first_element(); i < count; i += element_step()) rows[i] = static_cast<int>(i);
 }
 
@@ -159,6 +162,7 @@ __device__ inline Piece<float, n> sum_rows(const EmbeddingSums& sums, const T* d
 /// all lanes together sum each long one, a lane every eighth row, and their sums are added in the lanes' order.
 template <class T, int n>
 __global__ void __launch_bounds__(row_lanes* lane_threads) embedding_backward_kernel(EmbeddingSums sums, const T* dy) {
+  await_earlier_kernels();
   __shared__ Run runs[row_lanes];
   __shared__ float of_lanes[row_lanes][lane_threads * n];
   const int lane = static_cast<int>(threadIdx.x) / lane_threads, thread = static_cast<int>(threadIdx.x) % lane_threads;
@@ -196,6 +200,7 @@ __global__ void __launch_bounds__(row_lanes* lane_threads) embedding_backward_ke
 
 /// One block a segment: where an id begins in it and goes on behind it, adds the id's pieces in their order.
 __global__ void embedding_pieces_kernel(EmbeddingSums sums) {
+  await_earlier_kernels();
   const int begin = static_cast<int>(blockIdx.x) * segment, end = begin + segment;
   if (end >= sums.count) return;
   const unsigned id = sums.ids[end];

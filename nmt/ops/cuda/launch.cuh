@@ -44,6 +44,11 @@ void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Para
   config.blockDim = place.block;
   config.dynamicSmemBytes = place.shared_bytes;
   config.stream = place.stream.handle();
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = place.stream.overlaps() ? 1 : 0;
   require(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
 }
 

@@ -24,8 +24,8 @@ constexpr std::int64_t sum_block_rows = 64;
 constexpr std::int64_t sum_blocks(std::int64_t rows) {
   return (rows + sum_block_rows - 1) / sum_block_rows;
 }
-/// Adds up partial sums of blocks: sum = partial[0] + partial[1] + …, or sum += it. For one or two sums, [n] f32 each;
-/// `partial` is [blocks, number of sums, n].
+/// Adds up partial sums of blocks: sum = partial[0] + partial[1] + …, or sum += it. For up to three sums, [n] f32 each,
+/// of which absent ones do not count; `partial` is [blocks, number of sums, n].
 void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializer_list<Tensor> sums, bool accumulate,
                        WorkStream stream);
 

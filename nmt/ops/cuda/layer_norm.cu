@@ -47,6 +47,7 @@ __device__ void normalize_row(const LaneRow<T, n, pieces>& x, T* y, int width, s
 
 template <int n, int pieces, class T>
 __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width, NormOperands norm) {
+  await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   if constexpr (pieces > 0) width = pieces * column_step<n>;
@@ -63,6 +64,7 @@ __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width
 template <int n, int pieces, class T>
 __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum, T* y, std::int64_t rows, int width,
                                      DropoutKey key, NormOperands norm) {
+  await_earlier_kernels();
   const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   if constexpr (pieces > 0) width = pieces * column_step<n>;

@@ -55,43 +55,49 @@ __device__ int place_of_column(int column) {
   return column - within + within % n * warp_lanes + within / n;
 }
 
-/// A warp's sums over its rows. Where a lane has its columns in registers, it writes them down at the end.
-template <int n, int pieces>
+/// The sums over rows: of dgain and dbias, and in kernels of three of dbranch_bias.
+enum SumKind { sum_of_gain, sum_of_bias, sum_of_branch };
+
+/// A warp's sums over its rows, `room` floats each. Where a lane has its columns in registers, it writes them down at
+/// the end.
+template <int n, int pieces, int kinds>
 class WarpSums {
  public:
-  __device__ WarpSums(float* dgain, float* dbias, int) : dgain_at_(dgain), dbias_at_(dbias) {}
-  __device__ void add(int k, int, int e, float dgain, float dbias) {
-    dgain_[k * n + e] += dgain, dbias_[k * n + e] += dbias;
-  }
+  __device__ WarpSums(float* sums, int room, int) : at_(sums), room_(room) {}
+  __device__ void add(SumKind kind, int k, int, int e, float value) { sums_[kind][k * n + e] += value; }
   __device__ void finish() const {
     for_lane_pieces<n, pieces>(0, [&](int k, int i) {
 #pragma unroll
       for (int e = 0; e < n; ++e) {
-        dgain_at_[sum_place<n>(i, e)] = dgain_[k * n + e], dbias_at_[sum_place<n>(i, e)] = dbias_[k * n + e];
+#pragma unroll
+        for (int kind = 0; kind < kinds; ++kind) at_[kind * room_ + sum_place<n>(i, e)] = sums_[kind][k * n + e];
       }
     });
   }
 
  private:
-  float *dgain_at_, *dbias_at_;
-  float dgain_[n * pieces] = {}, dbias_[n * pieces] = {};
+  float* at_;
+  int room_;
+  float sums_[kinds][n * pieces] = {};
 };
-template <int n>
-class WarpSums<n, 0> {
+template <int n, int kinds>
+class WarpSums<n, 0, kinds> {
  public:
-  __device__ WarpSums(float* dgain, float* dbias, int width) : dgain_(dgain), dbias_(dbias) {
+  __device__ WarpSums(float* sums, int room, int width) : sums_(sums), room_(room) {
     for_lane_pieces<n, 0>(width, [&](int, int i) {
-      for (int e = 0; e < n; ++e) dgain_[sum_place<n>(i, e)] = dbias_[sum_place<n>(i, e)] = 0;
+      for (int e = 0; e < n; ++e) {
+        for (int kind = 0; kind < kinds; ++kind) sums_[kind * room_ + sum_place<n>(i, e)] = 0;
+      }
     });
   }
-  __device__ void add(int, int i, int e, float dgain, float dbias) {
-    const int place = sum_place<n>(i, e);
-    dgain_[place] += dgain, dbias_[place] += dbias;
+  __device__ void add(SumKind kind, int, int i, int e, float value) {
+    sums_[kind * room_ + sum_place<n>(i, e)] += value;
   }
   __device__ void finish() const {}
 
  private:
-  float *dgain_, *dbias_;
+  float* sums_;
+  int room_;
 };
 
 /// A lane's part of a row.
@@ -104,11 +110,12 @@ struct BackwardRow {
   float mean = 0, rstd = 0;
 };
 
-/// dx and dbranch of a row, of whose g and g * normal the means are given; g = dy * gain.
-template <int n, int pieces, class T>
+/// dx and dbranch of a row, of whose g and g * normal the means are given; g = dy * gain. What is stored of dbranch is
+/// added to the warp's sums, if those are of three kinds.
+template <int n, int pieces, int kinds, class T>
 __device__ void write_gradients(const NormBackwardOperands<T>& of, const BackwardRow<T, n, pieces>& in,
-                                std::int64_t row, int width, float mean_g, float mean_projection,
-                                const DropoutKey& key) {
+                                std::int64_t row, int width, float mean_g, float mean_projection, const DropoutKey& key,
+                                WarpSums<n, pieces, kinds>& sums) {
   const float slope = mean_projection * in.rstd;
   const DeviceDropoutRow mask(key, row);
   for_lane_pieces<n, pieces>(width, [&](int k, int i) {
@@ -130,14 +137,19 @@ __device__ void write_gradients(const NormBackwardOperands<T>& of, const Backwar
 #pragma unroll
     for (int e = 0; e < n; ++e) dbranch[e] = stored[e];
     mask.apply(dbranch, i);
-    put_elements(of.dbranch + at, Elements<T, n>(dbranch));
+    const Elements<T, n> branch(dbranch);
+    put_elements(of.dbranch + at, branch);
+    if constexpr (kinds > sum_of_branch) {
+#pragma unroll
+      for (int e = 0; e < n; ++e) sums.add(sum_of_branch, k, i, e, branch[e]);
+    }
   });
 }
 
-/// A row's gradients; its parts of dgain and dbias are added to the warp's.
-template <int n, int pieces, class T>
+/// A row's gradients; its parts of the sums are added to the warp's.
+template <int n, int pieces, int kinds, class T>
 __device__ void take_row(const NormBackwardOperands<T>& of, const BackwardRow<T, n, pieces>& in, std::int64_t row,
-                         int width, const DropoutKey& key, WarpSums<n, pieces>& sums) {
+                         int width, const DropoutKey& key, WarpSums<n, pieces, kinds>& sums) {
   float sum = 0, projection = 0;
   for_lane_pieces<n, pieces>(width, [&](int k, int i) {
     const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
@@ -147,27 +159,28 @@ __device__ void take_row(const NormBackwardOperands<T>& of, const BackwardRow<T,
       const float d = dy[e], normal = (x[e] - in.mean) * in.rstd, g = d * gain.of[e];
       sum += g;
       projection += g * normal;
-      sums.add(k, i, e, d * normal, d);
+      sums.add(sum_of_gain, k, i, e, d * normal);
+      sums.add(sum_of_bias, k, i, e, d);
     }
   });
   const float mean_g = warp_sum(sum) / static_cast<float>(width);
-  write_gradients(of, in, row, width, mean_g, warp_sum(projection) / static_cast<float>(width), key);
+  write_gradients(of, in, row, width, mean_g, warp_sum(projection) / static_cast<float>(width), key, sums);
 }
 
-/// Its blocks' parts of dgain and dbias go to partial [blocks, 2, width]. While a row is computed, the next one is on
-/// its way to registers.
-template <int n, int pieces, bool shared, class T>
+/// Its blocks' parts of the sums go to partial [blocks, kinds, width]. While a row is computed, the next one is on its
+/// way to registers.
+template <int n, int pieces, int kinds, bool shared, class T>
 __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) * warp_lanes, blocks_at_once(pieces))
     norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t rows, int width, DropoutKey key,
                          std::int64_t block_rows, float* partial) {
+  await_earlier_kernels();
   if constexpr (pieces > 0) width = pieces * column_step<n>;
-  partial += blockIdx.x * 2 * static_cast<std::int64_t>(width);
+  partial += blockIdx.x * kinds * static_cast<std::int64_t>(width);
   const int warp = static_cast<int>(threadIdx.x / warp_lanes), warps = static_cast<int>(blockDim.x / warp_lanes);
   const int room = shared ? sum_room<n>(width) : width;
   float* sums = partial;
   if constexpr (shared) sums = dynamic_shared<float>();
-  float* dgain = sums + 2 * room * warp;
-  WarpSums<n, pieces> own(dgain, dgain + room, width);
+  WarpSums<n, pieces, kinds> own(sums + kinds * room * warp, room, width);
   const std::int64_t first = blockIdx.x * block_rows;
   const std::int64_t end = first + block_rows < rows ? first + block_rows : rows;
   BackwardRow<T, n, pieces> next;
@@ -180,10 +193,10 @@ __global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : max_warps) 
   own.finish();
   if constexpr (shared) {
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += static_cast<int>(blockDim.x)) {
-      const int place = i < width ? place_of_column<n>(i) : room + place_of_column<n>(i - width);
+    for (int i = static_cast<int>(threadIdx.x); i < kinds * width; i += static_cast<int>(blockDim.x)) {
+      const int place = i / width * room + place_of_column<n>(i % width);
       float total = 0;
-      for (int w = 0; w < warps; ++w) total += sums[2 * room * w + place];
+      for (int w = 0; w < warps; ++w) total += sums[kinds * room * w + place];
       partial[i] = total;
     }
   }
@@ -195,8 +208,8 @@ std::int64_t blocks_for(std::int64_t width) {
 }
 
 /// A pure function of the extents, so that sums recur.
-RowShares share_rows(std::int64_t rows, std::int64_t width) {
-  const std::int64_t floats = 2 * sum_room<8>(static_cast<int>(width));
+RowShares share_rows(std::int64_t rows, std::int64_t width, int kinds) {
+  const std::int64_t floats = kinds * sum_room<8>(static_cast<int>(width));
   RowShares shares;
   shares.shared = floats <= max_shared_floats;
   const bool in_registers = width == 512 || width == 1024;
@@ -221,32 +234,37 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
                                          .dx = op.dx.as<T>(),
                                          .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                          .accumulate = op.accumulate};
-  const auto launch_as = [&](auto n, auto pieces, auto shared) {
-    const int floats = shared ? 2 * sum_room<n>(width) * shares.warps : 0;
+  const auto launch_as = [&](auto n, auto pieces, auto kinds, auto shared) {
+    const int floats = shared ? kinds * sum_room<n>(width) * shares.warps : 0;
     const LaunchPlace place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
                             stream, static_cast<std::size_t>(floats) * sizeof(float)};
-    launch(op.name, place, norm_backward_kernel<n, pieces, shared, T>, operands, rows, width, op.key, shares.block_rows,
-           partial);
+    launch(op.name, place, norm_backward_kernel<n, pieces, kinds, shared, T>, operands, rows, width, op.key,
+           shares.block_rows, partial);
   };
-  // Beyond shared memory sums lie as they end: column by column.
-  constexpr std::integral_constant<int, 0> unknown_value;
-  if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, std::false_type());
-  with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
-                     [&](auto n, auto pieces) { launch_as(n, pieces, std::true_type()); });
+  const auto launch_sums = [&](auto kinds) {
+    // Beyond shared memory sums lie as they end: column by column.
+    constexpr std::integral_constant<int, 0> unknown_value;
+    if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), unknown_value, kinds, std::false_type());
+    with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
+                       [&](auto n, auto pieces) { launch_as(n, pieces, kinds, std::true_type()); });
+  };
+  op.dbranch_bias ? launch_sums(std::integral_constant<int, 3>()) : launch_sums(std::integral_constant<int, 2>());
 }
 
 }  // namespace
 
 void run(const LayerNormBackward& op, CudaContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1];
-  const RowShares shares = share_rows(rows, width);
+  const int kinds = op.dbranch_bias ? 3 : 2;
+  const RowShares shares = share_rows(rows, width, kinds);
   const Arena::Scope scope(context.scratch());
-  auto* partial = context.scratch().make(Shape{shares.blocks, 2 * width}, DType::f32).as<float>();
+  auto* partial = context.scratch().make(Shape{shares.blocks, kinds * width}, DType::f32).as<float>();
   if (rows > 0) {
     with_device_type(op.x.dtype,
                      [&](auto tag) { launch_backward<decltype(tag)>(op, shares, partial, context.stream()); });
   }
-  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias}, op.accumulate_parameters, context.stream());
+  launch_add_blocks(partial, shares.blocks, {op.dgain, op.dbias, op.dbranch_bias}, op.accumulate_parameters,
+                    context.stream());
 }
 
 }  // namespace babelring::cuda

@@ -1,7 +1,5 @@
 #include "nmt/ops/linear.h"
 
-#include <iterator>
-
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
@@ -18,6 +16,7 @@ constexpr int tile = 16;
 /// One element of C a thread, operands by tiles of 16 x 16. For shapes that the library has nothing for.
 template <class T, class C>
 __global__ void plain_matmul_kernel(MatmulShape shape, const T* a, const T* b, C* c, float alpha) {
+  await_earlier_kernels();
   __shared__ float a_tile[tile][tile + 1], b_tile[tile][tile + 1];
   const std::int64_t batch = blockIdx.z;
   a += batch * shape.a_batch, b += batch * shape.b_batch, c += batch * shape.c_batch;
@@ -41,6 +40,7 @@ __global__ void plain_matmul_kernel(MatmulShape shape, const T* a, const T* b, C
 /// One block a row.
 template <class T>
 __global__ void bias_kernel(T* y, std::int64_t stride, int width, const float* bias) {
+  await_earlier_kernels();
   T* row = y + blockIdx.x * stride;
   for (int i = threadIdx.x; i < width; i += blockDim.x) row[i] = narrow<T>(bias[i]);
 }
@@ -48,6 +48,7 @@ __global__ void bias_kernel(T* y, std::int64_t stride, int width, const float* b
 /// One block a row.
 template <class T>
 __global__ void relu_kernel(T* y, std::int64_t stride, int width) {
+  await_earlier_kernels();
   T* row = y + blockIdx.x * stride;
   for (int i = threadIdx.x; i < width; i += blockDim.x) {
     if (widen(row[i]) < 0) row[i] = narrow<T>(0);
@@ -86,6 +87,7 @@ constexpr int row_lanes = 4;  // threads that share the rows of a block; with 1,
 template <int n, class T>
 __global__ void __launch_bounds__(column_threads* row_lanes)
     column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
+  await_earlier_kernels();
   __shared__ float of_lanes[row_lanes - 1][column_threads][n];
   const int column = column_of_thread<n>(), lane = static_cast<int>(threadIdx.y);
   const std::int64_t end = end_of_block(rows);
@@ -149,6 +151,7 @@ __device__ void gate_rows(const Gated<T>& of, std::int64_t row, int column, floa
 template <int n, class T>
 __global__ void __launch_bounds__(column_threads)
     gate_kernel(Gated<T> of, std::int64_t rows, int width, float* partial) {
+  await_earlier_kernels();
   constexpr int rows_at_once = 4;
   const int column = column_of_thread<n>();
   if (column >= width) return;
@@ -162,19 +165,21 @@ __global__ void __launch_bounds__(column_threads)
 
 constexpr int sum_lanes = 16;  // threads that share a column's blocks
 
+/// Where the sums go, in their order.
 struct SumPlaces {
-  float *first, *second;
+  float *first, *second, *third;
 };
 
 /// 32 columns a block, a sum of `count` for each blockIdx.y. A thread adds every 16th block of a column, then one adds
 /// the 16 sums.
 __global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, SumPlaces sums, int count,
                                   bool accumulate) {
+  await_earlier_kernels();
   __shared__ float of_lanes[sum_lanes][warp_lanes];
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.y) * count;
   const int i = blockIdx.x * warp_lanes + threadIdx.x;
   partial += blockIdx.y * count;
-  float* sum = blockIdx.y == 0 ? sums.first : sums.second;
+  float* sum = blockIdx.y == 0 ? sums.first : blockIdx.y == 1 ? sums.second : sums.third;
   float total = 0;
   if (i < count) {
     for (std::int64_t b = threadIdx.y; b < blocks; b += sum_lanes) total += partial[b * stride + i];
@@ -272,10 +277,14 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializ
                        WorkStream stream) {
   const std::int64_t count = sums.begin()->shape.elements();
   if (count == 0) return;
-  const SumPlaces places{sums.begin()->as<float>(), std::prev(sums.end())->as<float>()};
-  const dim3 grid(static_cast<unsigned>((count + warp_lanes - 1) / warp_lanes), static_cast<unsigned>(sums.size()));
-  launch("sums over rows", {grid, dim3(warp_lanes, sum_lanes), stream}, add_blocks_kernel, partial, blocks, places,
-         static_cast<int>(count), accumulate);
+  float* places[3] = {};
+  unsigned kinds = 0;
+  for (const Tensor& sum : sums) {
+    if (sum) places[kinds++] = sum.as<float>();
+  }
+  const dim3 grid(static_cast<unsigned>((count + warp_lanes - 1) / warp_lanes), kinds);
+  launch("sums over rows", {grid, dim3(warp_lanes, sum_lanes), stream}, add_blocks_kernel, partial, blocks,
+         SumPlaces{places[0], places[1], places[2]}, static_cast<int>(count), accumulate);
 }
 
 void run(const LinearForward& op, CudaContext& context) {

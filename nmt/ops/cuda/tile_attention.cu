@@ -158,6 +158,7 @@ template <int width>
 __global__ void __launch_bounds__(tile_threads, forward_blocks(width))
     tile_forward_kernel(TileArguments of, PackedTensor<const bfloat> q, PackedTensor<const bfloat> k,
                         PackedTensor<const bfloat> v, PackedTensor<bfloat> out, float* log_sum_exp) {
+  await_earlier_kernels();
   constexpr int stride = tile_stride(width);
   const TilePlace at(of, false);
   if (at.empty) return;

@@ -390,6 +390,7 @@ constexpr int backward_blocks(int width) {
 template <int width>
 __global__ void __launch_bounds__(tile_threads, backward_blocks(width))
     tile_backward_kernel(TileArguments of, BackwardTensors tensors) {
+  await_earlier_kernels();
   const TilePlace at(of, true);
   if (at.empty) return;
   const BackwardTiles<width> tiles(at.room());

@@ -44,16 +44,21 @@ class WorkLog {
 /// A stream whose work goes to a WorkLog while the log is active.
 class WorkStream {
  public:
-  /// Both must outlive the object. With a null log, all work goes to the stream.
-  WorkStream(cudaStream_t stream, WorkLog* log = nullptr) : stream_(stream), log_(log) {}
+  /// Both must outlive the object. With a null log, all work goes to the stream. `overlaps`: see overlaps().
+  WorkStream(cudaStream_t stream, WorkLog* log = nullptr, bool overlaps = false)
+      : stream_(stream), log_(log), overlaps_(overlaps) {}
 
   cudaStream_t handle() const { return stream_; }
+  /// Whether a kernel's blocks are placed while the kernel before it ends. Kernels wait for each other by
+  /// await_earlier_kernels(). Devices of compute capability 9.0 and newer can (programmatic dependent launch).
+  bool overlaps() const { return overlaps_; }
   /// The active log; null if work goes to the stream.
   WorkLog* log() const { return log_ != nullptr && log_->active() ? log_ : nullptr; }
 
  private:
   cudaStream_t stream_;
   WorkLog* log_;
+  bool overlaps_;
 };
 
 }  // namespace babelring::cuda

@@ -165,7 +165,7 @@ TEST_P(Layers, FeedForwardSumsTheFirstBiasGradientOnceWhereTheBackendPrefers) {
     backend().observe(&log);
     layer.backward(c, y, saved, x.gradient);
     backend().observe(nullptr);
-    const bool with_gate = backend().prefers_bias_gradient_with_gate();
+    const bool with_gate = backend().prefers_fused_bias_gradients();
     const std::string op(with_gate ? LinearBackwardData::name : LinearBackwardWeight::name);
     EXPECT_EQ(log.writers, (std::vector{std::pair{op, accumulate ? Access::updates : Access::writes}}));
     EXPECT_EQ(ready, (std::vector<std::string>{"ffn.second.bias", "ffn.second.weight", bias.name, "ffn.first.weight"}));
@@ -238,6 +238,29 @@ LayerOptions options_of(const LayerCase& c) {
           .norm = c.norm,
           .dropout = c.dropout,
           .activation_dropout = c.dropout};
+}
+
+/// With dropout and the norm after the sum, the norm's backward writes the gradients of the sub-layers' outputs.
+TEST_P(Layers, EncoderLayerSumsEachOutputBiasGradientOnceWhereTheBackendPrefers) {
+  GradientCheck check(backend(), true);
+  const EncoderLayer layer(check.store(), "encoder.0", options_of({NormPlace::post, 0.25f}), 100);
+  check.allocate();
+  const Sequences sequences = check.sequences({4, 7}, 3);
+  const auto& x = check.input(Shape{11, 8});
+  for (const Parameter& parameter : check.store().all()) {
+    if (!parameter.name.ends_with("output.bias") && !parameter.name.ends_with("second.bias")) continue;
+    Context c = check.context();
+    EncoderLayer::Saved saved;
+    layer.forward(c, x.value, sequences, saved);
+    backend().run(Fill{.y = x.gradient, .value = 1});
+    WriterLog log(parameter.gradient);
+    backend().observe(&log);
+    layer.backward(c, x.gradient, saved);
+    backend().observe(nullptr);
+    const bool fused = backend().prefers_fused_bias_gradients();
+    const std::string op(fused ? LayerNormBackward::name : LinearBackwardWeight::name);
+    EXPECT_EQ(log.writers, (std::vector{std::pair{op, Access::updates}})) << parameter.name;
+  }
 }
 
 TEST_P(Layers, EncoderLayer) {

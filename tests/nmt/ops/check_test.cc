@@ -125,6 +125,12 @@ TEST_F(CheckTest, LayerNorm) {
   EXPECT_EQ(refusal(aliased), "layer_norm_backward: x is bf16, dy is f32");
   aliased = backward, aliased.dbranch = aliased.dx;
   EXPECT_EQ(refusal(aliased), "layer_norm_backward: dbranch overlaps dx, it must not alias it");
+  aliased = backward, aliased.dbranch_bias = f32({8});
+  EXPECT_EQ(refusal(aliased), "layer_norm_backward: dbranch_bias without dbranch");
+  aliased.dbranch = f32({4, 8}), aliased.dbranch_bias = f32({4});
+  EXPECT_EQ(refusal(aliased), "layer_norm_backward: dbranch_bias has shape [4], dy [4, 8] needs [8]");
+  aliased.dbranch_bias = aliased.dbias;
+  EXPECT_EQ(refusal(aliased), "layer_norm_backward: dbranch_bias overlaps dbias, it must not alias it");
 }
 
 TEST_F(CheckTest, ResidualNorm) {

@@ -30,18 +30,19 @@ INSTANTIATE_TEST_SUITE_P(Gpu, DeterminismTest, gpu_precisions, precision_name);
 
 TEST_P(DeterminismTest, SumsOverRows) {
   const Tensor dy = tensors.normal({333, 96}, type()), x = tensors.normal({333, 96}, type());
-  expect_same_bits(
-      LayerNormBackward{.dy = dy,
-                        .x = x,
-                        .gain = tensors.normal({96}, DType::f32),
-                        .mean = tensors.normal({333}, DType::f32),
-                        .rstd = tensors.normal({333}, DType::f32),
-                        .dx = tensors.zeros({333, 96}, type()),
-                        .dgain = tensors.zeros({96}, DType::f32),
-                        .dbias = tensors.zeros({96}, DType::f32),
-                        .dbranch = tensors.zeros({333, 96}, type()),
-                        .key = {.probability = 0.1f}},
-      {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  expect_same_bits(LayerNormBackward{.dy = dy,
+                                     .x = x,
+                                     .gain = tensors.normal({96}, DType::f32),
+                                     .mean = tensors.normal({333}, DType::f32),
+                                     .rstd = tensors.normal({333}, DType::f32),
+                                     .dx = tensors.zeros({333, 96}, type()),
+                                     .dgain = tensors.zeros({96}, DType::f32),
+                                     .dbias = tensors.zeros({96}, DType::f32),
+                                     .dbranch = tensors.zeros({333, 96}, type()),
+                                     .key = {.probability = 0.1f},
+                                     .dbranch_bias = tensors.zeros({96}, DType::f32)},
+                   {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain,
+                    &LayerNormBackward::dbias, &LayerNormBackward::dbranch_bias});
   expect_same_bits(ResidualNormForward{.residual = x,
                                        .branch = dy,
                                        .key = {.probability = 0.1f},

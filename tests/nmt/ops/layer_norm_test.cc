@@ -25,6 +25,27 @@ class LayerNormTest : public OpTest {
             .dgain = tensors.normal({width}, DType::f32),
             .dbias = tensors.normal({width}, DType::f32)};
   }
+  /// Adds the branch's gradient, with dropout, and the sums of its columns.
+  void with_branch(LayerNormBackward& op, Tensor dbranch) {
+    op.dbranch = dbranch;
+    op.key = {.key = 9, .first_row = 3, .probability = 0.25f};
+    op.dbranch_bias = tensors.normal({dbranch.columns()}, DType::f32);
+  }
+  /// Runs the op and compares dbranch_bias with the sums of dbranch as it is stored. In bf16, sums of unrounded values
+  /// would differ by far more.
+  void expect_branch_sums(const LayerNormBackward& op) {
+    const reference::Matrix before = reference::load(op.dbranch_bias);
+    tested->run(op);
+    const reference::Matrix dbranch = reference::load(op.dbranch), sums = reference::load(op.dbranch_bias);
+    for (std::int64_t column = 0; column < op.dbranch.columns(); ++column) {
+      const auto i = static_cast<std::size_t>(column);
+      double expected = op.accumulate_parameters ? before.values[i] : 0, size = 1;
+      for (std::size_t at = i; at < dbranch.values.size(); at += static_cast<std::size_t>(op.dbranch.columns())) {
+        expected += dbranch.values[at], size += std::abs(dbranch.values[at]);
+      }
+      ASSERT_NEAR(sums.values[i], expected, 1e-6 * size) << "column " << column << " of " << op.dbranch.shape.text();
+    }
+  }
   /// In a row of one column, dx is 0: its terms cancel, which are dy * gain * rstd with an rstd of 316. A
   /// multiplication that is fused with an addition leaves the rounding of one of them.
   static double largest_term(const LayerNormBackward& op) {
@@ -74,6 +95,9 @@ TEST_P(LayerNormTest, BackwardOfTallAndWideTensorsEqualsReference) {
     LayerNormBackward op = backward(rows, width);
     op.accumulate_parameters = rows == 9, op.accumulate = rows == 1100;
     expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+    with_branch(op, tensors.zeros({rows, width}, type()));
+    expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+    expect_branch_sums(op);
   }
 }
 
@@ -101,10 +125,10 @@ TEST_P(LayerNormTest, RowsThatAreNotAlignedEqualReference) {
                                    .rstd = forward.rstd};
       expect_as_reference(residual, {&ResidualNormForward::sum, &ResidualNormForward::y});
       LayerNormBackward op = backward(rows, width, offset);
-      op.dbranch = rows_at(offset, rows, width);
-      op.key = key;
+      with_branch(op, rows_at(offset, rows, width));
       expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain,
                                &LayerNormBackward::dbias});
+      expect_branch_sums(op);
     }
   }
 }
@@ -117,7 +141,8 @@ TEST_P(LayerNormTest, BackwardOverwritesParametersWhenItShallNotAdd) {
   }
   LayerNormBackward none = backward(0, 8);
   none.accumulate_parameters = false;
-  expect_as_reference(none, {&LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  with_branch(none, tensors.zeros({0, 8}, type()));
+  expect_as_reference(none, {&LayerNormBackward::dgain, &LayerNormBackward::dbias, &LayerNormBackward::dbranch_bias});
 }
 
 TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
@@ -163,6 +188,17 @@ TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
       const Tensor dbranch = tensors.zeros({rows, width}, type());
       tested->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
       EXPECT_TRUE(same_bits(op.dbranch, dbranch));
+    }
+  }
+}
+
+TEST_P(LayerNormTest, BackwardSumsTheColumnsOfTheBranch) {
+  for (const auto& [rows, width] : extents) {
+    for (const bool accumulate : {true, false}) {
+      LayerNormBackward op = backward(rows, width);
+      with_branch(op, tensors.zeros({rows, width}, type()));
+      op.accumulate_parameters = accumulate;
+      expect_branch_sums(op);
     }
   }
 }

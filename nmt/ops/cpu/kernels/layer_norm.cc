@@ -74,19 +74,26 @@ void normalize_rows(const Op& op, CpuContext& context, Fetch&& fetch) {
   }
 }
 
+/// A block's parts of the sums over rows, [width] each; dbranch_bias may be null.
+struct BlockSums {
+  float *dgain, *dbias, *dbranch_bias;
+};
+
 /// The rows that LayerNormBackward takes together, and the means of g and of g n over each.
 template <class T>
 struct BackwardGroup {
   const T *dy, *x;
   T *dx, *dbranch;
   std::int64_t width;
+  BlockSums sums;
   GroupSums mean_g, mean_gn;
 };
 
 /// Adds the rows' parts to dgain and dbias, and finds the means of each row.
 template <class T, std::int64_t count>
-void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& group, float* dgain, float* dbias) {
+void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& group) {
   const std::int64_t width = group.width;
+  float *dgain = group.sums.dgain, *dbias = group.sums.dbias;
   const float* gain = op.gain.as<float>();
   Vec16f mean[count], rstd[count], sums[count], projections[count];
   for (std::int64_t r = 0; r < count; ++r) {
@@ -139,19 +146,24 @@ void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGrou
   for_dropped_lanes(dropout, width, [&](std::int64_t i, auto mask, std::uint32_t keep) {
     prefetch_next_group(group.dbranch + at + i, width);
     const Vec16f dx = as_stored<T>(dx_lanes(i, mask));
-    store_lanes(group.dbranch + at + i, select(keep, dx * factor), mask);
+    const Vec16f dbranch = select(keep, dx * factor);
+    store_lanes(group.dbranch + at + i, dbranch, mask);
+    if (float* sums = group.sums.dbranch_bias; sums != nullptr) {
+      store_lanes(sums + i, load_lanes(sums + i, mask) + as_stored<T>(dbranch), mask);
+    }
   });
 }
 
 template <class T, std::int64_t count>
-void backward_group(const LayerNormBackward& op, std::int64_t row, float* dgain, float* dbias) {
+void backward_group(const LayerNormBackward& op, std::int64_t row, const BlockSums& sums) {
   const std::int64_t width = op.x.shape[1], at = row * width;
   BackwardGroup<T> group{.dy = op.dy.as<T>() + at,
                          .x = op.x.as<T>() + at,
                          .dx = op.dx.as<T>() + at,
                          .dbranch = op.dbranch ? op.dbranch.as<T>() + at : nullptr,
-                         .width = width};
-  sum_group<T, count>(op, row, group, dgain, dbias);
+                         .width = width,
+                         .sums = sums};
+  sum_group<T, count>(op, row, group);
   for (std::int64_t r = 0; r < count; ++r) write_row(op, row + r, group, r);
 }
 
@@ -212,21 +224,26 @@ void run(const ResidualNormForward& op, CpuContext& context) {
 
 void run(const LayerNormBackward& op, CpuContext& context) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], blocks = (rows + block_rows - 1) / block_rows;
-  float* partial = context.shared(blocks * 2 * width);
+  const std::int64_t stride = (op.dbranch_bias ? 3 : 2) * width;
+  float* partial = context.shared(blocks * stride);
   with_float_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
 #pragma omp parallel for schedule(static) num_threads(context.threads_for(op.x.shape.elements()))
     for (std::int64_t b = 0; b < blocks; ++b) {
-      float *dgain = partial + b * 2 * width, *dbias = dgain + width;
-      std::fill(dgain, dbias + width, 0.0f);
+      float* const first = partial + b * stride;
+      std::fill(first, first + stride, 0.0f);
+      const BlockSums sums{first, first + width, op.dbranch_bias ? first + 2 * width : nullptr};
       const std::int64_t end = std::min(rows, (b + 1) * block_rows);
       std::int64_t row = b * block_rows;
-      for (; row + group_rows <= end; row += group_rows) backward_group<T, group_rows>(op, row, dgain, dbias);
-      for (; row < end; ++row) backward_group<T, 1>(op, row, dgain, dbias);
+      for (; row + group_rows <= end; row += group_rows) backward_group<T, group_rows>(op, row, sums);
+      for (; row < end; ++row) backward_group<T, 1>(op, row, sums);
     }
   });
-  add_blocks(partial, blocks, 2 * width, op.dgain, op.accumulate_parameters);
-  add_blocks(partial + width, blocks, 2 * width, op.dbias, op.accumulate_parameters);
+  add_blocks(partial, blocks, stride, op.dgain, op.accumulate_parameters);
+  add_blocks(partial + width, blocks, stride, op.dbias, op.accumulate_parameters);
+  if (op.dbranch_bias) {
+    add_blocks(partial + 2 * width, blocks, stride, op.dbranch_bias, op.accumulate_parameters);
+  }
 }
 
 }  // namespace babelring::cpu::BABELRING_KERNEL_SET

@@ -1,5 +1,6 @@
 """The compiled kernels for sm_90: registers, spills, and instructions of hot loops. No device is needed."""
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -21,9 +22,12 @@ REGISTERS = {
     "residual_norm_kernel": 60,
     "residual_norm_kernel<8, 2, __nv_bfloat16>": 48,
     "norm_backward_kernel": 80,
-    "norm_backward_kernel<8, 2, true, __nv_bfloat16>": 118,
-    "norm_backward_kernel<8, 4, true, __nv_bfloat16>": 184,
-    "norm_backward_kernel<4, 4, true, float>": 152,
+    "norm_backward_kernel<8, 2, 2, true, __nv_bfloat16>": 118,
+    "norm_backward_kernel<8, 2, 3, true, __nv_bfloat16>": 128,
+    "norm_backward_kernel<8, 4, 2, true, __nv_bfloat16>": 184,
+    "norm_backward_kernel<8, 4, 3, true, __nv_bfloat16>": 224,
+    "norm_backward_kernel<4, 4, 2, true, float>": 152,
+    "norm_backward_kernel<4, 4, 3, true, float>": 168,
     "embedding_forward_kernel": 45,
     "embedding_backward_kernel": 74,
     "gate_kernel": 50,
@@ -155,14 +159,34 @@ class NormRows(unittest.TestCase):
 
     def test_are_read_once_backward_and_summed_in_registers(self):
         kernels = kernels_in_ptx(KERNELS / "layer_norm_backward.cu")
-        for pieces in (2, 4):
-            ptx = kernels[f"norm_backward_kernel<8, {pieces}, true, __nv_bfloat16>"]
+        for pieces, sums in itertools.product((2, 4), (2, 3)):
+            ptx = kernels[f"norm_backward_kernel<8, {pieces}, {sums}, true, __nv_bfloat16>"]
             rows = [loop for loop in loops(ptx) if any("shfl" in text for text in loop)]
-            with self.subTest(pieces=pieces):
+            with self.subTest(pieces=pieces, sums=sums):
                 self.assertEqual(len(rows), 1)
                 loads = sum("ld.global.v4.u32" in text for text in rows[0])
                 self.assertEqual(loads, 3 * pieces, "dy and x of the next row, and dx where it is added to")
                 self.assertFalse([text for text in rows[0] if ".shared" in text])
+
+
+class OverlappingKernels(unittest.TestCase):
+    """Launched before the kernel before them has ended."""
+
+    def test_wait_before_they_touch_memory(self):
+        for source in sorted(KERNELS.glob("*.cu")):
+            for kernel, ptx in kernels_in_ptx(source).items():
+                if kernel is None:
+                    continue  # a library's
+                body = [text for _, text in instructions(ptx) if text]
+                waits = [place for place, text in enumerate(body) if "griddepcontrol.wait" in text]
+                touches = [
+                    place
+                    for place, text in enumerate(body)
+                    if re.match(r"(@\S+ )?(ld|st|red|atom)\.(global|shared)", text)
+                ]
+                with self.subTest(kernel=kernel):
+                    self.assertEqual(len(waits), 1)
+                    self.assertLess(waits[0], min(touches, default=len(body)))
 
 
 class GateRows(unittest.TestCase):

@@ -64,6 +64,27 @@ __global__ void number_kernel(int* out) {
   out[block * threads + thread] += static_cast<int>(block * threads + thread);
 }
 
+/// Thread `late` of each block does not wait for earlier kernels.
+__global__ void waiting_kernel(unsigned late) {
+  if (threadIdx.x != late) cudaGridDependencySynchronize();
+}
+
+TEST(EmulatedThreads, WaitForTheKernelThatTheyMayOverlap) {
+  cudaLaunchAttribute overlap{cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
+  for (const unsigned attributes : {0U, 1U}) {
+    const cudaLaunchConfig_t config{2, 64, 0, nullptr, &overlap, attributes};
+    ASSERT_EQ(cudaLaunchKernelEx(&config, waiting_kernel, 64), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    ASSERT_EQ(cudaLaunchKernelEx(&config, waiting_kernel, 5), cudaSuccess);
+    const cudaError_t status = cudaStreamSynchronize(nullptr);
+    if (attributes == 0) {
+      EXPECT_EQ(status, cudaSuccess);
+      continue;
+    }
+    EXPECT_THAT(cudaGetErrorString(status), testing::HasSubstr("thread (5, 0, 0) has not waited for earlier kernels"));
+  }
+}
+
 TEST(EmulatedThreads, EachRunsOnce) {
   constexpr std::size_t count = 6 * 70;
   const Array<int> out(count);

@@ -74,9 +74,10 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::in
     return refuse(cudaErrorInvalidValue,
                   fmt::format("argument {} of a kernel has the host's address {:#x} in it", number, address));
   }
+  const bool overlaps = config.numAttrs > 0 && config.attrs->val.programmaticStreamSerializationAllowed != 0;
   submit(stream_of(config.stream),
-         {.work = [grid = config.gridDim, block = config.blockDim, shared = config.dynamicSmemBytes,
-                   run = std::move(thread)] { return run_grid(grid, block, shared, run); },
+         {.work = [grid = config.gridDim, block = config.blockDim, shared = config.dynamicSmemBytes, overlaps,
+                   run = std::move(thread)] { return run_grid(grid, block, shared, overlaps, run); },
           .awaits = nullptr,
           .kernel = kernel,
           .shared_bytes = config.dynamicSmemBytes});
@@ -233,6 +234,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       return cudaSuccess;
     case cudaDevAttrMultiProcessorCount:
       *value = 2;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
       return cudaSuccess;
     case cudaDevAttrL2CacheSize:
       *value = 4096;

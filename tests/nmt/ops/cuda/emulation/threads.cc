@@ -48,6 +48,7 @@ struct Thread {
   Fiber* fiber = nullptr;  // from its start to its end
   const char* waits_at = nullptr;
   std::source_location where;
+  bool awaited = false;                        // earlier kernels
   std::vector<std::vector<AsyncCopy>> copies;  // groups; the last one is not committed
 };
 
@@ -62,7 +63,7 @@ struct Warp {
 /// The threads of one block.
 class Block {
  public:
-  Block(dim3 size, const std::function<void()>& body, Random& random);
+  Block(dim3 size, bool overlaps, const std::function<void()>& body, Random& random);
   std::string run();
 
   void meet(std::source_location where);
@@ -85,6 +86,7 @@ class Block {
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / warp_lanes]; }
   std::string who_waits() const;
 
+  const bool overlaps_;
   const std::function<void()>& body_;
   Random& random_;
   std::vector<Thread> threads_;
@@ -122,8 +124,9 @@ void shuffle(std::vector<Element>& elements, Random& random) {
   }
 }
 
-Block::Block(dim3 size, const std::function<void()>& body, Random& random)
-    : body_(body),
+Block::Block(dim3 size, bool overlaps, const std::function<void()>& body, Random& random)
+    : overlaps_(overlaps),
+      body_(body),
       random_(random),
       threads_(std::size_t{size.x} * size.y * size.z),
       warps_((threads_.size() + warp_lanes - 1) / warp_lanes),
@@ -172,6 +175,10 @@ void Block::work() {
   current_ = &thread;
   threadIdx = thread.index;
   body_();
+  if (overlaps_ && !thread.awaited) {
+    fault(fmt::format("block {}: thread {} has not waited for earlier kernels", text_of(blockIdx),
+                      text_of(thread.index)));
+  }
   end(thread);
   starting_ = take_ready();
   if (starting_ != nullptr && starting_->fiber == nullptr) return;  // and start it on this very stack
@@ -292,9 +299,10 @@ std::string Block::who_waits() const {
   return fmt::format("block {}: threads wait for each other for ever: {}", text_of(blockIdx), text);
 }
 
-std::string run_block(const uint3& index, dim3 size, const std::function<void()>& thread, Random& random) {
+std::string run_block(const uint3& index, dim3 size, bool overlaps, const std::function<void()>& thread,
+                      Random& random) {
   blockIdx = index;
-  Block running(size, thread, random);
+  Block running(size, overlaps, thread, random);
   std::string text = running.run();
   block = nullptr;
   return text;
@@ -302,7 +310,8 @@ std::string run_block(const uint3& index, dim3 size, const std::function<void()>
 
 }  // namespace
 
-std::string run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, const std::function<void()>& thread) {
+std::string run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, bool overlaps,
+                     const std::function<void()>& thread) {
   static Random random(20261121);  // every grid in an order of its own, the same in every run of a program
   gridDim = grid;
   blockDim = size;
@@ -314,7 +323,7 @@ std::string run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, const std::
     shared.spoil();
     const uint3 index{static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
                       static_cast<unsigned>(b / grid.x / grid.y)};
-    std::string text = run_block(index, size, thread, random);
+    std::string text = run_block(index, size, overlaps, thread, random);
     if (!text.empty()) return text;
   }
   return "";
@@ -322,6 +331,10 @@ std::string run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, const std::
 
 void fault(std::string&& text) {
   block->fault(std::move(text));
+}
+
+void await_earlier_kernels() {
+  block->current().awaited = true;
 }
 
 void meet_block(std::source_location where) {

@@ -16,13 +16,18 @@ inline constexpr int warp_lanes = 32;
 inline constexpr std::size_t max_shared_bytes = 227 << 10;  // dynamic, of a block, on Hopper
 
 /// Runs `thread` for each thread of a grid. Blocks come one after the other in random order, each with shared memory
-/// full of NaN. Returns what went wrong in one line, or nothing.
-std::string run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
+/// full of NaN. `overlaps`: the kernel may begin before the one before it has ended, so each of its threads has to wait
+/// for that. Returns what went wrong in one line, or nothing.
+std::string run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, bool overlaps,
+                     const std::function<void()>& thread);
 
 // The rest is for the running threads.
 
 /// Ends the grid. Nothing on the thread's stack is destroyed: callers leave no memory behind there.
 [[noreturn]] void fault(std::string&& text);
+
+/// Notes that the running thread has waited for earlier kernels.
+void await_earlier_kernels();
 
 /// Returns when all threads of the block that have not ended are here.
 void meet_block(std::source_location where);

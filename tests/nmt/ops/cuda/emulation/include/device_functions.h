@@ -19,6 +19,12 @@
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
+/// A kernel may be launched to overlap the one before only if each thread begins with this.
+inline void cudaGridDependencySynchronize() {
+  babelring::emulation::await_earlier_kernels();
+}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+
 inline void __syncthreads(std::source_location where = std::source_location::current()) {
   babelring::emulation::meet_block(where);
 }
