@@ -40,7 +40,10 @@ class FieldReader {
     if (member != nullptr && error_.empty()) read(name, *member, value);
   }
 
-  void if_known(std::string_view name, double& value) { (*this)(name, value); }
+  template <class T>
+  void if_known(std::string_view name, T& value) {
+    (*this)(name, value);
+  }
 
   /// Marks a member as known without reading it.
   void leave(std::string_view name) { known_.emplace_back(name); }

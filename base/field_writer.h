@@ -28,6 +28,10 @@ class FieldWriter {
   void if_known(std::string_view name, double value) {
     if (!std::isnan(value)) (*this)(name, value);
   }
+  /// Writes nothing if the text is empty.
+  void if_known(std::string_view name, const std::string& value) {
+    if (!value.empty()) (*this)(name, value);
+  }
   void operator()(std::string_view name, double value);
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }
   void operator()(std::string_view name, bool value) { out_.emplace(name, value); }

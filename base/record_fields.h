@@ -7,7 +7,7 @@ namespace babelring {
 
 // One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
-// `field.if_known(name, number)` is optional and left out if the number is NaN.
+// `field.if_known(name, member)` is optional and left out if the number is NaN or the text empty.
 
 template <const_or_not<StepRecord> Step, class Visitor>
 void visit_fields(Step& step, Visitor&& field) {
@@ -65,6 +65,8 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field("chrf", eval.chrf);
   field("teacher_forced_bleu", eval.teacher_forced_bleu);
   field("signature", eval.signature);
+  field.if_known("set_digest", eval.set_digest);
+  field.if_known("scoring", eval.scoring);
   field("seconds", eval.seconds);
   field("best", eval.best);
   field("samples", eval.samples);

@@ -79,6 +79,9 @@ struct EvalRecord {
   // with sacrebleu. NaN if the worker did not compute it.
   double teacher_forced_bleu = std::numeric_limits<double>::quiet_NaN();
   std::string signature;  // sacreBLEU signature
+  // Digests of the set's content and of all that changes the scores (Validator::scoring()). Losses of sets, and scores,
+  // with other digests are not comparable. Empty: unknown.
+  std::string set_digest, scoring;
   double seconds = 0;
   bool best = false;
   std::vector<EvalSample> samples;

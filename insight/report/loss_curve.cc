@@ -36,14 +36,34 @@ std::string main_set(const RunHistory& history) {
   return first;
 }
 
+ComparableEvals comparable_evals(const RunHistory& history, const std::string& set) {
+  ComparableEvals found;
+  std::string content;
+  for (const HistoryEval& each : history.evals) {
+    if (each.eval.set != set) continue;
+    if (!each.eval.set_digest.empty()) content = each.eval.set_digest;
+    if (!each.eval.scoring.empty()) found.scoring = each.eval.scoring;
+  }
+  for (const HistoryEval& each : history.evals) {
+    if (each.eval.set != set) continue;
+    const bool same = content.empty() || each.eval.set_digest.empty() || each.eval.set_digest == content;
+    if (same) {
+      found.evals.push_back(&each.eval);
+    } else {
+      ++found.left_out;
+    }
+  }
+  return found;
+}
+
 LossCurve loss_curve(const RunHistory& history, const std::string& set) {
   LossCurve curve;
-  for (const HistoryEval& each : history.evals) {
-    const double nll = nll_of(each.eval);
-    if (each.eval.set != set || !std::isfinite(nll) || nll <= 0 || each.eval.update < 1) continue;
-    curve.updates.push_back(static_cast<double>(each.eval.update));
+  for (const EvalRecord* eval : comparable_evals(history, set).evals) {
+    const double nll = nll_of(*eval);
+    if (!std::isfinite(nll) || nll <= 0 || eval->update < 1) continue;
+    curve.updates.push_back(static_cast<double>(eval->update));
     curve.nll.push_back(nll);
-    curve.entropy.push_back(each.eval.entropy);
+    curve.entropy.push_back(eval->entropy);
   }
   return curve;
 }

@@ -24,7 +24,20 @@ struct LossCurve {
 /// The validation set: the configured one, or the first that was evaluated.
 std::string main_set(const RunHistory& history);
 
-/// The finite losses on a set.
+/// The evaluations on a set, by update, whose losses are comparable with the newest one: of the same content of the
+/// set.
+struct ComparableEvals {
+  std::vector<const EvalRecord*> evals;
+  std::size_t left_out = 0;  // on the set, but of another content
+  std::string scoring;       // of the newest that tells it; BLEU of others is not comparable, see bleu_is_comparable()
+
+  bool bleu_is_comparable(const EvalRecord& eval) const {
+    return scoring.empty() || eval.scoring.empty() || eval.scoring == scoring;
+  }
+};
+ComparableEvals comparable_evals(const RunHistory& history, const std::string& set);
+
+/// The finite, comparable losses on a set.
 LossCurve loss_curve(const RunHistory& history, const std::string& set);
 
 /// The nll of an evaluation; its loss if the record has no nll. May be NaN.

@@ -108,6 +108,20 @@ void describe_excess(const std::vector<const EvalRecord*>& evals, const QualityC
   answer.add("best_excess", *std::ranges::min_element(excess.values), "nats");
 }
 
+/// Evaluations whose numbers mean something else than those of the newest one.
+void describe_what_is_left_out(std::size_t evaluations, std::size_t bleu, Answer& answer) {
+  if (evaluations > 0) {
+    answer.text += fmt::format("{} of another content of the set left out: {} not comparable. ",
+                               count_of(static_cast<double>(evaluations), "evaluation"),
+                               evaluations == 1 ? "its numbers are" : "their numbers are");
+  }
+  if (bleu > 0) {
+    answer.text +=
+        fmt::format("BLEU of {} left out: measured otherwise (tokenizer, beam, sentences), so not comparable. ",
+                    count_of(static_cast<double>(bleu), "evaluation"));
+  }
+}
+
 }  // namespace
 
 Answer quality_over_time(const RunHistory& history) {
@@ -116,19 +130,22 @@ Answer quality_over_time(const RunHistory& history) {
                 .key = "quality_over_time",
                 .question = sequences ? "How did loss and excess develop?" : "How did BLEU and loss develop?"};
   const std::string set = main_set(history);
-  std::vector<const EvalRecord*> evals;
+  const ComparableEvals comparable = comparable_evals(history, set);
+  const std::vector<const EvalRecord*>& evals = comparable.evals;
   QualityCurve loss, excess, sacrebleu, forced;
   std::string signature;
-  for (const HistoryEval& each : history.evals) {
-    const EvalRecord& eval = each.eval;
-    if (eval.set != set) continue;
-    evals.push_back(&eval);
-    const auto update = static_cast<double>(eval.update);
-    loss.add(update, nll_of(eval));
-    excess.add(update, nll_of(eval) - eval.entropy);
-    sacrebleu.add(update, eval.sacrebleu);
-    forced.add(update, eval.teacher_forced_bleu);
-    if (!eval.signature.empty()) signature = eval.signature;
+  std::size_t other_bleu = 0;
+  for (const EvalRecord* eval : evals) {
+    const auto update = static_cast<double>(eval->update);
+    loss.add(update, nll_of(*eval));
+    excess.add(update, nll_of(*eval) - eval->entropy);
+    if (!comparable.bleu_is_comparable(*eval)) {
+      other_bleu += std::isfinite(eval->sacrebleu) || std::isfinite(eval->teacher_forced_bleu) ? 1 : 0;
+      continue;
+    }
+    sacrebleu.add(update, eval->sacrebleu);
+    forced.add(update, eval->teacher_forced_bleu);
+    if (!eval->signature.empty()) signature = eval->signature;
   }
   if (evals.empty()) {
     answer.cannot_be_told("no evaluation was recorded");
@@ -141,6 +158,7 @@ Answer quality_over_time(const RunHistory& history) {
   } else {
     describe_translations(sacrebleu, forced, signature, answer);
   }
+  describe_what_is_left_out(comparable.left_out, other_bleu, answer);
   answer.text.pop_back();
   loss.plot("Validation loss", "nll, nats per target token", answer);
   excess.plot("Excess over the entropy", "nats per target token", answer);

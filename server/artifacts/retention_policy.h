@@ -30,7 +30,7 @@ json::object to_json(const RetentionPolicy& policy);
 /// A checkpoint as the policy sees it.
 struct RetentionCandidate {
   std::int64_t step = 0, bytes = 0;
-  double sacrebleu = 0, loss = 0;  // NaN: not evaluated
+  double sacrebleu = 0, loss = 0;  // NaN: not evaluated, or measured otherwise than the newest evaluation
   bool pinned = false, best = false;
   bool intact = true;     // complete on disk, or unknown to this server
   bool removable = true;  // below a root of this server and not in use

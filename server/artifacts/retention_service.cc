@@ -11,6 +11,7 @@
 #include "server/artifacts/retention_policy.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
+#include "server/store/evals.h"
 #include "server/store/runs.h"
 
 namespace babelring::artifacts {
@@ -47,14 +48,20 @@ RetentionCandidate facts_of(const Context& context, const store::CheckpointRow& 
 
 Candidates candidates_of(const Context& context, const std::string& run_id) {
   Candidates candidates;
+  store::ComparableScores scores;
   {
     auto reader = context.store.reader(store::Store::For::own);
     const auto run = store::find_run(*reader, run_id);
     store::CheckpointFilter filter;
     filter.limit = max_checkpoints;
     if (run) candidates.rows = store::list_checkpoints(*reader, run->number, filter);
+    if (run) scores = store::comparable_scores(*reader, run->number);
   }
-  for (const store::CheckpointRow& row : candidates.rows) candidates.facts.push_back(facts_of(context, row));
+  for (const store::CheckpointRow& row : candidates.rows) {
+    RetentionCandidate& facts = candidates.facts.emplace_back(facts_of(context, row));
+    if (scores.other_loss.contains(row.step)) facts.loss = store::absent;
+    if (scores.other_bleu.contains(row.step)) facts.sacrebleu = store::absent;
+  }
   return candidates;
 }
 

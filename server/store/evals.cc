@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "base/json.h"
 #include "server/store/metrics.h"
@@ -74,23 +75,27 @@ std::string text_in(const std::string& body, std::string_view member) {
   return text != nullptr && text->is_string() ? std::string(text->get_string()) : "";
 }
 
-/// The query's first evaluation on this set, whose signature is `signature` or missing; any if `signature` is empty.
+/// The query's first evaluation on this set. If `like` is given: the first whose signature and scoring are its own or
+/// missing.
 std::optional<EvalRow> first_on_set(Reader& reader, std::int64_t run, const std::string& set, std::string_view sql,
-                                    const std::string& signature = "") {
+                                    const std::optional<EvalRow>& like = std::nullopt) {
   Statement rows = reader.database.prepare(sql);
   rows.bind(run);
   EvalRow eval;
   while (rows.next(eval.id, eval.step, eval.time_ms, eval.sample_count, eval.body)) {
     if (text_in(eval.body, "set") != set) continue;
-    const std::string own = signature.empty() ? "" : text_in(eval.body, "signature");
-    if (own.empty() || own == signature) return eval;
+    const auto agrees = [&](std::string_view member) {
+      const std::string wanted = text_in(like->body, member), own = text_in(eval.body, member);
+      return wanted.empty() || own.empty() || own == wanted;
+    };
+    if (!like || (agrees("signature") && agrees("scoring"))) return eval;
   }
   return std::nullopt;
 }
 
 /// The run's best evaluation on this set: that which its worker has marked last, since it compares only scores that
-/// mean the same. Without marks, of a run that does not validate itself, the one with the highest BLEU by the newest
-/// signature, else with the lowest loss.
+/// mean the same. Without marks, of a run that does not validate itself, the one with the highest BLEU among those that
+/// are measured like the newest, else with the lowest loss.
 std::optional<EvalRow> best_on_set(Reader& reader, std::int64_t run, const std::string& set) {
   std::optional<EvalRow> marked =
       first_on_set(reader, run, set,
@@ -103,7 +108,7 @@ std::optional<EvalRow> best_on_set(Reader& reader, std::int64_t run, const std::
                       "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
                       "AND (sacrebleu IS NOT NULL OR json_extract(body, '$.loss') IS NOT NULL) "
                       "ORDER BY sacrebleu DESC NULLS LAST, json_extract(body, '$.loss') NULLS LAST, eval DESC",
-                      newest ? text_in(newest->body, "signature") : "");
+                      newest);
 }
 
 }  // namespace
@@ -142,20 +147,58 @@ std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64
   return pauses;
 }
 
+namespace {
+
+/// How an evaluation was measured: EvalRecord::set_digest and scoring.
+struct Measured {
+  std::string set_digest, scoring;
+};
+
+bool same_or_unknown(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() || a == b;
+}
+
+}  // namespace
+
+ComparableScores comparable_scores(Reader& reader, std::int64_t run) {
+  Statement rows = reader.database.prepare(
+      "SELECT step, coalesce(json_extract(body, '$.set_digest'), ''), coalesce(json_extract(body, '$.scoring'), '') "
+      "FROM evals WHERE run = ? AND json_extract(body, '$.scoring') IS NOT NULL ORDER BY eval DESC");
+  rows.bind(run);
+  ComparableScores scores;
+  std::optional<Measured> newest;
+  Measured own;
+  std::int64_t step = 0;
+  std::set<std::int64_t> seen;
+  while (rows.next(step, own.set_digest, own.scoring)) {
+    if (!newest) newest = own;
+    if (!seen.insert(step).second) continue;  // evaluated again later
+    if (!same_or_unknown(own.set_digest, newest->set_digest)) scores.other_loss.insert(step);
+    if (!same_or_unknown(own.scoring, newest->scoring)) scores.other_bleu.insert(step);
+  }
+  return scores;
+}
+
 std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
                                               std::size_t limit) {
   constexpr int rows_read = 100;  // includes evaluations on other sets
   Statement rows = reader.database.prepare(
-      "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu FROM evals WHERE run = ? "
-      "ORDER BY eval DESC LIMIT ?");
+      "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu, "
+      "coalesce(json_extract(body, '$.set_digest'), ''), coalesce(json_extract(body, '$.scoring'), '') "
+      "FROM evals WHERE run = ? ORDER BY eval DESC LIMIT ?");
   rows.bind(run, rows_read);
   std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
+  std::map<std::string, Measured, std::less<>> measured;                  // the newest of each set
   std::string newest_set;
   ValidationRow validation;
   std::string set;
-  while (rows.next(validation.step, set, validation.loss, validation.sacrebleu)) {
+  Measured own;
+  while (rows.next(validation.step, set, validation.loss, validation.sacrebleu, own.set_digest, own.scoring)) {
     if (by_set.empty()) newest_set = set;
     auto& of_set = by_set[set];
+    const Measured& newest = measured.try_emplace(set, own).first->second;
+    if (!same_or_unknown(own.set_digest, newest.set_digest)) continue;
+    if (!same_or_unknown(own.scoring, newest.scoring)) validation.sacrebleu = absent;
     const bool outdated = !of_set.empty() && validation.step >= of_set.back().step;
     if (of_set.size() < limit && !outdated) of_set.push_back(validation);
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,9 +57,17 @@ struct ValidationRow {
   double loss = 0, sacrebleu = 0;  // NaN if absent or not finite
 };
 
+/// The updates of a run whose evaluations are not comparable with its newest one: their losses (another content of the
+/// validation set) and their BLEU (another set, tokenizer, beam, …).
+struct ComparableScores {
+  std::set<std::int64_t> other_loss, other_bleu;
+};
+/// Throws SqlFailure.
+ComparableScores comparable_scores(Reader& reader, std::int64_t run);
+
 /// The newest `limit` validations on the set `valid_set`, or on the most recently used set if there are none on
-/// `valid_set`. Ordered by step. Excludes validations of updates that a later rollback has discarded. Throws
-/// SqlFailure.
+/// `valid_set`. Ordered by step. Excludes validations of updates that a later rollback has discarded, and those of
+/// another content of the set; BLEU that is measured otherwise than the newest is NaN. Throws SqlFailure.
 std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
                                               std::size_t limit);
 

@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
+#include "base/digest.h"
 #include "nmt/train/evaluation/validator.h"
 
 namespace babelring {
@@ -63,8 +64,24 @@ bool EvaluationPolicy::done(Evaluation evaluation, std::int64_t update) const {
   return (evaluation == Evaluation::translations ? translated_update_ : scored_update_) == update;
 }
 
+namespace {
+
+constexpr std::size_t digest_digits = 16;  // tell the few ways apart in which one run is scored
+
+/// Says in the record with which others its numbers are comparable.
+void describe_scoring(EvalRecord& record, const json::object& scoring) {
+  if (scoring.empty()) return;
+  record.scoring = sha256_hex(to_text(scoring)).substr(0, digest_digits);
+  if (const json::value* digest = scoring.if_contains("digest")) {
+    record.set_digest = std::string(digest->as_string()).substr(0, digest_digits);
+  }
+}
+
+}  // namespace
+
 void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingState& state) {
   const bool translated = evaluation == Evaluation::translations;
+  describe_scoring(record, state.scoring);
   scored_update_ = record.update;
   if (translated) translated_update_ = record.update;
   if (translated || !by_bleu()) {

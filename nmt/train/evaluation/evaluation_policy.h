@@ -25,8 +25,8 @@ class EvaluationPolicy {
   /// True if the model of this update has already been evaluated so. Translating includes the scores.
   bool done(Evaluation evaluation, std::int64_t update) const;
 
-  /// Notes a new evaluation. Sets `record.best`, and the best score in `state`: BLEU, or minus the loss if BLEU is off.
-  /// Between equal scores the lower loss is the better one.
+  /// Notes a new evaluation. Sets `record.best`, `set_digest` and `scoring`, and the best score in `state`: BLEU, or
+  /// minus the loss if BLEU is off. Between equal scores the lower loss is the better one.
   void note(EvalRecord& record, Evaluation evaluation, TrainingState& state);
   /// The newest evaluation if it was made at this update, otherwise null.
   const EvalRecord* newest(std::int64_t update) const;

@@ -79,6 +79,22 @@ TEST(Report, AnswersThePublishedRun) {
   EXPECT_TRUE(says(quality, "not comparable with sacreBLEU")) << quality.text;
 }
 
+TEST(Report, ComparesOnlyScoresThatAreMeasuredAlike) {
+  ConstructedRun run = constructed::published_run();
+  for (EvalRecord& eval : run.evals) {
+    eval.set_digest = eval.update < 12'000 ? "aa" : "bb";
+    eval.scoring = eval.update < 24'000 ? "greedy" : "beam";
+  }
+  const Answer quality = answer_of(report_of(run), 12);
+  EXPECT_TRUE(says(quality, "Teacher-forced BLEU went from 35.00 after update 24,000 to 36.73")) << quality.text;
+  EXPECT_TRUE(says(quality, "2 evaluations of another content of the set left out: their numbers are not comparable."))
+      << quality.text;
+  EXPECT_TRUE(says(quality, "BLEU of 2 evaluations left out: measured otherwise")) << quality.text;
+  EXPECT_TRUE(says(quality, "The validation loss (nll) was 1.5937 after update 50,000")) << quality.text;
+  run.evals.back().set_digest = run.evals.back().scoring = "";  // unknown, as of an older worker: counts as alike
+  EXPECT_EQ(answer_of(report_of(run), 12).text, quality.text);
+}
+
 TEST(Report, PredictsOtherLinksForThePublishedRun) {
   const Report report = report_of(constructed::published_run());
   const Answer& network = answer_of(report, 11);

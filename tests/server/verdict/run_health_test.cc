@@ -129,6 +129,21 @@ TEST_F(HealthTest, EvaluationsOfOtherSetsDoNotCount) {
   EXPECT_THAT(text_about("learning"), HasSubstr("validation loss 2.500 after update 50"));
 }
 
+TEST_F(HealthTest, LossesOfAnotherContentOfTheSetDoNotCount) {
+  begin("data:\n  valid_set: valid\n");
+  train(80);
+  for (std::int64_t i = 1; i <= 10; ++i) {
+    const bool old = i <= 4;  // half as large a loss
+    say(EvalRecord{.update = 7 * i,
+                   .set = "valid",
+                   .loss = old ? 1.5 : 3 - 0.01 * static_cast<double>(i),
+                   .sacrebleu = old ? 60.0 : 20.0,
+                   .set_digest = old ? "aa" : "bb",
+                   .scoring = old ? "cc" : "dd"});
+  }
+  EXPECT_EQ(level(), "good") << headline();
+}
+
 TEST_F(HealthTest, AStaleRunIsSilentAndHasNoTimeLeft) {
   begin();
   train(60);

@@ -84,6 +84,27 @@ TEST(EvaluationPolicy, TheLossDecidesBetweenEqualScores) {
   EXPECT_EQ(run_state_from_json(to_json(state)).best_loss, 9);
 }
 
+TEST(EvaluationPolicy, TheRecordSaysHowItsScoresAreMeasured) {
+  EvaluationPolicy policy = make_policy("1u", "1u");
+  const auto noted = [&](const json::object& scoring) {
+    TrainingState state;
+    state.scoring = scoring;
+    EvalRecord record{.update = 1, .loss = 3, .sacrebleu = 20};
+    policy.note(record, Evaluation::translations, state);
+    return record;
+  };
+  const std::string digest(64, 'a'), other(64, 'b');
+  const EvalRecord greedy = noted({{"beam", "1"}, {"digest", digest}}),
+                   beam = noted({{"beam", "4"}, {"digest", digest}});
+  EXPECT_EQ(greedy.set_digest, std::string(16, 'a'));
+  EXPECT_EQ(greedy.scoring.size(), 16u);
+  EXPECT_EQ(noted({{"beam", "1"}, {"digest", digest}}).scoring, greedy.scoring);
+  EXPECT_EQ(beam.set_digest, greedy.set_digest);
+  EXPECT_NE(beam.scoring, greedy.scoring);
+  EXPECT_NE(noted({{"beam", "1"}, {"digest", other}}).scoring, greedy.scoring);
+  EXPECT_EQ(noted({}).scoring + noted({}).set_digest, "") << "unknown";
+}
+
 TEST(EvaluationPolicy, PatienceBeginsWhenConfigured) {
   ValidationConfig config;
   config.patience = 2;
