@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cctype>
 
 #include "base/json.h"
 #include "base/json_get.h"
@@ -35,6 +37,32 @@ std::vector<Problem::Fault> faults_of(const json::object& problem) {
   return faults;
 }
 
+/// The title of an HTML page; empty without one.
+std::string page_title(std::string_view body) {
+  const auto is_same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const auto find = [&](std::string_view text, std::size_t from) {
+    const auto at =
+        std::search(body.begin() + static_cast<std::ptrdiff_t>(from), body.end(), text.begin(), text.end(), is_same);
+    return at == body.end() ? std::string_view::npos : static_cast<std::size_t>(at - body.begin());
+  };
+  const std::size_t open = find("<title", 0);
+  const std::size_t begin = open == std::string_view::npos ? open : body.find('>', open);
+  if (begin == std::string_view::npos) return "";
+  const std::size_t end = find("</title", begin);
+  return end == std::string_view::npos ? "" : std::string(body.substr(begin + 1, end - begin - 1));
+}
+
+/// The detail for an answer that is no problem+json.
+std::string describe_other(const HttpResponse& answer) {
+  if (const std::string_view location = answer.header("location"); answer.status / 100 == 3 && !location.empty()) {
+    return "moved to " + printable(location.substr(0, member_bytes));
+  }
+  if (const std::string title = page_title(answer.body); !title.empty()) {
+    return fmt::format("a page titled '{}'", printable(std::string_view(title).substr(0, quoted_bytes)));
+  }
+  return printable(std::string_view(answer.body).substr(0, quoted_bytes));
+}
+
 }  // namespace
 
 Problem read_problem(const HttpResponse& answer) {
@@ -47,7 +75,7 @@ Problem read_problem(const HttpResponse& answer) {
     problem.faults = faults_of(object);
   }
   if (problem.title.empty() && problem.detail.empty()) {
-    problem.detail = printable(std::string_view(answer.body).substr(0, quoted_bytes));
+    problem.detail = describe_other(answer);
   }
   return problem;
 }

@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// The content of an error response: the members of a problem+json body (RFC 9457), otherwise the first bytes of the
-/// body as `detail`. All texts are printable.
+/// The content of an error response: the members of a problem+json body (RFC 9457), otherwise, as `detail`, where a
+/// redirect leads, the title of a page, or the first bytes of the body. All texts are printable.
 struct Problem {
   int status = 0;
   std::string code, title, detail;

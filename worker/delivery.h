@@ -6,22 +6,25 @@
 
 namespace babelring {
 
-/// The result of posting a batch of records.
+/// The result of posting a batch of records. Only a Babelring server's own answer decides over records: a proxy, a
+/// log-in page or another program may answer any status.
 enum class Delivery {
   stored,
-  refused,  // because of their content or size; do not retry
-  barred,   // for the token; keep the records and retry, but not once the run has ended
-  again,    // for another reason (server, proxy); keep the records and retry
+  refused,    // because of their content or size; do not retry
+  oversized,  // by a proxy that limits requests; smaller batches may pass
+  barred,     // for the token; keep the records and retry, but not once the run has ended
+  again,      // for another reason (server, proxy); keep the records and retry
 };
 
-/// Classifies the HTTP status of the response.
-Delivery delivery_of(int status);
+/// Classifies the response to a batch of `sent` records: stored if it counts all of them, refused or barred by the code
+/// of its problem.
+Delivery delivery_of(const HttpResponse& answer, std::size_t sent);
 
-/// Advice for the user about an HTTP status, as "; give …"; empty if there is none.
-std::string advice(int status);
+/// Advice for the user about a response, as "; give …"; empty if there is none.
+std::string advice(const HttpResponse& answer, Delivery delivery);
 
-/// One printable line with the status and the body's title and detail (problem+json) or first bytes (other bodies):
-/// "422 Unprocessable Content: records[0]: update: expected at least 1".
+/// One printable line with the status and what came: the title and detail of a problem, the title of a page, where a
+/// redirect leads, or the body's first bytes: "422 Unprocessable Content: records[0]: update: expected at least 1".
 std::string explain(const HttpResponse& answer);
 
 }  // namespace babelring

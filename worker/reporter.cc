@@ -282,7 +282,9 @@ bool Reporter::deliver(std::span<const Record> records) {
     if (stopped()) return false;
     const auto part = left.back();
     const Outcome outcome = send(part);
-    if (outcome.delivery == Delivery::again || outcome.delivery == Delivery::barred) {
+    const bool alone = part.size() == 1;
+    const bool refused = outcome.delivery == Delivery::refused || (outcome.delivery == Delivery::oversized && !alone);
+    if (outcome.delivery != Delivery::stored && !refused) {
       if (!stopped()) report_outage(outcome.why);
       if (outcome.delivery == Delivery::barred && closing()) {  // waiting gives no other token
         barred_ = true;
@@ -293,7 +295,7 @@ bool Reporter::deliver(std::span<const Record> records) {
     }
     left.pop_back();
     if (outcome.delivery == Delivery::stored) continue;
-    if (part.size() == 1) {
+    if (alone) {
       skip(part.front(), outcome.why);
     } else {
       left.push_back(part.subspan(part.size() / 2));
@@ -312,7 +314,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   next_post_ = SteadyClock::now() + options_.post_interval;
   requested_delay_ = milliseconds(0);
   if (!answer.ok()) return {Delivery::again, answer.error()};
-  const Delivery delivery = delivery_of(answer->status);
+  const Delivery delivery = delivery_of(*answer, records.size());
   if (delivery == Delivery::again || delivery == Delivery::barred) {
     if (answer->retry_after) {
       // Spread the ranks, but never retry earlier than requested.
@@ -321,8 +323,9 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
           std::min<milliseconds>(*answer->retry_after, max_requested_delay);
       requested_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
     }
-    return {delivery, "answered " + explain(*answer) + advice(answer->status)};
+    return {delivery, "answered " + explain(*answer) + advice(*answer, delivery)};
   }
+  if (delivery == Delivery::oversized) return {delivery, "answered " + explain(*answer)};
   if (std::exchange(outage_, false))
     spdlog::info("{} responds again; sending the kept records", options_.server.address);
   retry_ = milliseconds(0);

@@ -15,6 +15,14 @@ TEST(Problem, IsOneLineWithStatusAndDetail) {
   EXPECT_EQ(told(413, R"({"title":"Content Too Large"})"), "server says 413: Content Too Large");
   EXPECT_EQ(told(502, "<html>\nno"), "server says 502: <html>\\x0ano");
   EXPECT_EQ(told(500, ""), "server says 500");
+  EXPECT_EQ(told(502, "<HTML><head><Title lang=en>502 Bad\nGateway</TITLE>"),
+            "server says 502: a page titled '502 Bad\\x0aGateway'");
+  EXPECT_EQ(told(502, "<html><title>no end"), "server says 502: <html><title>no end");
+  EXPECT_EQ(describe(read_problem({.status = 308,
+                                   .body = "<html><title>308</title>",
+                                   .retry_after = {},
+                                   .headers = {{"location", "https://train.example.org:8443/api"}}})),
+            "server says 308: moved to https://train.example.org:8443/api");
   EXPECT_EQ(told(500, "[1]"), "server says 500: [1]");
   EXPECT_EQ(read_problem({.status = 404, .body = R"({"title":"x","code":"run_unknown"})", .retry_after = {}}).code,
             "run_unknown");

@@ -224,6 +224,57 @@ TEST_F(ReporterTest, ABatchThatIsTooLargeIsSplit) {
   EXPECT_EQ(ledger_.sequences(1, 0), expected);
 }
 
+/// A proxy that takes 20,000 bytes at most, until it takes more.
+TEST_F(ReporterTest, AProxyThatLimitsRequestsGetsSmallerBatchesAndLosesNothing) {
+  const LogCapture log;
+  std::atomic<std::size_t> limit = 20'000;
+  TestServer* proxy = nullptr;
+  TestServer server(ledger_, [&](int) {
+    return proxy->newest_body().size() > limit ? Behaviour{.status = 413, .body = "<title>413</title>"} : Behaviour{};
+  });
+  proxy = &server;
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 500);
+  ASSERT_TRUE(soon([&] { return ledger_.records() == 500; }));
+  reporter.write(LogRecord{"info", std::string(30000, 'x')});  // does not pass even alone
+  ASSERT_TRUE(soon([&] {
+    return log.count("answered 413 a page titled '413'; training continues, records are kept") > 0;
+  })) << log.text();
+  limit = 1 << 20;
+  EXPECT_EQ(reporter.close(patience), 0);
+  expect_complete(501);
+}
+
+/// Log-in pages, other programs' APIs and http at an https port: nothing of theirs is a verdict on records.
+TEST_F(ReporterTest, AnswersOfOthersAreAnOutage) {
+  struct Foreign {
+    int status;
+    const char *body, *said;
+  };
+  for (const auto& [status, body, said] :
+       {Foreign{200, "<html><title>Log in</title>", "200 a page titled 'Log in', which does not confirm the records"},
+        Foreign{202, "", "which does not confirm the records"},
+        Foreign{200, R"({"status":"ok"})", "which does not confirm the records: is this a Babelring server?"},
+        Foreign{200, R"({"accepted":1,"duplicates":0})", "which does not confirm the records"},
+        Foreign{400, R"({"code":"tls_wanted","title":"Bad Request","detail":"this address speaks https"})",
+                "speaks https"},
+        Foreign{409, "[]", "409"}, Foreign{422, R"({"detail":"of another program"})", "422 of another program"},
+        Foreign{403, "<title>Forbidden</title>", "403 a page titled 'Forbidden'"}}) {
+    fs::remove_all(folder_);
+    Ledger ledger;
+    const LogCapture log;
+    std::atomic<bool> foreign = true;
+    TestServer server(ledger, [&](int) { return foreign ? Behaviour{.status = status, .body = body} : Behaviour{}; });
+    Reporter reporter(options(server.address()));
+    write_steps(reporter, 10);
+    ASSERT_TRUE(soon([&] { return log.count("training continues, records are kept") > 0; })) << status << body;
+    EXPECT_GE(log.count(said), 1) << log.text();
+    foreign = false;
+    EXPECT_EQ(reporter.close(patience), 0);
+    EXPECT_EQ(ledger.records(), 10u) << status << body;
+  }
+}
+
 TEST_F(ReporterTest, RefusalsForOtherReasonsAreRetried) {
   TestServer server(ledger_, [](int request) {
     const int statuses[] = {401, 403, 404, 405, 421};
@@ -239,7 +290,8 @@ TEST_F(ReporterTest, RefusalsForOtherReasonsAreRetried) {
 TEST_F(ReporterTest, CloseDoesNotWaitForAServerThatBarsItsToken) {
   std::int64_t unconfirmed = 0;
   for (const int status : {401, 403}) {
-    TestServer server(ledger_, [&](int) { return Behaviour{.status = status}; });
+    TestServer server(ledger_,
+                      [&](int) { return Behaviour{.status = status, .body = R"({"code":"scope_insufficient"})"}; });
     Reporter reporter(options(server.address()));
     write_steps(reporter, 10);
     EXPECT_EQ(reporter.close(1h), unconfirmed += 10);

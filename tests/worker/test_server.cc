@@ -1,5 +1,6 @@
 #include "tests/worker/test_server.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,11 +15,12 @@ using asio::ip::tcp;
 
 std::pair<int, std::string> Ledger::ingest(std::string_view run, std::string_view body) {
   const auto value = parse_json(body);
-  if (!value.ok()) return {400, value.error()};
+  if (!value.ok()) return {400, R"({"code":"bad_json"})"};
   const auto records = batch_from_json(run, *value);
-  if (!records.ok()) return {422, records.error()};
+  if (!records.ok()) return {422, R"({"code":"record_refused"})"};
   if (const int status = rule_ ? rule_(*records, body.size()) : 200; status != 200) {
-    return {status, R"({"title":"Unavailable","detail":"as the rule says"})"};
+    const char* code = status == 413 ? "too_large" : "record_refused";
+    return {status, fmt::format(R"({{"title":"Unavailable","detail":"as the rule says","code":"{}"}})", code)};
   }
   const std::lock_guard lock(mutex_);
   std::int64_t accepted = 0, repeated = 0;
