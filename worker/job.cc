@@ -313,7 +313,9 @@ void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) 
                    .source_lines = data.source_lines});
   if (config.lab.emulated.balloon) fill_balloon(trainer.replica());
   if (options.from_scratch) run_on_rank_0(communicator, [&checkpoints] { checkpoints.move_all_aside(); });
-  trainer.begin(identity.run, identity.attempt, {options.resume_from, options.accept_changes});
+  trainer.begin(
+      identity.run, identity.attempt,
+      {.from = options.resume_from, .accept_changes = options.accept_changes, .expected = options.expect_checkpoint});
   records.begin(trainer.state());
   run_on_rank_0(communicator, [&] {
     write_file_atomically(folder / "config.yaml", config_yaml(config));

@@ -26,6 +26,7 @@ struct JobOptions {
   std::int64_t attempt = 0;            // set together with `run`
   bool take_over = false;              // take the run folder from a worker that trains there
   std::filesystem::path resume_from;   // checkpoint folder; empty: the run's newest checkpoint
+  std::int64_t expect_checkpoint = 0;  // update of which, or after which, the run's folder must have a checkpoint
   bool accept_changes = false;         // allow changes of the configuration on resume
   bool from_scratch = false;           // start at update 1; existing checkpoints are moved aside
   std::filesystem::path event_folder;  // for TensorBoard event files; empty: as configured

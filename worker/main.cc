@@ -61,7 +61,28 @@ struct CommandLine {
   std::int64_t check_ranks = 1;
 };
 
-constexpr const char* for_servers = "For servers that start runs";
+void declare_for_servers(CLI::App& app, CommandLine& line) {
+  constexpr const char* for_servers = "For servers that start runs";
+  app.add_option("--run-id", line.job.run, "run id, set by a server that starts the run")->group(for_servers);
+  app.add_option("--attempt", line.job.attempt, "attempt number, set together with --run-id")->group(for_servers);
+  app.add_option("--resume-from", line.job.resume_from,
+                 "checkpoint to resume from, or a run's folder to use its best; default the newest of the run")
+      ->excludes("--from-scratch")
+      ->group(for_servers);
+  app.add_option("--expect-checkpoint", line.job.expect_checkpoint,
+                 "end with exit code 2 unless the run's folder has a checkpoint of this update or a later one, so that "
+                 "a folder that is not mounted is not taken for a new run")
+      ->excludes("--from-scratch")
+      ->excludes("--resume-from")
+      ->check(CLI::NonNegativeNumber)
+      ->group(for_servers);
+  app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON and exit")
+      ->group(for_servers);
+  app.add_flag("--check-data", line.check_data, "with --check-config: also check data.folder")->group(for_servers);
+  app.add_option("--check-ranks", line.check_ranks, "with --check-config: number of ranks to estimate memory for")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(for_servers);
+}
 
 void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
   set_help_form(app);
@@ -91,22 +112,10 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
       ->capture_default_str();
   app.add_flag("--take-over", line.job.take_over,
                "start even if another worker trains in the run's folder; that worker stops at its next checkpoint");
-  app.add_option("--run-id", line.job.run, "run id, set by a server that starts the run")->group(for_servers);
-  app.add_option("--attempt", line.job.attempt, "attempt number, set together with --run-id")->group(for_servers);
   app.add_flag("--from-scratch", line.job.from_scratch,
                "start at update 1; existing checkpoints of the run are moved to checkpoints/aside");
-  app.add_option("--resume-from", line.job.resume_from,
-                 "checkpoint to resume from, or a run's folder to use its best; default the newest of the run")
-      ->excludes("--from-scratch")
-      ->group(for_servers);
   app.add_flag("--accept-changes", line.job.accept_changes,
                "resume even if the configuration changes the model or the order of the data");
-  app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON and exit")
-      ->group(for_servers);
-  app.add_flag("--check-data", line.check_data, "with --check-config: also check data.folder")->group(for_servers);
-  app.add_option("--check-ranks", line.check_ranks, "with --check-config: number of ranks to estimate memory for")
-      ->check(CLI::Range(1, 1'000'000))
-      ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
   const Choices<ProgressBar>& bars = progress_bar_choices();
   app.add_option_function<std::string>(
@@ -115,6 +124,7 @@ void declare(CLI::App& app, CommandLine& line, const OptionBinder& keys) {
       ->check(CLI::IsMember(words_of(bars)))
       ->default_str(word_of(bars, line.job.progress));
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
+  declare_for_servers(app, line);
   add_completion_option(app, keys);
   add_man_page_option(app, keys);
   app.footer("Keys of the configuration:\n" + describe(keys));

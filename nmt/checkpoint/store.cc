@@ -195,6 +195,21 @@ CheckpointStore::Saved CheckpointStore::complete(const CheckpointContent& conten
   fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());
 }
 
+void CheckpointStore::require(std::int64_t update) const {
+  std::int64_t newest = 0;
+  for (const fs::path& folder : {folder_, folder_ / "aside"}) {
+    const std::vector<fs::path> checkpoints = fs::exists(folder) ? checkpoint_folders(folder) : std::vector<fs::path>();
+    if (checkpoints.empty()) continue;
+    const std::string name = checkpoints.back().filename().string();
+    newest = std::max<std::int64_t>(newest, std::stoll(name.substr(checkpoint_prefix.size())));
+  }
+  if (newest >= update) return;
+  throw UsageFailure(fmt::format(
+      "{}: expected the checkpoint of update {} or a later one, found {}: is its file system mounted, and is this the "
+      "folder of the run? If the checkpoint was deleted, resume from another one (nmt run resume --checkpoint)",
+      folder_.string(), update, newest == 0 ? "none" : fmt::format("update {} as the newest", newest)));
+}
+
 std::vector<CheckpointRecord> CheckpointStore::move_aside_after(std::int64_t update) try {
   std::vector<CheckpointRecord> moved;
   const std::string best = best_checkpoint_name(folder_);

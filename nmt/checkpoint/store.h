@@ -62,6 +62,9 @@ class CheckpointStore {
   /// unreadable.
   std::optional<Checkpoint> latest();
   std::vector<std::filesystem::path> list() const { return checkpoint_folders(folder_); }
+  /// Throws UsageFailure if the folder has no checkpoint of this update or a later one, damaged or moved aside or not:
+  /// then it is not the folder that the run has trained in. 0: any folder will do.
+  void require(std::int64_t update) const;
 
  private:
   void publish(const std::filesystem::path& temporary, const std::filesystem::path& target) const;

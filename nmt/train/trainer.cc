@@ -82,7 +82,8 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
   const std::string& start_from = parts_.config.training.start_from;
   const ResumeOptions options{.from = resume.from,
                               .accept_changes = resume.accept_changes,
-                              .vocabulary = parts_.vocabulary != nullptr ? parts_.vocabulary->digest() : ""};
+                              .vocabulary = parts_.vocabulary != nullptr ? parts_.vocabulary->digest() : "",
+                              .expected = resume.expected};
   if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(replica_, state_, options)) {
     if (!start_from.empty() && parts_.communicator.rank() == 0) {
       spdlog::info("training.start_from is ignored: the run has checkpoints");

@@ -59,6 +59,9 @@ std::vector<std::string> worker_command(const Profile& profile, const LaunchOrde
   if (!order.resume_from.empty()) {
     command.emplace_back("--resume-from");
     command.push_back(order.resume_from);
+  } else if (order.expect_checkpoint > 0) {
+    command.emplace_back("--expect-checkpoint");
+    command.push_back(std::to_string(order.expect_checkpoint));
   }
   return command;
 }

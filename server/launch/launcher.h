@@ -17,6 +17,7 @@ struct LaunchOrder {
   std::int64_t attempt = 1, world_size = 1;
   std::filesystem::path folder;          // run folder
   std::string resume_from;               // checkpoint folder; empty: the run's newest checkpoint, if any
+  std::int64_t expect_checkpoint = 0;    // update whose checkpoint the folder must have; 0: it may be empty
   std::vector<Host> hosts;               // hosts to use; empty: this host, or chosen by Slurm
   std::string server;                    // server address for the workers
   std::vector<std::string> environment;  // in addition to the profile's, e.g. tokens

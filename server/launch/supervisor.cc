@@ -147,11 +147,13 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!chosen) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
   if (!may_start_on(chosen->hosts, run, profile, launcher)) return;
+  const bool own = run.newest_checkpoint_step > run.resume_step;  // the run's newest, not the one that was chosen
   LaunchOrder order{.run = run.id,
                     .name = run.name,
                     .world_size = chosen->ranks,
                     .folder = run.folder,
-                    .resume_from = run.newest_checkpoint_step > run.resume_step ? "" : run.resume_folder,
+                    .resume_from = own ? "" : run.resume_folder,
+                    .expect_checkpoint = own ? run.newest_checkpoint_step : 0,
                     .hosts = chosen->hosts,
                     .server = profile.server,
                     .environment = parts_.environment(run.id)};

@@ -280,6 +280,7 @@ std::optional<Checkpoint> Checkpointer::find_good(std::int64_t before, const jso
 bool Checkpointer::restore(ModelReplica& replica, TrainingState& state, const ResumeOptions& options) {
   std::optional<Checkpoint> checkpoint;
   run_on_rank_0(communicator_, [&] {
+    store_->require(options.expected);
     checkpoint = find(options.from);
     if (checkpoint)
       check_resume(*checkpoint, config_, state, replica.model.parameters(), options.vocabulary, options.accept_changes);

@@ -31,6 +31,7 @@ struct ResumeOptions {
   std::filesystem::path from;   // checkpoint folder; empty: the run's newest checkpoint
   bool accept_changes = false;  // accept a changed model configuration or data order
   std::string vocabulary = {};  // expected vocabulary digest; empty: not checked
+  std::int64_t expected = 0;    // update: a folder without this checkpoint or a later one is refused
 };
 
 /// Saves and restores training state through a CheckpointStore. Without checkpoint.sharded only rank 0 accesses files,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/failure.h"
 #include "base/run_fence.h"
 #include "nmt/checkpoint/store.h"
 
@@ -47,6 +48,26 @@ TEST_F(FenceTest, LaterCheckpointsAreMovedAsideAndMayRecur) {
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020"));
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020-2"));
   EXPECT_TRUE(store.move_aside_after(10).empty());
+}
+
+TEST_F(FenceTest, AFolderWithoutTheExpectedCheckpointIsAnother) {
+  CheckpointStore store(folder_, 5);
+  EXPECT_NO_THROW(store.require(0));
+  try {
+    store.require(100);
+    FAIL() << "an empty folder, as of a disk that is not mounted";
+  } catch (const UsageFailure& failure) {
+    const std::string text = failure.what();
+    EXPECT_NE(text.find("expected the checkpoint of update 100 or a later one, found none"), std::string::npos) << text;
+  }
+  for (const std::int64_t update : {90, 100}) store.save(content(update));
+  EXPECT_NO_THROW(store.require(100));
+  EXPECT_THROW(store.require(101), UsageFailure);
+  fs::resize_file(folder_ / "update-00000100/state.json", 1);
+  EXPECT_NO_THROW(store.require(100)) << "damaged, but here: the one before it is used";
+  EXPECT_EQ(store.latest()->update, 90);
+  store.move_aside_after(90);
+  EXPECT_NO_THROW(store.require(100)) << "training went back, and the server may not know yet";
 }
 
 TEST_F(FenceTest, TooLargeNumberIsNotACheckpoint) {

@@ -307,8 +307,21 @@ TEST_F(SupervisorTest, AnAttemptEndsThoughItsFolderCannotBeReached) {
   EXPECT_EQ(state(run), "restarting");
 }
 
+TEST_F(SupervisorTest, TellsAStartWhichCheckpointItMustFind) {
+  const std::string run = started();
+  EXPECT_EQ(fake_->orders.back().expect_checkpoint, 0);
+  say_checkpoint(run, 1, 40);
+  fake_->end(137);
+  pass(3);
+  ASSERT_EQ(row(run).attempt, 2);
+  EXPECT_EQ(fake_->orders.back().expect_checkpoint, 40);
+  const std::vector<std::string> command = worker_command({}, fake_->orders.back());
+  EXPECT_EQ(std::vector(command.end() - 2, command.end()), (std::vector<std::string>{"--expect-checkpoint", "40"}));
+}
+
 TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
   const std::string run = started();
+  say_checkpoint(run, 1, 4);
   say(run, "stopped");
   fake_->end(0);
   pass();
@@ -321,6 +334,7 @@ TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
   EXPECT_EQ(state(run), "launching");
   EXPECT_EQ(fake_->orders.back().world_size, 3);
   EXPECT_EQ(fake_->orders.back().resume_from, "/c/update-5");
+  EXPECT_EQ(fake_->orders.back().expect_checkpoint, 0);
   EXPECT_EQ(fake_->orders.back().attempt, 2);
 }
 
