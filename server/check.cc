@@ -9,6 +9,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/network_disk.h"
 #include "server/http/tls.h"
 #include "server/reload.h"
 #include "server/store/data_folder.h"
@@ -40,8 +41,8 @@ std::string check_roots(const ServerOptions& options) {
 
 /// Checks that the closest existing parent of a missing data folder is writable.
 std::string check_missing_folder(const fs::path& folder) {
-  fs::path above = fs::absolute(folder);
-  while (!fs::exists(above) && above.has_relative_path()) above = above.parent_path();
+  store::refuse_network_disk(folder);
+  const fs::path above = existing_folder(folder);
   if (access(above.c_str(), W_OK | X_OK) != 0) {
     fail("data folder {}: cannot be created, {} is not writable", folder.string(), above.string());
   }

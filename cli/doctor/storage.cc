@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/file_descriptor.h"
+#include "base/network_disk.h"
 #include "base/result.h"
 #include "nmt/data/manifest.h"
 
@@ -22,30 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder, or its nearest existing parent.
-fs::path existing_folder(const fs::path& wanted) {
-  fs::path folder = fs::absolute(wanted).lexically_normal();
-  std::error_code error;
-  while (!fs::is_directory(folder, error) && folder != folder.parent_path()) folder = folder.parent_path();
-  return folder;
-}
-
-/// True if statfs(2) reports a network file system.
 bool on_network(const fs::path& folder) {
-  struct statfs of_folder {};
-  if (::statfs(folder.c_str(), &of_folder) != 0) return false;
-  switch (static_cast<unsigned>(of_folder.f_type)) {
-    case 0x6969:      // NFS
-    case 0xff534d42:  // CIFS
-    case 0xfe534d42:  // SMB2
-    case 0x65735546:  // FUSE
-    case 0x0bd00bd0:  // Lustre
-    case 0x00c36400:  // Ceph
-    case 0x01021997:  // 9P
-      return true;
-    default:
-      return false;
-  }
+  return disk_type(folder).place != DiskPlace::local;
 }
 
 Diagnosis room_finding(const fs::path& folder) {

@@ -1,9 +1,8 @@
 #include "server/store/data_folder.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,21 +14,12 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "base/network_disk.h"
 
 namespace babelring::store {
 namespace {
 
 constexpr std::string_view running = "running\n", ended = "clean\n";
-constexpr long lustre_magic = 0x0BD00BD0;
-
-void refuse_network_file_system(const std::filesystem::path& folder) {
-  struct statfs status {};
-  if (statfs(folder.c_str(), &status) != 0) fail("statfs {}: {}", folder.string(), std::strerror(errno));
-  const auto type = static_cast<long>(status.f_type);
-  if (type == NFS_SUPER_MAGIC || type == SMB_SUPER_MAGIC || type == lustre_magic) {
-    fail("data folder {} is on a network file system; the database needs a local disk (--data)", folder.string());
-  }
-}
 
 /// Never leaves the file empty: an empty lock file means an unused folder.
 void write_lock_file(int descriptor, std::string_view text) {
@@ -62,6 +52,20 @@ void remove_unfinished(const std::filesystem::path& folder) {
 
 }  // namespace
 
+void refuse_network_disk(const std::filesystem::path& folder) {
+  const DiskType disk = disk_type(folder);
+  if (disk.place == DiskPlace::network) {
+    fail("data folder {} is on a network file system ({}); the database needs a local disk (--data)", folder.string(),
+         disk.name);
+  }
+  if (disk.place == DiskPlace::unknown) {
+    spdlog::warn(
+        "data folder {}: warning: its file system ({}) may be on the network, where locks and the write-ahead "
+        "log of the database can fail; a local disk is safe (--data)",
+        folder.string(), disk.name);
+  }
+}
+
 DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
   // Only the owner may access a new folder, because reading the database needs no token.
   std::error_code error;
@@ -69,7 +73,7 @@ DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)
   if (error) fail("data folder {}: cannot be created: {}", folder_.string(), error.message());
   if (made) std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
   folder_ = std::filesystem::canonical(folder_);
-  refuse_network_file_system(folder_);
+  refuse_network_disk(folder_);
   const std::string file = folder_ / "server.lock";
   descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) fail("open {}: {}", file, std::strerror(errno));

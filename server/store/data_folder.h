@@ -12,6 +12,10 @@ class FolderInUse : public Failure {
   using Failure::Failure;
 };
 
+/// Throws Failure if the folder, or its nearest existing parent, is on a network file system; warns in the log where
+/// the file system may be on one.
+void refuse_network_disk(const std::filesystem::path& folder);
+
 /// The server's data folder. A lock file gives this process exclusive use. The lock file also records whether a server
 /// has used the folder before and whether the last one shut down cleanly.
 class DataFolder {

@@ -222,9 +222,11 @@ void Ingest::end_attempt(const Target& target, const Record& record, const Lifec
   const RunEvent event = lifecycle.event == "finished"  ? RunEvent::finished
                          : lifecycle.event == "stopped" ? RunEvent::ended_on_request
                                                         : RunEvent::gave_up;
-  change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host}, target.now_ms);
+  // The record may come hours later, from a spool. Its clock is the one that told the start.
+  const std::int64_t ended_ms = std::min(record.header.time_ms, target.now_ms);
+  change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host}, ended_ms);
   database_.prepare("UPDATE attempts SET ended_ms = ? WHERE run = ? AND attempt = ?")
-      .bind(target.now_ms, target.run, record.header.attempt)
+      .bind(ended_ms, target.run, record.header.attempt)
       .run();
   target.result.run_changed = true;
 }

@@ -22,14 +22,22 @@ void quick_check(Database& database) {
   if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
 }
 
-/// Copies the write-ahead log into the database while the writer is idle. A failure, for example a full disk, loses
-/// nothing: it is tried again after the next write.
-void checkpoint_wal(Database& database) {
+/// Copies the write-ahead log into the database while the writer is idle, and cuts its file if a long reader made it
+/// grow. Returns false if a reader still needs a part of it. A failure, for example a full disk, loses nothing: it is
+/// tried again after the next write.
+bool checkpoint_wal(Database& database) {
+  constexpr std::int64_t kept_pages = 2000;  // the size at which SQLite copies it by itself: wal_autocheckpoint
   try {
-    database.scalar("PRAGMA wal_checkpoint(PASSIVE)");
+    Statement passive = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+    std::int64_t busy = 0, pages = 0, copied = 0;
+    passive.next(busy, pages, copied);
+    passive.reset();
+    if (copied < pages) return false;
+    if (pages > kept_pages) database.scalar("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch (const SqlFailure& failure) {
     spdlog::error("write-ahead log: checkpoint failed: {}", failure.what());
   }
+  return true;
 }
 
 std::size_t text_bytes(const StepRecord& step) {
@@ -176,7 +184,7 @@ void Writer::loop() {
       if (waiting() == 0 && stopping_) return;
       if (!woken) {
         lock.unlock();
-        if (std::exchange(wal_pending, false)) checkpoint_wal(database_);
+        if (wal_pending) wal_pending = !checkpoint_wal(database_);
         continue;
       }
       tasks_turn = !tasks_.empty() && (tasks_turn || jobs_.empty());

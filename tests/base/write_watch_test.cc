@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/network_disk.h"
 #include "tests/soon.h"
 #include "tests/worker/log_capture.h"
 
@@ -48,6 +49,31 @@ TEST(WriteWatch, SeesOnlyTheCallsOfItsScope) {
   const WriteWatch::Scope scope(watch);
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_FALSE(watch.late()) << "no call is in progress";
+}
+
+TEST(NetworkDisk, IsKnownByItsType) {
+  struct Case {
+    unsigned magic;
+    DiskPlace place;
+    const char* name;
+  };
+  for (const auto& [magic, place, name] : {Case{0x6969, DiskPlace::network, "NFS"},
+                                           {0xff534d42, DiskPlace::network, "CIFS"},
+                                           {0xfe534d42, DiskPlace::network, "SMB2"},
+                                           {0x00c36400, DiskPlace::network, "Ceph"},
+                                           {0x0bd00bd0, DiskPlace::network, "Lustre"},
+                                           {0x01021997, DiskPlace::unknown, "9P"},
+                                           {0x65735546, DiskPlace::unknown, "FUSE"},
+                                           {0xef53, DiskPlace::local, ""}}) {
+    EXPECT_EQ(disk_type_of(magic).place, place) << name;
+    EXPECT_EQ(disk_type_of(magic).name, name);
+  }
+}
+
+TEST(NetworkDisk, AMissingFolderIsWhereItsParentIs) {
+  EXPECT_EQ(existing_folder("/proc/self/no/such/folder"), "/proc/self");
+  EXPECT_EQ(disk_type("/proc/self/no/such/folder").place, DiskPlace::local);
+  EXPECT_EQ(existing_folder("/proc/version/below"), "/proc");
 }
 
 }  // namespace

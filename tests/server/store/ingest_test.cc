@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/clock.h"
 #include "server/store/checkpoints.h"
 #include "server/store/ranks.h"
 #include "tests/server/store/store_fixture.h"
@@ -46,6 +47,26 @@ TEST_F(IngestTest, KeepsWhatAnOlderAttemptSendsLateButNotItsWordOnTheRun) {
   const auto run = find_run(*reader, run_id);
   EXPECT_EQ(run->state, RunState::running);
   EXPECT_EQ(run->attempt, 2);
+}
+
+/// The last records of a run may come hours later, from its spool.
+TEST_F(IngestTest, ARunEndsWhenItsWorkerSaysSo) {
+  const std::int64_t now = wall_time_ms();
+  Record started = record_of(LifecycleRecord{.event = "started"}, 1),
+         finished = record_of(LifecycleRecord{.event = "finished"}, 2);
+  started.header.time_ms = now - 7'200'000, finished.header.time_ms = now - 3'600'000;
+  put(*store, {started, finished});
+  auto reader = store->reader();
+  EXPECT_EQ(find_run(*reader, run_id)->finished_ms, now - 3'600'000);
+  EXPECT_EQ(find_run(*reader, run_id)->started_ms, now - 7'200'000);
+}
+
+TEST_F(IngestTest, AClockThatIsAheadEndsNoRunInTheFuture) {
+  Record finished = record_of(LifecycleRecord{.event = "finished"}, 1);
+  finished.header.time_ms = wall_time_ms() + 3'600'000;
+  put(*store, {finished});
+  auto reader = store->reader();
+  EXPECT_LE(find_run(*reader, run_id)->finished_ms.value(), wall_time_ms());
 }
 
 TEST_F(IngestTest, GivesARunTheLabelsThatItLacks) {
@@ -101,6 +122,17 @@ TEST_F(IngestTest, TheBestEvaluationIsTheOneThatTheWorkerMarkedLast) {
   put(*store, {record_of(eval, 3)});
   auto reader = store->reader();
   EXPECT_EQ(find_run(*reader, run_id)->best_eval->step, 2);
+}
+
+TEST_F(IngestTest, WithoutMarksTheBestEvaluationIsMeasuredLikeTheNewest) {
+  std::int64_t sequence = 0;
+  for (const auto& [bleu, scoring] : {std::pair(40, "greedy"), {20, "beam"}, {21, ""}, {19, "beam"}}) {
+    const EvalRecord eval{
+        .update = ++sequence, .set = "valid", .sacrebleu = static_cast<double>(bleu), .scoring = scoring};
+    put(*store, {record_of(eval, sequence)});
+  }
+  auto reader = store->reader();
+  EXPECT_EQ(find_run(*reader, run_id)->best_eval->step, 3);
 }
 
 TEST_F(IngestTest, WithoutMarksTheBestEvaluationHasTheSignatureOfTheNewest) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <string>
@@ -67,6 +68,25 @@ class WriterTest : public ::testing::Test {
   std::thread busy_;
   Writer writer_{folder_.path() / "test.sqlite", false};
 };
+
+/// SQLite keeps the file of its write-ahead log at its largest size. A reader that stays makes it grow.
+TEST_F(WriterTest, TheWriteAheadLogIsCutWhenALongReaderHasEnded) {
+  go();
+  const auto log_bytes = [&] { return std::filesystem::file_size(folder_.path() / "test.sqlite-wal"); };
+  constexpr std::uintmax_t kept = 17 << 20;
+  {
+    Database reader(folder_.path() / "test.sqlite", Database::Mode::reader);
+    reader.execute("BEGIN");
+    reader.scalar("SELECT count(*) FROM runs");
+    for (int i = 0; i < 8; ++i) {
+      writer_.execute([](Database& database) {
+        database.execute("CREATE TABLE IF NOT EXISTS filler(x); INSERT INTO filler VALUES (randomblob(4000000))");
+      });
+    }
+    EXPECT_GT(log_bytes(), kept);
+  }
+  EXPECT_TRUE(soon([&] { return log_bytes() < kept; })) << log_bytes();
+}
 
 TEST_F(WriterTest, LargeBatchesOfARunDelayAnothersByOneCommit) {
   const auto large = static_cast<std::int64_t>(Writer::max_records_together);
