@@ -8,10 +8,12 @@ import {
   keptText,
   keptToken,
   onUnauthorized,
+  hasToken,
   setToken,
   splitToken,
+  startSession,
 } from '../../server/dashboard/src/api/session';
-import { reconnectMs } from '../../server/dashboard/src/api/stream';
+import { EventStream, reconnectMs } from '../../server/dashboard/src/api/stream';
 
 interface Asked {
   path: string;
@@ -229,5 +231,121 @@ describe('names of downloads', () => {
   it('come from the server, else from the address', () => {
     expect(fileName('attachment; filename="model.safetensors"', 'api/v1/x')).toBe('model.safetensors');
     expect(fileName(null, 'api/v1/checkpoints/c_1/files/a%20b.json?x=1')).toBe('a b.json');
+  });
+});
+
+describe('a session without storage', () => {
+  it('lives as long as the page', () => {
+    const blocked = {
+      get(): never {
+        throw new DOMException('blocked', 'SecurityError');
+      },
+    };
+    Object.defineProperty(globalThis, 'sessionStorage', { configurable: true, ...blocked });
+    Object.defineProperty(globalThis, 'localStorage', { configurable: true, ...blocked });
+    vi.stubGlobal('location', { hash: '#token=secret', pathname: '/', search: '' });
+    vi.stubGlobal('history', { replaceState: () => undefined });
+    startSession();
+    expect(hasToken()).toBe(true);
+    vi.stubGlobal('location', { hash: '#/alerts', pathname: '/', search: '' });
+    startSession();
+    expect(hasToken()).toBe(true);
+  });
+  it('takes a storage that is full', () => {
+    const full = {
+      setItem: () => {
+        throw new DOMException('full', 'QuotaExceededError');
+      },
+      removeItem: () => undefined,
+    };
+    for (const name of ['sessionStorage', 'localStorage'])
+      Object.defineProperty(globalThis, name, { configurable: true, value: full });
+    expect(() => setToken('secret', true)).not.toThrow();
+    expect(hasToken()).toBe(true);
+  });
+});
+
+describe('EventStream', () => {
+  /// A page that can be hidden, and connections that stay open until they are aborted.
+  function setUp(): { page: EventTarget & { hidden: boolean }; open: () => number; asked: () => number } {
+    vi.useFakeTimers();
+    const page = Object.assign(new EventTarget(), { hidden: false });
+    vi.stubGlobal('document', page);
+    let open = 0;
+    let asked = 0;
+    vi.stubGlobal('fetch', (_path: string, { signal }: { signal: AbortSignal }) => {
+      asked += 1;
+      open += 1;
+      const body = new ReadableStream({
+        start(controller) {
+          signal.addEventListener('abort', () => {
+            open -= 1;
+            controller.error(new DOMException('left', 'AbortError'));
+          });
+          const beat = setInterval(
+            () => (signal.aborted ? clearInterval(beat) : controller.enqueue(new TextEncoder().encode(':\n'))),
+            15_000,
+          );
+        },
+      });
+      return Promise.resolve(new Response(body));
+    });
+    return { page, open: () => open, asked: () => asked };
+  }
+  const hide = (page: EventTarget & { hidden: boolean }, hidden: boolean): void => {
+    page.hidden = hidden;
+    page.dispatchEvent(new Event('visibilitychange'));
+  };
+
+  it('gives its connection back while nobody sees the page', async () => {
+    const { page, open, asked } = setUp();
+    let polls = 0;
+    const stream = new EventStream(
+      'r_1',
+      () => undefined,
+      () => undefined,
+      () => (polls += 1),
+    );
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(open()).toBe(1);
+    hide(page, true);
+    await vi.advanceTimersByTimeAsync(5000);
+    hide(page, false); // a glance at another tab
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect([open(), asked()]).toEqual([1, 1]);
+    hide(page, true);
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    expect([open(), asked(), polls]).toEqual([0, 1, 0]);
+    hide(page, false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect([open(), asked(), polls]).toEqual([1, 2, 1]);
+    stream.close();
+    expect(open()).toBe(0);
+  });
+
+  it('rests while nothing is expected, and asks now and then', async () => {
+    const { open, asked } = setUp();
+    let over = false;
+    let rests = 0;
+    const states: string[] = [];
+    const stream = new EventStream(
+      'r_1',
+      () => undefined,
+      (state) => states.push(state),
+      () => undefined,
+      '',
+      () => over,
+      () => (rests += 1),
+    );
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(open()).toBe(1);
+    over = true;
+    await vi.advanceTimersByTimeAsync(75_000);
+    expect([open(), rests]).toEqual([0, 3]);
+    expect(states).not.toContain('reconnecting');
+    over = false; // resumed
+    await vi.advanceTimersByTimeAsync(21_000);
+    expect([open(), asked()]).toEqual([1, 2]);
+    stream.close();
   });
 });

@@ -262,7 +262,7 @@ describe('all runs', () => {
   });
   it('are loaded to the end though the server fails in between', async () => {
     vi.useFakeTimers();
-    vi.stubGlobal('document', { visibilityState: 'hidden' });
+    vi.stubGlobal('document', Object.assign(new EventTarget(), { hidden: true, visibilityState: 'hidden' }));
     let failures = 1;
     vi.stubGlobal('fetch', (path: string) => {
       if (path.includes('/events')) return new Promise(() => undefined);

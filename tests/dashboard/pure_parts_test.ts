@@ -3,7 +3,7 @@ import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/
 import { diffWords } from '../../server/dashboard/src/lib/diff';
 import { ema } from '../../server/dashboard/src/lib/ema';
 import * as format from '../../server/dashboard/src/lib/format';
-import { ageMs, staleForMs } from '../../server/dashboard/src/lib/freshness';
+import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/lib/freshness';
 import { Refresher } from '../../server/dashboard/src/lib/refresher';
 import {
   alignOnFirst,
@@ -75,6 +75,16 @@ describe('diffWords', () => {
     expect(diff.hypothesis.filter(({ same }) => !same).map(({ text }) => text)).toEqual([' war']);
     expect(diff.reference.map(({ text }) => text).join('')).toBe('Das ist ein Haus.');
   });
+  it('marks words, not clauses, where no spaces separate them', () => {
+    const diff = diffWords('私は犬が好きです。', '私は猫が好きです。');
+    expect(diff.reference.filter(({ same }) => !same).map(({ text }) => text)).toEqual(['犬']);
+    expect(diff.hypothesis.filter(({ same }) => !same).map(({ text }) => text)).toEqual(['猫']);
+    expect(diff.hypothesis.map(({ text }) => text).join('')).toBe('私は猫が好きです。');
+    expect(diffWords('Wir 看书 heute', 'Wir 看书 morgen').hypothesis.map(({ text }) => text)).toEqual([
+      'Wir 看书',
+      ' morgen',
+    ]);
+  });
   it('takes empty and disjoint texts', () => {
     expect(diffWords('', 'neu')).toEqual({ reference: [], hypothesis: [{ text: 'neu', same: false }] });
     expect(diffWords('a b', 'c d').hypothesis).toEqual([{ text: 'c d', same: false }]);
@@ -121,6 +131,13 @@ describe('freshness', () => {
     expect(staleForMs(run, 1_000_000, 1_057_000)).toBeNull();
     expect(staleForMs(run, 1_000_000, 1_059_000)).toBe(61_000);
     expect(staleForMs({ ...run, state: 'succeeded' }, 1_000_000, 9_000_000)).toBeNull();
+  });
+  it('tells when an ended run is left alone', () => {
+    const ended = { finished_at: '2026-11-28T00:00:00Z', record_age_ms: 3000 };
+    expect(isSettled(ended, 1_000_000, 1_001_000)).toBe(false);
+    expect(isSettled(ended, 1_000_000, 1_003_000)).toBe(true);
+    expect(isSettled({ finished_at: null, record_age_ms: 3_600_000 }, 0, 0)).toBe(false);
+    expect(isSettled(null, 0, 0)).toBe(false);
   });
   it('counts on from the age that was told, whatever the clocks say', () => {
     expect(ageMs(300, 5000, 7000)).toBe(2300);

@@ -51,7 +51,7 @@ export function splitToken(hash: string): { token: string; rest: string } | null
 /// Takes the token from the address bar, otherwise the stored one. Must run before the first request.
 export function startSession(): void {
   const [tab, browser] = stores();
-  token = tab?.getItem(KEY) ?? null;
+  if (tab) token = tab.getItem(KEY); // without storage the page keeps what it has
   const kept = keptToken(browser?.getItem(KEY) ?? null, Date.now());
   if (token === null && kept !== null) setToken(kept, true); // used again: kept for longer
   const linked = splitToken(location.hash);
@@ -69,15 +69,23 @@ export function tryToken(value: string): void {
 export function setToken(value: string, keep: boolean): void {
   token = value;
   const [tab, browser] = stores();
-  if (keep) tab?.removeItem(KEY);
-  else tab?.setItem(KEY, value);
-  if (keep) browser?.setItem(KEY, keptText(value, Date.now()));
-  else browser?.removeItem(KEY);
+  write(tab, keep ? null : value);
+  write(browser, keep ? keptText(value, Date.now()) : null);
+}
+
+/// Sets or removes the stored text. Does nothing without storage, or if it is full.
+function write(store: Storage | undefined, text: string | null): void {
+  try {
+    if (text === null) store?.removeItem(KEY);
+    else store?.setItem(KEY, text);
+  } catch {
+    // The token lives as long as the page.
+  }
 }
 
 export function forgetToken(): void {
   token = null;
-  stores().forEach((store) => store.removeItem(KEY));
+  stores().forEach((store) => write(store, null));
 }
 
 /// Calls `work` when another tab logs out, after this tab has dropped its token.

@@ -10,6 +10,9 @@ const SILENCE_MS = 40_000; // the server sends something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15_000;
 const STEADY_MS = 20_000; // a stream that lasts this long resets the backoff
+const HIDDEN_MS = 10_000; // browsers open six connections to a server: a tab that nobody sees gives its own back
+const CHECK_MS = 1000; // whether nothing more is expected
+const REST_MS = 20_000;
 
 /// The delay before reconnecting after `failures` in a row; at least the server's `retry`.
 export function reconnectMs(failures: number, retryMs: number | null, random: number): number {
@@ -19,9 +22,13 @@ export function reconnectMs(failures: number, retryMs: number | null, random: nu
 
 /// The server's event stream, read by fetch with the token. Reconnects from the last event received. `run` null: events of all
 /// runs. While disconnected, calls onPoll before each attempt, so that the page can use plain requests. Event `reset`: events
-/// were missed, fetch everything; `gap`: some metrics were left out.
+/// were missed, fetch everything; `gap`: some metrics were left out. While the page is hidden, or `rests` says that nothing
+/// more is expected, there is no connection; in the second case calls onRest now and then instead.
 export class EventStream {
   private readonly abort = new AbortController();
+  private connection: AbortController | null = null;
+  private leaving: ReturnType<typeof setTimeout> | undefined;
+  private left = false; // because the page is hidden
   private lastId = '';
   private retryMs: number | null = null;
   private failures = 0;
@@ -32,23 +39,67 @@ export class EventStream {
     private readonly onState: (state: StreamState) => void,
     private readonly onPoll: () => void,
     private readonly topics = '',
+    private readonly rests: () => boolean = () => false,
+    private readonly onRest: () => void = () => undefined,
   ) {
+    document.addEventListener('visibilitychange', () => this.follow(), { signal: this.abort.signal });
     void this.loop();
   }
 
   close(): void {
+    clearTimeout(this.leaving);
     this.abort.abort();
+  }
+
+  private follow(): void {
+    clearTimeout(this.leaving);
+    if (!document.hidden) return;
+    this.leaving = setTimeout(() => {
+      this.left = true;
+      this.connection?.abort();
+    }, HIDDEN_MS);
+  }
+
+  /// Returns when the page is seen again, if the stream was left because it was hidden.
+  private async untilSeen(): Promise<void> {
+    const { signal } = this.abort;
+    while (this.left && document.hidden && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const go = (): void => resolve();
+        document.addEventListener('visibilitychange', go, { once: true, signal });
+        signal.addEventListener('abort', go, { once: true });
+      });
+    }
+    this.left = false;
+  }
+
+  /// Asks now and then until something is expected again.
+  private async rest(): Promise<void> {
+    const { signal } = this.abort;
+    this.onState('live');
+    while (!signal.aborted && this.rests()) {
+      await sleep(REST_MS, signal).catch(() => undefined);
+      if (!signal.aborted && !document.hidden) this.onRest();
+    }
   }
 
   private async loop(): Promise<void> {
     const { signal } = this.abort;
     while (!signal.aborted) {
+      if (this.rests()) await this.rest();
+      if (signal.aborted) return;
       const began = Date.now();
       await this.readOnce().catch(() => undefined);
       if (signal.aborted) return;
-      if (Date.now() - began > STEADY_MS) this.failures = 0;
-      this.onState('reconnecting');
-      await sleep(reconnectMs(this.failures++, this.retryMs, Math.random()), signal).catch(() => undefined);
+      if (this.rests()) continue;
+      if (this.left) {
+        await this.untilSeen();
+        this.failures = 0;
+      } else {
+        if (Date.now() - began > STEADY_MS) this.failures = 0;
+        this.onState('reconnecting');
+        await sleep(reconnectMs(this.failures++, this.retryMs, Math.random()), signal).catch(() => undefined);
+      }
       if (!signal.aborted) this.onPoll();
     }
   }
@@ -62,9 +113,11 @@ export class EventStream {
 
   private async readOnce(): Promise<void> {
     const connection = new AbortController();
+    this.connection = connection;
     const stop = (): void => connection.abort();
     this.abort.signal.addEventListener('abort', stop, { once: true });
     let silence = setTimeout(stop, SILENCE_MS);
+    const resting = setInterval(() => this.rests() && stop(), CHECK_MS);
     try {
       const headers: Record<string, string> = { Accept: 'text/event-stream', ...authorization() };
       if (this.lastId) headers['Last-Event-ID'] = this.lastId;
@@ -96,6 +149,7 @@ export class EventStream {
       }
     } finally {
       clearTimeout(silence);
+      clearInterval(resting);
       this.abort.signal.removeEventListener('abort', stop);
     }
   }

@@ -9,9 +9,21 @@ export interface WordDiff {
   hypothesis: DiffSpan[];
 }
 
+// Scripts whose words no spaces separate.
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+const words = new Intl.Segmenter(undefined, { granularity: 'word' });
+
 /// Splits text into words and punctuation marks, each with the white space before it.
 function tokens(text: string): string[] {
-  return text.match(/\s*(?:[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}])/gu) ?? [];
+  const found = text.match(/\s*(?:[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}])/gu) ?? [];
+  return found.flatMap((token) => {
+    if (!UNSPACED.test(token)) return [token];
+    const word = token.trimStart();
+    const parts = [...words.segment(word)].map(({ segment }) => segment);
+    parts[0] = token.slice(0, token.length - word.length) + parts[0];
+    return parts;
+  });
 }
 
 /// Lengths of the longest common subsequences of all suffix pairs, row by row.

@@ -1,5 +1,6 @@
 import { getJson } from '../api/client';
 import { download } from '../api/download';
+import { BASE } from '../api/request';
 import type { AuditEntry } from '../api/types';
 import { h, setText, type Child } from '../lib/dom';
 import { formatClock, formatCount, formatTime } from '../lib/format';
@@ -219,7 +220,7 @@ export class AuditPage extends ListPage {
   }
 
   private save(): Promise<void> {
-    return download(`/api/v1/audit.jsonl?${auditQuery(this.filters())}`, '', (text) => setText(this.saving, text));
+    return download(`${BASE}/audit.jsonl?${auditQuery(this.filters())}`, '', (text) => setText(this.saving, text));
   }
 
   private restart(): void {

@@ -6,7 +6,7 @@ import { onThemeChange } from '../charts/theme';
 import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
 import { h, oncePerFrame, replaceChildren, setText, Slot } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
-import { staleForMs } from '../lib/freshness';
+import { isSettled, staleForMs } from '../lib/freshness';
 import { isLive, percentDone } from '../lib/health';
 import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
@@ -213,6 +213,9 @@ export class RunPage implements Page {
         this.showStatus();
       },
       () => this.refresher.ask(everythingNewer),
+      '',
+      () => isSettled(this.data.run, this.data.runAtMs, Date.now()),
+      () => this.refresher.ask(['run']),
     );
   }
 

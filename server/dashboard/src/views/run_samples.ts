@@ -27,11 +27,11 @@ function sampleCard(sample: Sample): HTMLElement {
     'dl',
     { class: 'sample' },
     h('dt', {}, 'source'),
-    h('dd', {}, sample.source),
+    h('dd', { dir: 'auto' }, sample.source),
     h('dt', {}, 'reference'),
-    h('dd', {}, spans(diff.reference, 'missed')),
+    h('dd', { dir: 'auto' }, spans(diff.reference, 'missed')),
     h('dt', {}, 'hypothesis'),
-    h('dd', {}, spans(diff.hypothesis, 'extra')),
+    h('dd', { dir: 'auto' }, spans(diff.hypothesis, 'extra')),
   );
 }
 

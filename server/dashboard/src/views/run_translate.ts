@@ -36,6 +36,7 @@ export class TranslateBox {
     },
   });
   private readonly text = h('textarea', {
+    dir: 'auto',
     id: 'translate-text',
     rows: 2,
     placeholder: 'A sentence to translate; several lines for several sentences',
@@ -128,8 +129,8 @@ export class TranslateBox {
     return h(
       'li',
       {},
-      h('p', { class: 'muted' }, source),
-      h('p', { class: 'translation' }, hyp),
+      h('p', { class: 'muted', dir: 'auto' }, source),
+      h('p', { class: 'translation', dir: 'auto' }, hyp),
       score === null ? null : h('p', { class: 'muted' }, `length-normalized log-probability ${formatFixed(score, 3)}`),
     );
   }
