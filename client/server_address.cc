@@ -10,9 +10,19 @@
 
 namespace babelring {
 
+namespace {
+
+const char* default_port(bool encrypted) {
+  return encrypted ? "443" : "80";
+}
+
+}  // namespace
+
 std::string ServerAddress::authority() const {
   const bool is_ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
+  const bool own_port = port == default_port(encrypted);
+  return fmt::format("{}{}{}{}{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", own_port ? "" : ":",
+                     own_port ? "" : port);
 }
 
 std::string ServerAddress::text() const {
@@ -30,7 +40,7 @@ ServerAddress parse_server_address(std::string_view text) {
                         .host = url->host_address(),
                         .port = url->port(),
                         .prefix = std::string(url->encoded_path())};
-  if (address.port.empty()) address.port = address.encrypted ? "443" : "80";
+  if (address.port.empty()) address.port = default_port(address.encrypted);
   while (address.prefix.ends_with('/')) address.prefix.pop_back();
   return address;
 }

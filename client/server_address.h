@@ -11,7 +11,8 @@ struct ServerAddress {
   std::string host, port;  // IPv6 without brackets
   std::string prefix;      // path prepended to every target, without a trailing slash
 
-  /// "host:port", IPv6 in brackets: for the Host header.
+  /// "host:port", IPv6 in brackets. Without the scheme's own port, as browsers and other clients send it in Host and
+  /// proxies compare it.
   std::string authority() const;
   /// The whole address as text.
   std::string text() const;

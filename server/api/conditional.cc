@@ -47,7 +47,7 @@ void require_match(const http::Request& request, std::string_view state) {
   const std::string_view known = request.header("if-match");
   if (known.empty() || known == "*") return;
   const std::string prefix = '"' + std::string(state) + '-';
-  const auto tags = http::strong_tags(known);
+  const auto tags = http::entity_tags(known, http::WeakTags::take);
   if (std::none_of(tags.begin(), tags.end(), [&](std::string_view tag) { return tag.starts_with(prefix); })) {
     throw http::Problem(412, "changed", "the resource has changed since the ETag in If-Match; get it again");
   }

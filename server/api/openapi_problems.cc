@@ -80,6 +80,7 @@ class ProblemWriter {
     }
     const json::value own = take_member(operation, "x-errors");
     if (own.is_array()) add_codes(found, own);
+    if (take_member(operation, "x-any-host").is_bool()) found.erase("host_unknown");
     return found;
   }
 

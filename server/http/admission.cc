@@ -35,10 +35,16 @@ std::string_view bearer_of(const Request& request) {
   return trimmed(field.substr(space));
 }
 
-/// True if the page was served by this server.
-bool same_origin(std::string_view origin, std::string_view host) {
+/// True if the page was served by this server: its origin is the host that was asked for, or the browser says so, which
+/// no page can (Fetch Metadata, W3C). Behind a proxy that changes Host, X-Forwarded-Host names what was asked for.
+bool same_origin(const RequestMessage& request, bool behind_proxy) {
+  const std::string_view origin = request.header("origin");
   const auto slashes = origin.find("://");
-  return slashes != std::string_view::npos && lower(origin.substr(slashes + 3)) == lower(host);
+  if (slashes == std::string_view::npos) return false;
+  const std::string host = lower(origin.substr(slashes + 3));
+  const auto is_host = [&](const char* name) { return host == lower(request.header(name)); };
+  return is_host("host") || request.header("sec-fetch-site") == "same-origin" ||
+         (behind_proxy && is_host("x-forwarded-host"));
 }
 
 Response preflight_answer() {
@@ -103,12 +109,13 @@ Admission::Decision Admission::decide(Request& request) const {
   return decision;
 }
 
-std::optional<Problem> Admission::check_host(Request& request, const Route&) const {
+std::optional<Problem> Admission::check_host(Request& request, const Route& route) const {
   if (options_.behind_proxy) {
     const std::string_view chain = request.header("x-forwarded-for");
     const std::string_view last = trimmed(chain.substr(chain.rfind(',') + 1));
     if (!last.empty()) request.address = printable(last.substr(0, 64));
   }
+  if (route.on_io_thread || route.vital) return std::nullopt;  // tell nothing, and probes name the address, or no host
   const std::string name = host_name(request.header("host"));
   if (name == "localhost" || name == "127.0.0.1" || name == "[::1]" || names_.get()->hosts.contains(name)) {
     return std::nullopt;
@@ -122,10 +129,12 @@ bool Admission::allows_origin(const RequestMessage& request) const {
 
 std::optional<Problem> Admission::check_origin(Request& request, const Route&) const {
   const std::string_view origin = request.header("origin");
-  if (origin.empty() || same_origin(origin, request.header("host"))) return std::nullopt;
+  if (origin.empty() || same_origin(request, options_.behind_proxy)) return std::nullopt;
   if (!allows_origin(request)) {
     if (!writes(request)) return std::nullopt;  // the browser keeps the answer from the page
-    return Problem(403, "origin_refused", "pages of another site may not write here; see --allow-origin");
+    return Problem(403, "origin_refused",
+                   fmt::format("pages of another site may not write here: Origin is {}, Host is {}; see --allow-origin",
+                               printable(origin.substr(0, 128)), printable(request.header("host").substr(0, 128))));
   }
   request.answer_headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
   request.answer_headers.emplace_back("Vary", "Origin");
@@ -138,7 +147,7 @@ std::optional<Problem> Admission::check_origin(Request& request, const Route&) c
 /// True if a browser asks whether the page of an allowed site may send a request.
 bool Admission::is_preflight(const RequestMessage& request) const {
   return request.method == "OPTIONS" && !request.header("access-control-request-method").empty() &&
-         !same_origin(request.header("origin"), request.header("host")) && allows_origin(request);
+         !same_origin(request, options_.behind_proxy) && allows_origin(request);
 }
 
 /// The factor on the rate limit of a token's reports.

@@ -7,7 +7,7 @@
 
 namespace babelring::http {
 
-std::vector<std::string_view> strong_tags(std::string_view list) {
+std::vector<std::string_view> entity_tags(std::string_view list, WeakTags weak_tags) {
   std::vector<std::string_view> tags;
   for (;;) {
     list.remove_prefix(std::min(list.find_first_not_of(" \t,"), list.size()));
@@ -15,7 +15,7 @@ std::vector<std::string_view> strong_tags(std::string_view list) {
     if (weak) list.remove_prefix(2);
     const std::size_t end = list.starts_with('"') ? list.find('"', 1) : std::string_view::npos;
     if (end == std::string_view::npos) return tags;
-    if (!weak) tags.push_back(list.substr(0, end + 1));
+    if (!weak || weak_tags == WeakTags::take) tags.push_back(list.substr(0, end + 1));
     list.remove_prefix(end + 1);
   }
 }
@@ -23,7 +23,7 @@ std::vector<std::string_view> strong_tags(std::string_view list) {
 bool if_match_holds(std::string_view field, std::string_view etag) {
   const std::string_view list = trimmed(field);
   if (list.empty() || list == "*") return true;
-  const auto tags = strong_tags(list);
+  const auto tags = entity_tags(list, WeakTags::skip);
   return std::find(tags.begin(), tags.end(), etag) != tags.end();
 }
 

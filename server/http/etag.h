@@ -7,9 +7,12 @@
 
 namespace babelring::http {
 
-/// The strong entity tags of an If-Match list, including quotes. Skips weak tags (W/"x"), which never match there (RFC
-/// 9110). Stops at the first malformed tag.
-std::vector<std::string_view> strong_tags(std::string_view list);
+/// The entity tags of an If-Match list, including quotes, without W/. Stops at the first malformed tag.
+enum class WeakTags {
+  skip,  // they match no bytes (RFC 9110, 13.1.1)
+  take,  // of a tag that names a state: a proxy that compresses the answer makes its tag weak, the state is the same
+};
+std::vector<std::string_view> entity_tags(std::string_view list, WeakTags weak_tags);
 
 /// True if an If-Match field allows a request for a resource with the entity tag `etag` (RFC 9110, 13.1.1). An absent
 /// (empty) field and "*" allow every request.

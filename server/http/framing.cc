@@ -78,8 +78,10 @@ class FieldCheck {
     return field(line.substr(0, colon), value);
   }
 
-  std::optional<FramingFault> end() const {
-    if (hosts_ != 1) return FramingFault{400, hosts_ == 0 ? "no Host header" : "several Host headers"};
+  /// `needs_host`: as since HTTP/1.1; probes of load balancers speak 1.0 without it.
+  std::optional<FramingFault> end(bool needs_host) const {
+    if (hosts_ > 1 || (hosts_ == 0 && needs_host))
+      return FramingFault{400, hosts_ == 0 ? "no Host header" : "several Host headers"};
     return std::nullopt;
   }
 
@@ -110,14 +112,16 @@ class FieldCheck {
 
 std::optional<FramingFault> check_framing(std::string_view head) {
   FieldCheck fields;
-  bool first = true;
+  bool first = true, old_version = false;
   for (;;) {
     const auto end = head.find_first_of("\r\n");
     if (end == std::string_view::npos || head.substr(end, 2) != "\r\n") return FramingFault{400, "bare CR or LF"};
     const std::string_view line = head.substr(0, end);
     head.remove_prefix(end + 2);
-    if (!first && line.empty()) return head.empty() ? fields.end() : FramingFault{400, "bytes after the head"};
+    if (!first && line.empty())
+      return head.empty() ? fields.end(!old_version) : FramingFault{400, "bytes after the head"};
     if (auto fault = first ? check_request_line(line) : fields.line(line)) return fault;
+    if (first) old_version = line.ends_with(" HTTP/1.0");
     first = false;
   }
 }

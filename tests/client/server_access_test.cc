@@ -61,7 +61,11 @@ TEST_F(ServerAccessTest, AFileWithoutATokenIsNamed) {
 
 TEST(ServerAddress, ParsesValidAddresses) {
   EXPECT_EQ(parse_server_address("http://host:8080/under/").text(), "http://host:8080/under");
-  EXPECT_EQ(parse_server_address("https://host").text(), "https://host:443");
+  EXPECT_EQ(parse_server_address("https://host").text(), "https://host");
+  EXPECT_EQ(parse_server_address("https://host").port, "443");
+  EXPECT_EQ(parse_server_address("http://host:80/x").authority(), "host") << "as proxies compare it";
+  EXPECT_EQ(parse_server_address("http://[::1]").authority(), "[::1]");
+  EXPECT_EQ(parse_server_address("http://host:443").authority(), "host:443");
   EXPECT_EQ(parse_server_address("http://[::1]:5").text(), "http://[::1]:5");
   EXPECT_EQ(parse_server_address("http://[::1]:5").host, "::1");
   for (const char* text : {"localhost:8080", "ftp://h:1", "http://", "http://u@h:1", "http://h:1/?q", ""}) {

@@ -45,7 +45,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
   Process server(arguments_for(folder.path() / "data", {"--options", options.string()}));
   const auto status_for = [&](const std::string& host) {
     Client client(server.port(), "");
-    client.send("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    client.send("GET /api/v1/version HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
     return client.receive().status;
   };
   const auto names = [&] {

@@ -160,8 +160,24 @@ TEST_F(ApiRulesTest, BoundsSizesBeforeReadingThem) {
   EXPECT_EQ(status_of_type("application/jsonlines"), 415);
   EXPECT_EQ(status_of_type("Application/JSON ; charset=utf-8"), 422) << "taken, and then found wanting";
   Client host(server.port());
-  host.send("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  host.send("GET /api/v1/version HTTP/1.1\r\nHost: evil.example\r\n\r\n");
   EXPECT_EQ(host.receive().status, 421);
+}
+
+/// Probes of load balancers speak HTTP/1.0 without a Host, or name the address.
+TEST_F(ApiRulesTest, AnswersHealthChecksForAnyHost) {
+  const auto status = [&](const std::string& head) {
+    Client client(server.port());
+    client.send(head + "\r\n");
+    return client.receive().status;
+  };
+  for (const std::string path : {"/healthz", "/readyz"}) {
+    EXPECT_EQ(status("GET " + path + " HTTP/1.0\r\n"), 200) << path;
+    EXPECT_EQ(status("GET " + path + " HTTP/1.1\r\nHost: 10.1.2.3:8080\r\n"), 200) << path;
+    EXPECT_EQ(status("GET " + path + " HTTP/1.1\r\n"), 400) << path << ": RFC 9112, 3.2";
+    EXPECT_EQ(status("GET " + path + " HTTP/1.0\r\nHost: a\r\nHost: a\r\n"), 400) << path;
+  }
+  EXPECT_EQ(status("GET /api/v1/version HTTP/1.0\r\n"), 421);
 }
 
 TEST_F(ApiRulesTest, ServesManyRequestsOnOneConnectionEvenPipelined) {

@@ -121,7 +121,8 @@ TEST(ProblemCodes, AreListedAtEachOperation) {
   EXPECT_EQ(codes(run, "delete", "409"), (Names{"run_active"}));
   EXPECT_EQ(codes(run + "/checkpoint", "post", "429"), (Names{"too_many_requests", "too_soon"}));
   EXPECT_EQ(codes("/healthz", "get", "401"), Names());
-  EXPECT_EQ(codes("/healthz", "get", "421"), (Names{"host_unknown"}));
+  EXPECT_EQ(codes("/healthz", "get", "421"), Names());
+  EXPECT_EQ(codes("/api/v1/version", "get", "421"), (Names{"host_unknown"}));
   EXPECT_EQ(codes("/api/v1/checkpoints/{checkpoint}", "delete", "409"),
             (Names{"best", "foreign_files", "in_use", "last", "not_writable", "outside_roots", "pinned"}));
   EXPECT_FALSE(contract.as_object().contains("x-problems"));

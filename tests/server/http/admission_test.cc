@@ -53,6 +53,28 @@ TEST(Admission, LetsNoOtherSiteWrite) {
   EXPECT_EQ(ask(server.port(), "POST", "localhost:8080", "Origin: http://localhost:8080\r\n").status, 400);  // let in
 }
 
+/// A proxy on another port, or one that rewrites Host: the browser says whose page it is.
+TEST(Admission, KnowsItsOwnPagesBehindAProxy) {
+  http::AdmissionOptions options;
+  options.behind_proxy = true;
+  testing::TestServer open, behind({}, {}, options);
+  const std::string origin = "Origin: https://train.example:8443\r\n";
+  const auto written = ask(open.port(), "POST", "localhost", origin);
+  EXPECT_EQ(written.status, 403);
+  EXPECT_EQ(parse_json(written.body)->at("detail"),
+            "pages of another site may not write here: Origin is https://train.example:8443, Host is localhost; see "
+            "--allow-origin");
+  EXPECT_EQ(ask(open.port(), "POST", "localhost", origin + "Sec-Fetch-Site: same-origin\r\n").status, 400);  // let in
+  for (const char* site : {"same-site", "cross-site", "none", "same-origin-not"}) {
+    EXPECT_EQ(ask(open.port(), "POST", "localhost", origin + "Sec-Fetch-Site: " + site + "\r\n").status, 403) << site;
+  }
+  const std::string forwarded = origin + "X-Forwarded-Host: train.example:8443\r\n";
+  EXPECT_EQ(ask(open.port(), "POST", "localhost", forwarded).status, 403) << "believed of a proxy alone";
+  EXPECT_EQ(ask(behind.port(), "POST", "localhost", forwarded).status, 400);  // let in
+  EXPECT_EQ(ask(behind.port(), "POST", "localhost", origin + "X-Forwarded-Host: evil.example\r\n").status, 403);
+  EXPECT_EQ(ask(behind.port(), "POST", "localhost", "Origin: null\r\nSec-Fetch-Site: same-origin\r\n").status, 403);
+}
+
 TEST(Admission, LetsNamedSitesUseTheApi) {
   http::AdmissionOptions options;
   options.names.origins = {"https://tools.example:8443"};
