@@ -128,7 +128,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
   if (code != SQLITE_OK)
     throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errstr(code)), code);
   sqlite3_extended_result_codes(raw, 1);
-  sqlite3_busy_timeout(raw, 5000);
+  sqlite3_busy_timeout(raw, busy_timeout_ms);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // SQLite detects a file that is not a database only at the first read.
@@ -146,6 +146,10 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
     execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -1024");  // small caches: there
                                                                                                   // are many readers
   }
+}
+
+void Database::set_busy_timeout(int ms) {
+  sqlite3_busy_timeout(handle_.get(), ms);
 }
 
 Database::~Database() {

@@ -203,12 +203,14 @@ class Statement {
 class Database {
  public:
   enum class Mode { writer, reader, plain };
+  static constexpr int busy_timeout_ms = 5000;  // how long a statement waits for another connection
 
   /// Opens the file. Modes other than `reader` create it if it does not exist. Only the writer checkpoints the WAL,
   /// because SQLite before 3.51.3 can corrupt a WAL checkpointed by two connections. `plain`: for a file that no other
   /// connection uses. Throws SqlFailure.
   Database(const std::filesystem::path& file, Mode mode);
   ~Database();
+  void set_busy_timeout(int ms);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 

@@ -28,13 +28,20 @@ void quick_check(Database& database) {
 bool checkpoint_wal(Database& database) {
   constexpr std::int64_t kept_pages = 2000;  // the size at which SQLite copies it by itself: wal_autocheckpoint
   try {
-    Statement passive = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
     std::int64_t busy = 0, pages = 0, copied = 0;
-    passive.next(busy, pages, copied);
-    passive.reset();
+    const auto copy = [&](const char* sql) {
+      Statement checkpoint = database.prepare(sql);
+      checkpoint.next(busy, pages, copied);
+    };
+    copy("PRAGMA wal_checkpoint(PASSIVE)");
     if (copied < pages) return false;
-    if (pages > kept_pages) database.scalar("PRAGMA wal_checkpoint(TRUNCATE)");
+    if (pages <= kept_pages) return true;
+    database.set_busy_timeout(0);  // readers of the newest state are not waited for
+    copy("PRAGMA wal_checkpoint(TRUNCATE)");
+    database.set_busy_timeout(Database::busy_timeout_ms);
+    return busy == 0;
   } catch (const SqlFailure& failure) {
+    database.set_busy_timeout(Database::busy_timeout_ms);
     spdlog::error("write-ahead log: checkpoint failed: {}", failure.what());
   }
   return true;
