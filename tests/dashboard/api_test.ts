@@ -323,6 +323,28 @@ describe('EventStream', () => {
     expect(open()).toBe(0);
   });
 
+  it('opens no connection if the page was hidden while the server was away', async () => {
+    const { page, asked } = setUp();
+    const connect = globalThis.fetch;
+    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('refused')));
+    const stream = new EventStream(
+      'r_1',
+      () => undefined,
+      () => undefined,
+      () => undefined,
+    );
+    await vi.advanceTimersByTimeAsync(2000);
+    hide(page, true);
+    await vi.advanceTimersByTimeAsync(60_000);
+    vi.stubGlobal('fetch', connect);
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    expect(asked()).toBe(0);
+    hide(page, false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(asked()).toBe(1);
+    stream.close();
+  });
+
   it('rests while nothing is expected, and asks now and then', async () => {
     const { open, asked } = setUp();
     let over = false;

@@ -60,10 +60,10 @@ export class EventStream {
     }, HIDDEN_MS);
   }
 
-  /// Returns when the page is seen again, if the stream was left because it was hidden.
+  /// Returns when the page is seen again, or the stream closed.
   private async untilSeen(): Promise<void> {
     const { signal } = this.abort;
-    while (this.left && document.hidden && !signal.aborted) {
+    while (document.hidden && !signal.aborted) {
       await new Promise<void>((resolve) => {
         const go = (): void => resolve();
         document.addEventListener('visibilitychange', go, { once: true, signal });
@@ -71,6 +71,8 @@ export class EventStream {
       });
     }
     this.left = false;
+    this.failures = 0;
+    if (!signal.aborted) this.onPoll();
   }
 
   /// Asks now and then until something is expected again.
@@ -87,20 +89,16 @@ export class EventStream {
     const { signal } = this.abort;
     while (!signal.aborted) {
       if (this.rests()) await this.rest();
+      if (this.left) await this.untilSeen();
       if (signal.aborted) return;
       const began = Date.now();
       await this.readOnce().catch(() => undefined);
       if (signal.aborted) return;
-      if (this.rests()) continue;
-      if (this.left) {
-        await this.untilSeen();
-        this.failures = 0;
-      } else {
-        if (Date.now() - began > STEADY_MS) this.failures = 0;
-        this.onState('reconnecting');
-        await sleep(reconnectMs(this.failures++, this.retryMs, Math.random()), signal).catch(() => undefined);
-      }
-      if (!signal.aborted) this.onPoll();
+      if (this.left || this.rests()) continue;
+      if (Date.now() - began > STEADY_MS) this.failures = 0;
+      this.onState('reconnecting');
+      await sleep(reconnectMs(this.failures++, this.retryMs, Math.random()), signal).catch(() => undefined);
+      if (!signal.aborted && !this.left) this.onPoll();
     }
   }
 
