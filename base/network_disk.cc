@@ -15,14 +15,14 @@ struct Known {
 };
 
 /// statfs(2); linux/magic.h
-constexpr std::array<Known, 8> known = {{{0x6969, {DiskPlace::network, "NFS"}},
-                                         {0xff534d42, {DiskPlace::network, "CIFS"}},
-                                         {0xfe534d42, {DiskPlace::network, "SMB2"}},
-                                         {0x517b, {DiskPlace::network, "SMB"}},
-                                         {0x0bd00bd0, {DiskPlace::network, "Lustre"}},
-                                         {0x00c36400, {DiskPlace::network, "Ceph"}},
-                                         {0x65735546, {DiskPlace::unknown, "FUSE"}},
-                                         {0x01021997, {DiskPlace::unknown, "9P"}}}};
+constexpr std::array<Known, 8> known_types = {{{0x6969, {DiskPlace::network, "NFS"}},
+                                               {0xff534d42, {DiskPlace::network, "CIFS"}},
+                                               {0xfe534d42, {DiskPlace::network, "SMB2"}},
+                                               {0x517b, {DiskPlace::network, "SMB"}},
+                                               {0x0bd00bd0, {DiskPlace::network, "Lustre"}},
+                                               {0x00c36400, {DiskPlace::network, "Ceph"}},
+                                               {0x65735546, {DiskPlace::unknown, "FUSE"}},
+                                               {0x01021997, {DiskPlace::unknown, "9P"}}}};
 
 }  // namespace
 
@@ -40,8 +40,9 @@ DiskType disk_type(const std::filesystem::path& folder) {
 }
 
 DiskType disk_type_of(unsigned magic) {
-  const auto* found = std::find_if(known.begin(), known.end(), [&](const Known& one) { return one.magic == magic; });
-  return found == known.end() ? DiskType() : found->type;
+  const auto* found =
+      std::find_if(known_types.begin(), known_types.end(), [&](const Known& one) { return one.magic == magic; });
+  return found == known_types.end() ? DiskType() : found->type;
 }
 
 }  // namespace babelring
