@@ -13,7 +13,7 @@ struct DiskType {
   std::string_view name;  // "NFS"; empty if local
 };
 
-/// By `f_type` of statfs(2).
+/// The file system with this `f_type` of statfs(2); local if the type is not listed.
 DiskType disk_type_of(unsigned magic);
 
 /// The file system of the folder, or of its nearest existing parent. Local if statfs(2) fails.

@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// True if the folder's file system is, or may be, on the network.
 bool on_network(const fs::path& folder) {
   return disk_type(folder).place != DiskPlace::local;
 }

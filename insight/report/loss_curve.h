@@ -24,11 +24,11 @@ struct LossCurve {
 /// The validation set: the configured one, or the first that was evaluated.
 std::string main_set(const RunHistory& history);
 
-/// The evaluations on a set, by update, whose losses are comparable with the newest one: of the same content of the
+/// The evaluations on a set, by update, whose losses are comparable with the newest one: of the same version of the
 /// set.
 struct ComparableEvals {
   std::vector<const EvalRecord*> evals;
-  std::size_t left_out = 0;  // on the set, but of another content
+  std::size_t left_out = 0;  // evaluations of another version of the set
   std::string scoring;       // of the newest that tells it; BLEU of others is not comparable, see bleu_is_comparable()
 
   bool bleu_is_comparable(const EvalRecord& eval) const {

@@ -108,10 +108,11 @@ void describe_excess(const std::vector<const EvalRecord*>& evals, const QualityC
   answer.add("best_excess", *std::ranges::min_element(excess.values), "nats");
 }
 
-/// Evaluations whose numbers mean something else than those of the newest one.
-void describe_what_is_left_out(std::size_t evaluations, std::size_t bleu, Answer& answer) {
+/// Adds how many evaluations of another version of the set, and how many BLEU scores, are not comparable with the
+/// newest one.
+void describe_left_out(std::size_t evaluations, std::size_t bleu, Answer& answer) {
   if (evaluations > 0) {
-    answer.text += fmt::format("{} of another content of the set left out: {} not comparable. ",
+    answer.text += fmt::format("{} of another version of the set left out: {} not comparable. ",
                                count_of(static_cast<double>(evaluations), "evaluation"),
                                evaluations == 1 ? "its numbers are" : "their numbers are");
   }
@@ -158,7 +159,7 @@ Answer quality_over_time(const RunHistory& history) {
   } else {
     describe_translations(sacrebleu, forced, signature, answer);
   }
-  describe_what_is_left_out(comparable.left_out, other_bleu, answer);
+  describe_left_out(comparable.left_out, other_bleu, answer);
   answer.text.pop_back();
   loss.plot("Validation loss", "nll, nats per target token", answer);
   excess.plot("Excess over the entropy", "nats per target token", answer);

@@ -60,7 +60,7 @@ void refuse_network_disk(const std::filesystem::path& folder) {
   }
   if (disk.place == DiskPlace::unknown) {
     spdlog::warn(
-        "data folder {}: warning: its file system ({}) may be on the network, where locks and the write-ahead "
+        "data folder {}: its file system ({}) may be on the network, where locks and the write-ahead "
         "log of the database can fail; a local disk is safe (--data)",
         folder.string(), disk.name);
   }

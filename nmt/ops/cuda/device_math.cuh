@@ -15,9 +15,9 @@ inline constexpr int warp_lanes = 32;
 inline constexpr unsigned all_lanes = 0xffffffffU;
 inline constexpr float log2_e = 1.4426950408889634f;
 
-/// The first statement of every kernel: returns when what earlier kernels of the stream wrote is in memory, and lets
-/// the device place blocks of the next kernel as this one's end. WorkStream::overlaps() says whether a kernel begins
-/// before that at all, so that its launch takes no time of its own.
+/// The first statement of every kernel: waits until all writes of earlier kernels in the stream are visible, then lets
+/// the device start blocks of the next kernel on multiprocessors that become free. Does nothing in kernels that were
+/// launched without overlap (WorkStream::overlaps()).
 __device__ inline void await_earlier_kernels() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

@@ -49,8 +49,8 @@ class WorkStream {
       : stream_(stream), log_(log), overlaps_(overlaps) {}
 
   cudaStream_t handle() const { return stream_; }
-  /// Whether a kernel's blocks are placed while the kernel before it ends. Kernels wait for each other by
-  /// await_earlier_kernels(). Devices of compute capability 9.0 and newer can (programmatic dependent launch).
+  /// Whether blocks of a kernel may start before the previous kernel has ended (programmatic dependent launch; compute
+  /// capability 9.0 or newer). Each kernel then waits in await_earlier_kernels().
   bool overlaps() const { return overlaps_; }
   /// The active log; null if work goes to the stream.
   WorkLog* log() const { return log_ != nullptr && log_->active() ? log_ : nullptr; }

@@ -87,7 +87,7 @@ TEST(Report, ComparesOnlyScoresThatAreMeasuredAlike) {
   }
   const Answer quality = answer_of(report_of(run), 12);
   EXPECT_TRUE(says(quality, "Teacher-forced BLEU went from 35.00 after update 24,000 to 36.73")) << quality.text;
-  EXPECT_TRUE(says(quality, "2 evaluations of another content of the set left out: their numbers are not comparable."))
+  EXPECT_TRUE(says(quality, "2 evaluations of another version of the set left out: their numbers are not comparable."))
       << quality.text;
   EXPECT_TRUE(says(quality, "BLEU of 2 evaluations left out: measured otherwise")) << quality.text;
   EXPECT_TRUE(says(quality, "The validation loss (nll) was 1.5937 after update 50,000")) << quality.text;
