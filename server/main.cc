@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/program.h"
@@ -27,6 +28,7 @@
 #include "server/server_options.h"
 #include "server/signals.h"
 #include "server/store/backup.h"
+#include "server/store/home.h"
 #include "server/translate/pool.h"
 
 namespace babelring {
@@ -132,12 +134,34 @@ int wait_for_end(Reload& reload) {
   return signal;
 }
 
+/// Lets runs save that would end with this process, or all, if the user wishes so. Their last records come meanwhile. A
+/// second signal cuts it short.
+void suspend_runs(launch::ControlPlane& control, const ServerOptions& options) {
+  const bool all = options.checkpoint_runs_on_exit;
+  if (!all && !launch::ends_its_container()) return;
+  control.suspend_runs(all);
+  const auto until = SteadyClock::now() + std::chrono::seconds(options.exit_grace_s);
+  while (control.is_suspending()) {
+    if (SteadyClock::now() >= until) {
+      spdlog::warn("runs have not saved and ended within {} s (--exit-grace)", options.exit_grace_s);
+      return;
+    }
+    if (const auto signal = wait_for_signal(std::chrono::milliseconds(50))) {
+      spdlog::warn("{}: ending before runs have saved", signal_name(*signal));
+      return;
+    }
+  }
+}
+
 /// `read_options` reads the options again.
 void run(const ServerOptions& options, std::function<std::optional<ServerOptions>()> read_options) {
   block_signals();
   store::Store store(options.data, options.new_database);
   events::EventHub events;
   api::Service service{store, events, options.canonical_roots(store.folder())};
+  store.write([&](store::Database& database) {
+    store::follow_data_folder(database, store.folder(), service.checkpoint_roots);
+  });
   alerts::AlertWatch alerts(store, service.checkpoint_roots,
                             [&service](const store::AlertRow& alert) { api::publish_alert(service, alert); });
   service.alerts = &alerts;
@@ -170,7 +194,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
 
   Reload reload(options, std::move(read_options), server, control, access_log);
   spdlog::info("{}: ending", signal_name(wait_for_end(reload)));
-  if (options.checkpoint_runs_on_exit) control.ask_all_to_stop();
+  suspend_runs(control, options);
   server.stop();
 }
 
@@ -187,7 +211,13 @@ int main(int argc, char** argv) {
     babelring::http::set_log_format(options->json_log ? babelring::http::LogFormat::json
                                                       : babelring::http::LogFormat::text);
     if (options->check) return babelring::check_start(*options);
-    options->restore.empty() ? babelring::run(*options, read_options) : babelring::restore(*options);
+    if (!options->restore.empty()) {
+      babelring::restore(*options);
+    } else if (!options->moved.empty()) {
+      std::cout << babelring::store::move_folder(options->data, options->moved) << '\n';
+    } else {
+      babelring::run(*options, read_options);
+    }
     return 0;
   });
 }

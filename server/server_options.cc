@@ -109,6 +109,9 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                  "verify this backup, replace the database with it, keep the old database under another name, and exit")
       ->check(CLI::ExistingFile)
       ->configurable(false);
+  app.add_option("--moved", options.moved,
+                 "/OLD=/NEW: a folder with runs or checkpoints has moved: change the stored paths below OLD, and exit")
+      ->configurable(false);
   app.add_flag("--check", options.check,
                "check options, profiles, certificate and data folder, print the results, and exit")
       ->configurable(false);
@@ -131,8 +134,13 @@ void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--profiles", options.profiles_file, "YAML file of launch profiles, in addition to mpirun-local")
       ->check(CLI::ExistingFile);
-  app.add_flag("--checkpoint-runs-on-exit", options.checkpoint_runs_on_exit,
-               "on exit, ask the runs started by this server to save a checkpoint and stop; by default they continue");
+  app.add_flag(
+      "--checkpoint-runs-on-exit", options.checkpoint_runs_on_exit,
+      "on exit, let the runs started by this server save a checkpoint and end; the next server continues them. "
+      "By default runs go on without a server, except in a container, which they would end with");
+  app.add_option("--exit-grace", options.exit_grace_s, "longest wait on exit, in seconds, for runs that save")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
 }
 
 /// Server log and access log.

@@ -35,9 +35,11 @@ struct ServerOptions {
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // launch profiles; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
-  std::filesystem::path restore;  // restore this backup and exit; empty: serve
-  bool check = false;             // check the configuration and exit
-  bool new_database = false;      // create an empty database if the folder's database is missing
+  std::int64_t exit_grace_s = 60;  // longest wait, at the end, for runs that save
+  std::filesystem::path restore;   // restore this backup and exit; empty: serve
+  std::string moved;               // /OLD=/NEW: rename stored paths and exit; empty: serve
+  bool check = false;              // check the configuration and exit
+  bool new_database = false;       // create an empty database if the folder's database is missing
   std::string log_level = "info";
   bool json_log = false;
   int audit_days = 90;                       // retention of audit entries by operators, administrators and the server

@@ -37,6 +37,13 @@ int wait_for_signal() {
   return signal;
 }
 
+std::optional<int> wait_for_signal(std::chrono::milliseconds time) {
+  const sigset_t ends = signal_set({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  const timespec wait = {time.count() / 1000, static_cast<long>(time.count() % 1000) * 1'000'000};
+  const int signal = sigtimedwait(&ends, nullptr, &wait);
+  return signal > 0 ? std::optional(signal) : std::nullopt;
+}
+
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
   return name == nullptr ? std::to_string(signal) : std::string("SIG") + name;

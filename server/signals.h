@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 namespace babelring {
@@ -13,6 +15,9 @@ void block_signals();
 
 /// Blocks until one of the blocked signals arrives, and returns it.
 int wait_for_signal();
+
+/// Waits for at most `time` for one of the blocked signals except SIGHUP; nothing if none came.
+std::optional<int> wait_for_signal(std::chrono::milliseconds time);
 
 /// The signal's name, for example "SIGHUP"; its number as text if it has no name.
 std::string signal_name(int signal);

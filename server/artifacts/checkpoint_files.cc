@@ -66,8 +66,10 @@ fs::path recorded_folder(const Roots& roots, const store::CheckpointRow& checkpo
   if (auto folder = folder_below(roots, checkpoint.folder, checkpoint.name)) return std::move(*folder);
   throw http::Problem(
       409, "outside_roots",
-      fmt::format("checkpoint {} was written to {}, which is not below a --checkpoint-root of this server",
-                  checkpoint.id, checkpoint.folder));
+      fmt::format(
+          "checkpoint {} was written to {}, which is not below a --checkpoint-root of this server; if the folder "
+          "has moved, stop the server and run it once with --moved /OLD=/NEW",
+          checkpoint.id, checkpoint.folder));
 }
 
 /// The path to which a checkpoint is renamed before its files are deleted. The worker also cleans it up at its next

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/records.h"
 #include "server/launch/launcher_log.h"
 
 namespace babelring::launch {
@@ -19,7 +20,7 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// The cause of an attempt's unexpected end.
+/// The cause of an attempt's unexpected end; empty if nothing tells it.
 std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& status, const std::optional<LostRank>& lost,
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
@@ -27,11 +28,25 @@ std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& statu
   if (std::string line = last_error_line(log); !line.empty()) return line;
   if (const std::string host = find_lost_host(log); !host.empty()) return "mpirun lost " + host;
   if (!status.detail.empty()) return status.detail;
-  if (status.exit_code && *status.exit_code > 128) {
+  constexpr std::int64_t last_signal = 64;  // 255 is ssh's or mpirun's own code
+  if (status.exit_code && *status.exit_code > 128 && *status.exit_code <= 128 + last_signal) {
     return fmt::format("{} was killed by signal {}", run.launcher, *status.exit_code - 128);
   }
   if (status.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *status.exit_code);
-  return run.launcher + " ended while no server was running; its exit code is unknown";
+  return "";
+}
+
+/// The ending of an attempt that ended together with the last server; nothing if it may have ended by itself.
+std::optional<Ending> end_of_absence(const store::LaunchRow& run, const ProcessStatus& status, Absence absence,
+                                     bool has_trace) {
+  if (absence == Absence::none || status.exit_code || run.state == store::RunState::stopping) return std::nullopt;
+  if (run.outcome == store::Outcome::stopped) return Ending{RunEvent::preempted, "it was stopped with the server", ""};
+  const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
+  if (absence == Absence::world && !diverged) {
+    return Ending{RunEvent::preempted, "it ended with the machine or the container of the server", ""};
+  }
+  return has_trace ? std::nullopt
+                   : std::optional(Ending{RunEvent::preempted, "it ended while the server was away", ""});
 }
 
 }  // namespace
@@ -51,8 +66,8 @@ double AttemptWatch::watched_s(const WatchTimes& times) const {
 
 std::optional<Ending> AttemptWatch::find_fault(const Profile& profile, std::int64_t world_size, const Beats& beats,
                                                const WatchTimes& times) const {
-  const auto fault = [](std::string cause, std::string host) {
-    return Ending{RunEvent::faulted, std::move(cause), std::move(host)};
+  const auto fault = [](std::string cause, std::string host, std::optional<std::int64_t> rank = std::nullopt) {
+    return Ending{RunEvent::faulted, std::move(cause), std::move(host), rank};
   };
   const ReceivedHeartbeat* quietest = nullptr;
   std::set<std::int64_t> heard;
@@ -75,7 +90,7 @@ std::optional<Ending> AttemptWatch::find_fault(const Profile& profile, std::int6
   if (silence > profile.heartbeat_timeout_s * (all_silent ? deaf_factor : 1)) {
     return fault(
         fmt::format("rank {} on {} sent no heartbeat for {:.1f} s", quietest->beat.rank, quietest->beat.host, silence),
-        quietest->beat.host);
+        quietest->beat.host, quietest->beat.rank);
   }
   const bool complete = static_cast<std::int64_t>(heard.size()) >= world_size;
   if (profile.stall_timeout_s > 0 && complete && newest_update > profile.stall_timeout_s) {
@@ -106,13 +121,13 @@ bool AttemptWatch::may_look_for_hosts(std::int64_t newest_checkpoint) {
   return newest_checkpoint > *looked_at_;
 }
 
-void AttemptWatch::begin_growing(std::string cause, Time now) {
-  growing_since_ = now;
+void AttemptWatch::begin_suspending(std::string cause, Time now) {
+  suspending_since_ = now;
   ending_ = {RunEvent::preempted, std::move(cause), ""};
 }
 
-std::optional<Ending> AttemptWatch::growing_overdue(Time now, std::chrono::seconds grace) const {
-  return is_growing() && now - *growing_since_ > grace ? std::optional(ending_) : std::nullopt;
+std::optional<Ending> AttemptWatch::suspending_overdue(Time now, std::chrono::seconds grace) const {
+  return is_suspending() && now - *suspending_since_ > grace ? std::optional(ending_) : std::nullopt;
 }
 
 bool AttemptWatch::is_lost_unseen(const Beats& beats, const WatchTimes& times) {
@@ -125,13 +140,17 @@ bool AttemptWatch::is_lost_silent(const Beats& beats, const WatchTimes& times) c
          watched_s(times) >= std::chrono::duration<double>(lost_after).count();
 }
 
-Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status) {
+Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status, Absence absence) {
   if (run.outcome == store::Outcome::finished) return {RunEvent::finished, run.outcome_detail, ""};
   if (decided != nullptr) return *decided;
   // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
   if (status.kind == ProcessStatus::Kind::preempted && run.state != store::RunState::stopping) {
     return {RunEvent::preempted, status.detail, ""};
   }
+  const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
+  const auto lost = find_lost_rank(log);
+  const std::string cause = cause_of_end(run, status, lost, log);
+  if (auto end = end_of_absence(run, status, absence, !cause.empty())) return std::move(*end);
   // Slurm ends a job with SIGTERM when its node is lost or its time is over, too: nobody asked the run to stop.
   const bool asked = run.outcome == store::Outcome::stopped && status.cause != ProcessStatus::Cause::revoked;
   if (run.state == store::RunState::stopping || asked) {
@@ -139,9 +158,9 @@ Ending classify_end(const store::LaunchRow& run, const Ending* decided, const Pr
     return {RunEvent::ended_on_request, how, ""};
   }
   if (status.exit_code == 0) return {RunEvent::finished, "exit code 0", ""};
-  const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
-  const auto lost = find_lost_rank(log);
-  return {RunEvent::faulted, cause_of_end(run, status, lost, log), lost ? lost->host : find_lost_host(log)};
+  const std::string unknown = run.launcher + " ended while no server was running; its exit code is unknown";
+  return {RunEvent::faulted, cause.empty() ? unknown : cause, lost ? lost->host : find_lost_host(log),
+          lost ? std::optional(lost->rank) : std::nullopt};
 }
 
 }  // namespace babelring::launch

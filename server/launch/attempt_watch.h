@@ -14,10 +14,11 @@
 
 namespace babelring::launch {
 
-/// The end of an attempt: what happened, and the host that caused it, or an empty string.
+/// The end of an attempt: what happened, and the host, by the name that it gives itself, and the rank that caused it.
 struct Ending {
   store::RunEvent event = store::RunEvent::faulted;
-  std::string cause, host;
+  std::string cause, host;  // host empty: unknown
+  std::optional<std::int64_t> rank = std::nullopt;
 };
 
 /// The moments that decide about an attempt.
@@ -40,6 +41,9 @@ class AttemptWatch {
 
   std::int64_t attempt() const { return attempt_; }
   bool started_here() const { return started_here_; }
+  /// True if this process has seen the attempt alive, so that it knows when it ended.
+  bool was_seen_alive() const { return started_here_ || seen_alive_; }
+  void set_seen_alive() { seen_alive_ = true; }
   /// The launcher's processes were found again after the server had ended during the launch.
   void set_rediscovered() { started_here_ = false; }
   /// The scheduler has not started the processes yet: all timeouts begin at `now`.
@@ -54,6 +58,10 @@ class AttemptWatch {
   std::optional<Ending> stop_overdue(const store::LaunchRow& run, const Beats& beats, Time now);
   /// Seconds since the first call of this or stop_overdue(), which is the first sight of the stop request.
   double stopping_s(Time now);
+
+  /// The profile's hosts of the attempt in the order of their ranks; empty if this process did not start it.
+  void set_hosts(std::vector<Host> hosts) { hosts_ = std::move(hosts); }
+  const std::vector<Host>& hosts() const { return hosts_; }
 
   /// The launcher knows the attempt's status.
   void set_seen() { unseen_since_.reset(); }
@@ -78,13 +86,13 @@ class AttemptWatch {
   bool may_look_for_hosts(std::int64_t newest_checkpoint);
   /// The missing hosts did not answer: look again after the next checkpoint.
   void looked_for_hosts() { looked_at_ = newest_; }
-  /// The ranks are asked to save and end, so that the run goes on with more of them.
-  void begin_growing(std::string cause, Time now);
-  bool is_growing() const { return growing_since_.has_value(); }
-  /// The ending of a growing attempt that has not ended within `grace`; nothing while it has time left.
-  std::optional<Ending> growing_overdue(Time now, std::chrono::seconds grace) const;
+  /// The ranks are asked to save and end, so that the run goes on later: with more of them, or by another server.
+  void begin_suspending(std::string cause, Time now);
+  bool is_suspending() const { return suspending_since_.has_value(); }
+  /// The ending of a suspending attempt that has not ended within `grace`; nothing while it has time left.
+  std::optional<Ending> suspending_overdue(Time now, std::chrono::seconds grace) const;
   /// Meaning of the end of the attempt's processes, if it is decided; else null.
-  const Ending* decided() const { return is_ending_ || is_growing() ? &ending_ : nullptr; }
+  const Ending* decided() const { return is_ending_ || is_suspending() ? &ending_ : nullptr; }
 
   static constexpr auto patience = std::chrono::seconds(3);     // between asking processes to end and killing them
   static constexpr auto lost_after = std::chrono::seconds(60);  // without launcher status and heartbeats
@@ -96,12 +104,13 @@ class AttemptWatch {
   double watched_s(const WatchTimes& times) const;
 
   std::int64_t attempt_;
+  std::vector<Host> hosts_;
   Time since_;
-  bool started_here_;
+  bool started_here_, seen_alive_ = false;
   std::optional<Time> stopping_since_, unseen_since_;
   bool is_ending_ = false;
-  Ending ending_;  // valid if is_ending_ or growing_since_
-  std::optional<Time> growing_since_;
+  Ending ending_;  // valid if is_ending_ or suspending_since_
+  std::optional<Time> suspending_since_;
   std::optional<std::int64_t> looked_at_;  // the newest checkpoint at the last look for hosts, or at the begin
   std::int64_t newest_ = 0;
   Time ending_since_;
@@ -110,9 +119,16 @@ class AttemptWatch {
 /// True if a heartbeat arrived within `age` before times.heard_until.
 bool heard_within(const std::vector<ReceivedHeartbeat>& beats, std::chrono::seconds age, const WatchTimes& times);
 
+/// Why no server watched the end of an attempt's processes.
+enum class Absence {
+  none,     // one did, or it was killed
+  planned,  // the last server was asked to end
+  world,    // the machine or the container was started anew, which ended every process
+};
+
 /// Why an attempt ended whose processes are gone, from the most specific source: the ranks' reported outcome,
 /// `decided` (the ending that the supervisor began, or null), the launcher's status, the launcher's log in the run's
-/// folder.
-Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status);
+/// folder. An end that belongs to the end of the last server is no fault of the run, which is suspended.
+Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status, Absence absence);
 
 }  // namespace babelring::launch

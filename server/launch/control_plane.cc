@@ -1,11 +1,16 @@
 #include "server/launch/control_plane.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "base/clock.h"
 #include "server/launch/mpirun_launcher.h"
+#include "server/launch/proc_table.h"
 #include "server/launch/purge.h"
 #include "server/launch/slurm_launcher.h"
+#include "server/store/home.h"
 
 namespace babelring::launch {
 namespace {
@@ -83,7 +88,30 @@ void ControlPlane::wake() {
   wake_.notify_one();
 }
 
+Absence ControlPlane::find_absence() {
+  try {
+    const std::string now = process_world(),
+                      before =
+                          store_.write([&](store::Database&database) { return store::exchange_world(database, now); });
+    if (!before.empty() && before != now) return Absence::world;
+  } catch (const std::exception& failure) {
+    spdlog::error("supervisor: {}", failure.what());
+  }
+  return store_.ended_cleanly() ? Absence::planned : Absence::none;
+}
+
+ControlPlane::Suspending ControlPlane::suspend_wish() {
+  const std::lock_guard lock(mutex_);
+  return suspend_;
+}
+
+void ControlPlane::note_suspended(bool saving) {
+  const std::lock_guard lock(mutex_);
+  saving_ = saving;
+}
+
 void ControlPlane::loop() {
+  const Absence absence = find_absence();
   auto known = profiles_.get();
   Profiles profiles = *known;  // replaced only between ticks
   Supervisor supervisor({.store = store_,
@@ -92,6 +120,7 @@ void ControlPlane::loop() {
                          .launchers = launchers_,
                          .heard_until = heard_until_,
                          .changed = changed_,
+                         .absence = absence,
                          .environment = environment_});
   auto next_purge = SteadyClock::now();
   for (;;) {
@@ -101,7 +130,10 @@ void ControlPlane::loop() {
         known = std::move(newest);
         profiles = *known;
       }
+      const Suspending suspend = suspend_wish();
+      if (suspend != Suspending::no) supervisor.suspend_runs(suspend == Suspending::all);
       pause = supervisor.tick();
+      if (suspend != Suspending::no) note_suspended(supervisor.is_suspending());
       if (SteadyClock::now() >= next_purge) {
         next_purge = SteadyClock::now() + between_purges;
         purge_deleted_runs(store_, remove_, note_purge_, wall_time_ms());
@@ -116,20 +148,26 @@ void ControlPlane::loop() {
   }
 }
 
-void ControlPlane::ask_all_to_stop() {
-  std::vector<store::LaunchRow> runs;
+void ControlPlane::suspend_runs(bool all) {
   {
-    auto reader = store_.reader(store::Store::For::own);
-    runs = store::active_launches(*reader);
+    const std::lock_guard lock(mutex_);
+    suspend_ = all ? Suspending::all : Suspending::beside_server;
+    saving_ = woken_ = true;
   }
-  for (const store::LaunchRow& run : runs) {
-    if (!store::has_attempt(run.state)) continue;
-    store_.write([&](store::Database& database) {
-      store::request_stop(database, run.id, store::StopMode::checkpoint, 3600, "server shutdown", wall_time_ms());
-    });
-    const auto launcher = launchers_.find(run.launcher);
-    if (launcher != launchers_.end()) launcher->second->ask_to_stop(run.handle);
-  }
+  wake_.notify_one();
+}
+
+bool ControlPlane::is_suspending() {
+  const std::lock_guard lock(mutex_);
+  return saving_;
+}
+
+bool ends_its_container() {
+  if (getpid() == 1) return true;
+  if (getppid() != 1) return false;
+  std::string first;
+  std::getline(std::ifstream("/proc/1/comm"), first);
+  return !first.empty() && first != "systemd" && first != "init";
 }
 
 std::filesystem::path default_worker() {

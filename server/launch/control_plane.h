@@ -64,11 +64,19 @@ class ControlPlane {
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const;
   /// Triggers a supervisor tick now.
   void wake();
-  /// Asks all runs started by the server to save a checkpoint and stop. Does not wait for them.
-  void ask_all_to_stop();
+  /// Asks the runs beside the server, or `all` that it started, to save a checkpoint and end, and starts no more. The
+  /// next server continues them. Returns at once; is_suspending() is true until their processes have ended.
+  void suspend_runs(bool all);
+  bool is_suspending();
 
  private:
+  enum class Suspending { no, beside_server, all };
+
   void loop();
+  /// Compares this start with the last server's end.
+  Absence find_absence();
+  Suspending suspend_wish();
+  void note_suspended(bool saving);
   /// The profiles with defaults filled in.
   std::shared_ptr<const Profiles> completed(Profiles profiles) const;
 
@@ -88,8 +96,14 @@ class ControlPlane {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool woken_ = false, stopping_ = false;
+  Suspending suspend_ = Suspending::no;
+  bool saving_ = false;  // the runs asked by suspend_runs() have not all ended
   std::thread thread_;
 };
+
+/// True if the processes beside this one end with it: it is the first of its container, or was started by a small init
+/// program that is.
+bool ends_its_container();
 
 /// Path of `worker` in the folder of the running program.
 std::filesystem::path default_worker();

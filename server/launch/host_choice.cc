@@ -4,6 +4,11 @@
 #include <bit>
 #include <utility>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "base/ascii.h"
+
 namespace babelring::launch {
 namespace {
 
@@ -40,7 +45,65 @@ HostChoice::Choice take(const std::vector<Host>& hosts, std::int64_t ranks) {
   return chosen;
 }
 
+/// A host's name without its domain, in lower case; an address as it is.
+std::string short_name(const std::string& host) {
+  const bool address =
+      host.find_first_not_of("0123456789.") == std::string::npos || host.find(':') != std::string::npos;
+  return lower(address ? host : host.substr(0, host.find('.')));
+}
+
 }  // namespace
+
+std::string listed_host(const std::vector<Host>& hosts, const std::string& reported, std::optional<std::int64_t> rank) {
+  if (reported.empty()) return "";
+  for (const Host& host : hosts) {
+    if (host.name == reported) return reported;
+  }
+  std::vector<std::string> alike;
+  for (const Host& host : hosts) {
+    if (short_name(host.name) == short_name(reported)) alike.push_back(host.name);
+  }
+  if (alike.size() == 1) return alike.front();
+  std::int64_t end = 0;
+  for (const Host& host : hosts) {
+    end += host.slots;
+    if (rank && *rank >= 0 && *rank < end) return host.name;
+  }
+  return "";
+}
+
+bool HostChoice::may_start_on(const std::vector<Host>& hosts, const std::string& run, const Profile& profile,
+                              Launcher& launcher, Time now) {
+  const auto found = searches_.find(run);
+  if (found == searches_.end()) return true;
+  Search& search = found->second;
+  const bool one_by_one = !search.left.empty();
+  const std::optional<bool> answer =
+      launcher.hosts_answer(profile, one_by_one ? std::vector{search.left.back()} : hosts);
+  if (!answer) return false;
+  if (!one_by_one) {
+    if (*answer) {
+      searches_.erase(found);
+    } else {
+      search = {.left = hosts};
+    }
+    return *answer;
+  }
+  const std::string asked = search.left.back().name;
+  search.left.pop_back();
+  if (!*answer) {
+    ++search.missing;
+    record_fault(profile, asked, now);
+    spdlog::warn("run {}: host {} does not answer; it is left out until it has cooled down", run, asked);
+  }
+  if (!search.left.empty() || search.missing > 0) return false;
+  searches_.erase(found);  // each of them answers: try
+  return true;
+}
+
+void HostChoice::keep_runs(const std::set<std::string>& runs) {
+  std::erase_if(searches_, [&](const auto& entry) { return !runs.contains(entry.first); });
+}
 
 std::optional<HostChoice::Choice> HostChoice::choose(const Profile& profile, std::int64_t ranks, bool power_of_two,
                                                      Time now) const {

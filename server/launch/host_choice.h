@@ -1,14 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "server/launch/cool_down.h"
+#include "server/launch/launcher.h"
 #include "server/launch/profile.h"
 
 namespace babelring::launch {
+
+/// The host of an attempt's `hosts` that a fault is about: the one called `reported`, without regard to domain and
+/// case, or, since a host may call itself otherwise, the one with the slot of `rank`. mpirun fills hosts in order.
+/// Empty if neither tells.
+std::string listed_host(const std::vector<Host>& hosts, const std::string& reported, std::optional<std::int64_t> rank);
 
 /// Chooses the hosts of attempts and avoids those that failed recently. Not thread-safe.
 class HostChoice {
@@ -27,14 +35,24 @@ class HostChoice {
   /// Records a fault. It counts against `host` if the profile lists it, otherwise against the profile as a whole.
   void record_fault(const Profile& profile, const std::string& host, Time now);
 
- private:
-  CoolDown cool_down_;
-};
+  /// After a fault of `run` that named no host of the profile: before its next start may_start_on() asks the hosts.
+  void search_hosts(const std::string& run) { searches_.insert_or_assign(run, Search()); }
+  /// True if an attempt may start on `hosts`. In a search all are asked at once whether programs start there, then, if
+  /// one does not answer, one by one. Those on which none starts cool down, so that a dead host does not use up the
+  /// run's restarts.
+  bool may_start_on(const std::vector<Host>& hosts, const std::string& run, const Profile& profile, Launcher& launcher,
+                    Time now);
+  /// Ends the searches of all other runs.
+  void keep_runs(const std::set<std::string>& runs);
 
-/// A search for the hosts that do not answer: all are asked at once, then, if they do not answer, one by one.
-struct HostSearch {
-  std::vector<Host> left;    // to be asked one by one
-  std::int64_t missing = 0;  // found so far
+ private:
+  struct Search {
+    std::vector<Host> left;    // to be asked one by one
+    std::int64_t missing = 0;  // found so far
+  };
+
+  CoolDown cool_down_;
+  std::map<std::string, Search> searches_;  // by run
 };
 
 }  // namespace babelring::launch

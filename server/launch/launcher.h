@@ -44,6 +44,8 @@ class Launcher {
  public:
   virtual ~Launcher() = default;
   virtual std::string name() const = 0;
+  /// True if attempts are processes beside the server, which end with its container or machine.
+  virtual bool runs_beside_server() const { return false; }
   /// The command line that start() would use.
   virtual std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const = 0;
   /// Starts the attempt. Throws Failure, and leaves no process behind, if it cannot be started.

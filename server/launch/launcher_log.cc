@@ -27,12 +27,14 @@ std::optional<std::int64_t> number_after(std::string_view& text, std::string_vie
   return number;
 }
 
-std::string word_after(std::string_view& text, std::string_view words) {
+/// The host name or address after `words`, also at the end of a sentence.
+std::string host_after(std::string_view& text, std::string_view words) {
   const std::size_t at = text.find(words);
   if (at == std::string_view::npos) return "";
   text.remove_prefix(at + words.size());
-  const std::size_t end = text.find_first_of(" \n,.");
-  return printable(text.substr(0, std::min<std::size_t>(end, 64)));
+  std::string_view host = text.substr(0, text.find_first_of(" \n,"));
+  while (host.ends_with('.')) host.remove_suffix(1);
+  return printable(host.substr(0, 253));
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ std::optional<LostRank> find_lost_rank(std::string_view text) {
   std::string_view rest = text.substr(at, 1000);
   const auto rank = number_after(rest, noticed);
   if (!rank) return std::nullopt;
-  LostRank lost{.rank = *rank, .host = word_after(rest, "on node "), .how = "ended"};
+  LostRank lost{.rank = *rank, .host = host_after(rest, "on node "), .how = "ended"};
   if (const auto signal = number_after(rest, "exited on signal"))
     lost.how = fmt::format("killed by signal {}", *signal);
   return lost;
@@ -60,7 +62,7 @@ std::string find_lost_host(std::string_view text) {
   const std::size_t remote = rest.find("Remote daemon:");
   if (remote == std::string_view::npos) return "";
   rest.remove_prefix(remote);
-  return word_after(rest, "on node ");
+  return host_after(rest, "on node ");
 }
 
 std::string last_error_line(std::string_view text) {

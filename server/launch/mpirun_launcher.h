@@ -18,6 +18,7 @@ namespace babelring::launch {
 class MpirunLauncher : public Launcher {
  public:
   std::string name() const override { return "mpirun"; }
+  bool runs_beside_server() const override { return true; }
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const override;
   store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) override;
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;

@@ -28,4 +28,8 @@ std::vector<ProcessFacts> session_members(pid_t session);
 /// Live session leaders with all of these entries, NAME=value, in their environment.
 std::vector<ProcessFacts> leaders_with_environment(const std::vector<std::string>& entries);
 
+/// A text that changes whenever every process was ended at once: the machine's boot, the PID namespace, and the start
+/// of its first process. A container started anew differs in the latter two.
+std::string process_world();
+
 }  // namespace babelring::launch

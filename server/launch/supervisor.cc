@@ -21,10 +21,10 @@ using store::RunState;
 constexpr auto while_attempts_live = std::chrono::milliseconds(200);
 constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost
 constexpr auto while_there_is_nothing = std::chrono::seconds(30);
-constexpr auto max_lateness = std::chrono::seconds(1);   // of a tick; silence before a later tick is ignored
-constexpr auto growing_grace = std::chrono::minutes(5);  // for an attempt's ranks to save and end
-constexpr auto max_tick = std::chrono::seconds(3);       // expected duration of a tick; more counts as lateness
-constexpr std::int64_t usage_exit_code = 2;              // a restart would fail again
+constexpr auto max_lateness = std::chrono::seconds(1);      // of a tick; silence before a later tick is ignored
+constexpr auto suspending_grace = std::chrono::minutes(5);  // for an attempt's ranks to save and end
+constexpr auto max_tick = std::chrono::seconds(3);          // expected duration of a tick; more counts as lateness
+constexpr std::int64_t usage_exit_code = 2;                 // a restart would fail again
 
 /// Prevents leftover processes of the attempt, on any host, from completing a checkpoint.
 void fence_folder(const store::LaunchRow& run) {
@@ -33,6 +33,12 @@ void fence_folder(const store::LaunchRow& run) {
   } catch (const std::exception& failure) {  // folder unavailable; end the attempt anyway
     spdlog::error("run {}: {}", run.id, printable(failure.what()));
   }
+}
+
+std::vector<Host> hosts_of(const Profile& profile) {
+  std::vector<Host> hosts;
+  for (const std::string& text : profile.hosts) hosts.push_back(parse_host(text));
+  return hosts;
 }
 
 std::string cause_of_start(const store::LaunchRow& run, std::int64_t ranks) {
@@ -72,7 +78,7 @@ std::chrono::milliseconds Supervisor::supervise_runs() {
     externals = store::ending_externals(*reader);
   }
   std::set<std::string> known;
-  lively_ = false;
+  lively_ = saving_ = false;
   running_.clear();
   for (const auto& run : runs) {
     known.insert(run.id);
@@ -81,9 +87,8 @@ std::chrono::milliseconds Supervisor::supervise_runs() {
     lively_ = true;
   }
   for (const auto& run : externals) known.insert(run.id);
-  const auto is_over = [&](const auto& entry) { return !known.contains(entry.first); };
-  std::erase_if(watches_, is_over);
-  std::erase_if(searches_, is_over);
+  std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
+  hosts_.keep_runs(known);
   supervise_all(runs, &Supervisor::supervise);
   supervise_all(externals, &Supervisor::supervise_external);
   evaluations_.tick(known, now_);
@@ -112,41 +117,12 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
   return running == running_.end() || running->second < profile.max_running;
 }
 
-bool Supervisor::may_start_on(const std::vector<Host>& hosts, const store::LaunchRow& run, const Profile& profile,
-                              Launcher& launcher) {
-  const auto found = searches_.find(run.id);
-  if (found == searches_.end()) return true;
-  HostSearch& search = found->second;
-  const bool one_by_one = !search.left.empty();
-  const std::optional<bool> answer =
-      launcher.hosts_answer(profile, one_by_one ? std::vector{search.left.back()} : hosts);
-  if (!answer) return false;
-  if (!one_by_one) {
-    if (*answer) {
-      searches_.erase(found);
-    } else {
-      search = {.left = hosts};
-    }
-    return *answer;
-  }
-  const std::string asked = search.left.back().name;
-  search.left.pop_back();
-  if (!*answer) {
-    ++search.missing;
-    hosts_.record_fault(profile, asked, now_);
-    spdlog::warn("run {}: host {} does not answer; it is left out until it has cooled down", run.id, asked);
-  }
-  if (!search.left.empty() || search.missing > 0) return false;
-  searches_.erase(found);  // each of them answers: try
-  return true;
-}
-
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!has_room(run, profile)) return;
   const auto chosen = hosts_.choose(profile, run.world_size, needs_power_of_two(run.config), now_);
   if (!chosen) return;
   Launcher& launcher = *parts_.launchers.at(profile.launcher);
-  if (!may_start_on(chosen->hosts, run, profile, launcher)) return;
+  if (!hosts_.may_start_on(chosen->hosts, run.id, profile, launcher, now_)) return;
   const bool own = run.newest_checkpoint_step > run.resume_step;  // the run's newest, not the one that was chosen
   LaunchOrder order{.run = run.id,
                     .name = run.name,
@@ -173,7 +149,9 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     const store::LauncherHandle handle = launcher.start(profile, order);
     parts_.store.write(
         [&](store::Database& database) { store::record_launcher(database, run.number, order.attempt, handle); });
-    watches_.insert_or_assign(run.id, AttemptWatch(order.attempt, now_, true));
+    AttemptWatch watch(order.attempt, now_, true);
+    watch.set_hosts(order.hosts);
+    watches_.insert_or_assign(run.id, std::move(watch));
     evaluations_.start(profile, order, launcher, now_);
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
@@ -214,7 +192,7 @@ void Supervisor::supervise(const store::LaunchRow& run) {
   } else if (store::has_attempt(run.state)) {
     const std::string& name = run.launcher.empty() ? profile->second.launcher : run.launcher;
     poll(run, profile->second, *parts_.launchers.at(name));
-  } else {
+  } else if (suspending_ == Suspending::no) {
     start(run, profile->second);
   }
 }
@@ -293,6 +271,7 @@ void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launc
       }
       return;
     case ProcessStatus::Kind::alive:
+      watch.set_seen_alive();
       if (!evaluations_.knows(run.id)) {  // an earlier server process started the attempt
         evaluations_.start(profile, {.run = run.id, .name = run.name, .folder = run.folder, .server = profile.server},
                            launcher, now_);
@@ -312,19 +291,25 @@ void Supervisor::poll(const store::LaunchRow& row, const Profile& profile, Launc
 void Supervisor::check_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher,
                               AttemptWatch& watch) {
   if (watch.ending() != nullptr) {
+    saving_ |= suspends(launcher);
     launcher.kill(run.handle, watch.ending_is_urgent(now_));
     return;
+  }
+  if (suspends(launcher)) {
+    suspend(run, launcher, watch);
+    if (watch.ending() != nullptr) return;
   }
   const std::vector<ReceivedHeartbeat> beats = beats_of(run);
   if (run.state == RunState::launching) report_signs_of_life(run, beats);
   std::optional<Ending> ending;
   if (run.state == RunState::stopping) ending = watch.stop_overdue(run, beats, now_);
   const std::int64_t ranks = run.attempt_ranks > 0 ? run.attempt_ranks : run.world_size;
-  if (!ending) ending = watch.growing_overdue(now_, growing_grace);
+  if (!ending) ending = watch.suspending_overdue(now_, suspending_grace);
   if (!ending) ending = watch.find_fault(profile, ranks, beats, times_of(run));
   if (ending) {
     begin_ending(run, launcher, watch, std::move(*ending));
-  } else if (run.state == RunState::running && ranks < run.world_size && !watch.is_growing()) {
+  } else if (run.state == RunState::running && ranks < run.world_size && !watch.is_suspending() &&
+             suspending_ == Suspending::no) {
     grow(run, profile, launcher, watch);
   }
 }
@@ -342,7 +327,23 @@ void Supervisor::grow(const store::LaunchRow& run, const Profile& profile, Launc
   }
   const std::string cause = fmt::format("all hosts answer: continues with {} ranks", run.world_size);
   spdlog::info("run {} attempt {}: {}", run.id, run.attempt, cause);
-  watch.begin_growing(cause, now_);
+  watch.begin_suspending(cause, now_);
+  launcher.ask_to_stop(run.handle);
+}
+
+bool Supervisor::suspends(const Launcher& launcher) const {
+  return suspending_ == Suspending::all || (suspending_ == Suspending::beside_server && launcher.runs_beside_server());
+}
+
+void Supervisor::suspend(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch) {
+  saving_ = true;
+  if (run.state == RunState::stopping || watch.is_suspending()) return;
+  if (run.state == RunState::launching) {  // its ranks may not exist yet, and have nothing to save
+    begin_ending(run, launcher, watch, {RunEvent::preempted, "the server ended", ""});
+    return;
+  }
+  spdlog::info("run {} attempt {}: asked to save and end, because the server ends", run.id, run.attempt);
+  watch.begin_suspending("the server ended", now_);
   launcher.ask_to_stop(run.handle);
 }
 
@@ -362,12 +363,14 @@ void Supervisor::finish(const store::LaunchRow& row, const Profile& profile, con
     auto reader = parts_.store.reader(store::Store::For::own);
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
-  Ending end = classify_end(run, watch.decided(), status);
+  Ending end = classify_end(run, watch.decided(), status, watch.was_seen_alive() ? Absence::none : parts_.absence);
   const bool known =
       status.exit_code || watch.ending() != nullptr || run.outcome != store::Outcome::none || watch.started_here();
   if (end.event == RunEvent::faulted) {
-    hosts_.record_fault(profile, end.host, now_);
-    if (end.host.empty() && !profile.hosts.empty()) searches_.insert_or_assign(run.id, HostSearch());
+    const std::string host = watch.hosts().empty() ? listed_host(hosts_of(profile), end.host, std::nullopt)
+                                                   : listed_host(watch.hosts(), end.host, end.rank);
+    hosts_.record_fault(profile, host, now_);
+    if (host.empty() && !profile.hosts.empty()) hosts_.search_hosts(run.id);
     const bool diverged = run.outcome == store::Outcome::failed && run.outcome_detail.starts_with(diverged_prefix);
     const bool hopeless = (status.exit_code == usage_exit_code || diverged) && watch.ending() == nullptr;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;

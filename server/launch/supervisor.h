@@ -33,6 +33,8 @@ struct SupervisorParts {
   std::function<SteadyClock::time_point(const std::string& run)> heard_until = {};
   /// Called on the supervisor's thread after each change of a run's state.
   std::function<void(const std::string& run)> changed = [](const std::string&) {};
+  /// How the last server ended: attempts that are gone at the start ended with it, or by a fault of their own.
+  Absence absence = Absence::none;
   /// Additional environment entries, NAME=value, for an attempt of a run.
   std::function<std::vector<std::string>(const std::string& run)> environment = [](const std::string&) {
     return std::vector<std::string>();
@@ -49,6 +51,11 @@ class Supervisor {
   /// Processes every unfinished run once. Returns the time until the next tick is due if nothing changes before. Throws
   /// SqlFailure or Busy; the caller may retry.
   std::chrono::milliseconds tick();
+  /// From the next tick on, asks the ranks of the attempts that run beside the server, or of `all`, to save and end,
+  /// and starts nothing. These runs are suspended; the next server continues them.
+  void suspend_runs(bool all) { suspending_ = all ? Suspending::all : Suspending::beside_server; }
+  /// True if a rank asked by suspend_runs() still ran in the last tick.
+  bool is_suspending() const { return saving_; }
 
  private:
   using Time = SteadyClock::time_point;
@@ -64,10 +71,6 @@ class Supervisor {
   /// Starts a queued run if its profile has room and hosts are free.
   void start(const store::LaunchRow& run, const Profile& profile);
   bool has_room(const store::LaunchRow& run, const Profile& profile) const;
-  /// True if an attempt may start on `hosts`. After a fault of unknown cause, programs must start there first. Hosts on
-  /// which none starts cool down, so that a dead host does not use up the run's restarts.
-  bool may_start_on(const std::vector<Host>& hosts, const store::LaunchRow& run, const Profile& profile,
-                    Launcher& launcher);
 
   /// The watch over the run's current attempt. An earlier server process started an attempt without a watch.
   AttemptWatch& watch_of(const store::LaunchRow& run);
@@ -79,6 +82,10 @@ class Supervisor {
   void grow(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, AttemptWatch& watch);
   /// Applies the event `reported` if a rank has sent a heartbeat within the last seconds.
   void report_signs_of_life(const store::LaunchRow& run, const std::vector<ReceivedHeartbeat>& beats);
+  /// True if suspend_runs() is for attempts of this launcher.
+  bool suspends(const Launcher& launcher) const;
+  /// Asks the attempt to save and end, or ends it if no rank has reported yet.
+  void suspend(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch);
   void begin_ending(const store::LaunchRow& run, Launcher& launcher, AttemptWatch& watch, Ending ending);
   /// Records the end of an attempt whose processes are gone, and decides whether another attempt follows.
   void finish(const store::LaunchRow& run, const Profile& profile, const AttemptWatch& watch,
@@ -91,9 +98,10 @@ class Supervisor {
   HostChoice hosts_;
   EvaluationJobs evaluations_;
   std::map<std::string, AttemptWatch> watches_;  // by run
-  std::map<std::string, HostSearch> searches_;   // by run: after a fault that named no host
   std::map<std::string, std::int64_t> running_;  // number of attempts by profile, in this tick
-  bool lively_ = false;                          // an attempt is running, or was started in this tick
+  enum class Suspending { no, beside_server, all } suspending_ = Suspending::no;
+  bool saving_ = false;  // an attempt that is asked to save and end was alive in this tick
+  bool lively_ = false;  // an attempt is running, or was started in this tick
   Time now_, awake_since_;
   Time due_;  // latest time for the next tick
 };

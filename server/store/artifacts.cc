@@ -1,5 +1,7 @@
 #include "server/store/artifacts.h"
 
+#include "server/store/home.h"
+
 namespace babelring::store {
 
 template <const_or_not<ArtifactRow> Row, class Column>
@@ -46,10 +48,11 @@ std::string upsert_artifact(Database& database, std::int64_t run, const Record& 
   const auto& artifact = std::get<ArtifactRecord>(record.body);
   if (artifact.removed) return remove_artifact(database, run, artifact.name);
   const std::string id = make_id('f'), content = artifact.content.is_null() ? "" : to_text(artifact.content);
+  const std::string folder = moved_path(database, artifact.folder);
   Statement upsert = database.prepare(artifact_upsert);
   upsert.bind(id, run, record.header.attempt, record.header.rank, artifact.name, artifact.artifact, artifact.update,
-              record.header.time_ms, artifact.folder, artifact.size, artifact.sha256,
-              static_cast<std::int64_t>(content.size()), content);
+              record.header.time_ms, folder, artifact.size, artifact.sha256, static_cast<std::int64_t>(content.size()),
+              content);
   return upsert.value<std::string>();
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "server/store/home.h"
 
 namespace babelring::store {
 
@@ -69,8 +70,8 @@ std::string upsert_checkpoint(Database& database, std::int64_t run, const Record
     database.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(run).run();
   }
   Statement upsert = database.prepare(checkpoint_upsert);
-  const std::string id = make_id('c'), files_text = to_text(files);
-  upsert.bind(id, run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
+  const std::string id = make_id('c'), files_text = to_text(files), folder = moved_path(database, checkpoint.folder);
+  upsert.bind(id, run, checkpoint.name, checkpoint.update, record.header.time_ms, folder, files_text,
               checkpoint.sacrebleu, checkpoint.loss, best, checkpoint.removed, checkpoint.write_seconds,
               checkpoint.version, checkpoint.world_size);
   return upsert.value<std::string>();

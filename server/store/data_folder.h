@@ -40,6 +40,7 @@ class DataFolder {
 
   /// True if the previous owner ended without mark_clean(), so the database should be checked.
   bool was_unclean() const { return used_ && !was_clean_; }
+  bool was_clean() const { return was_clean_; }
   /// Records in the lock file that the folder has a database in use. Throws Failure.
   void mark_used();
   void mark_clean() { clean_ = true; }

@@ -80,6 +80,8 @@ class Store {
   /// Path of the database. The WAL is in the same folder.
   std::filesystem::path database_file() const;
   std::uintmax_t free_bytes() const { return folder_.free_bytes(); }
+  /// True if the last server of this folder ended because it was asked to.
+  bool ended_cleanly() const { return folder_.was_clean(); }
   /// Counters of the writer since the server started.
   WriterCounts counts() const { return writer_.counts(); }
 

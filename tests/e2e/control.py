@@ -16,6 +16,8 @@ from typing import Any
 
 from system import BIN, Server, SystemTest, spool_records, wait_for
 
+# The program after it is the first of a PID namespace, as in a container: its end ends all others there.
+CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 OVER = ("succeeded", "failed", "stopped", "lost")
 
 
@@ -24,11 +26,13 @@ class ControlServer(Server):
 
     profile = "heartbeat_timeout_s: 120\n  cool_down_s: 0\n  max_running: 4"
     options: list[str] = []
+    wrapper: list[str] = []
 
     def start(self) -> None:
         profiles = self.folder.parent / "profiles.yaml"
         profiles.write_text(f"mpirun-local:\n  {self.profile}\n", encoding="utf-8")
         command = [
+            *self.wrapper,
             BIN / "server",
             "--listen",
             f"127.0.0.1:{self.port}",
@@ -43,6 +47,14 @@ class ControlServer(Server):
         with open(self.folder.parent / "server.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         self.read_address()
+
+    def end_container(self, signal_number: int) -> int:
+        """Sends a signal to the server that CONTAINER started, and returns its exit code, or not 0 if it was killed."""
+        (first,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        os.kill(int(first), signal_number)
+        code = self.process.wait(timeout=120)
+        self.read_rest()
+        return code
 
     def logs(self) -> dict[str, str]:
         """All that the server and the launchers of its runs have written down for people to read. The server has ended."""

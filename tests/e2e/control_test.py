@@ -3,10 +3,11 @@
 import os
 import signal
 import sqlite3
+import subprocess
 import time
 import unittest
 
-from control import ControlTest
+from control import CONTAINER, ControlTest
 from system import is_running, wait_for
 
 
@@ -218,8 +219,8 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.control.stop(), 0)
         self.control.start()
 
-    def test_a_server_may_ask_its_runs_to_save_and_stop_when_it_ends(self) -> None:
-        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"))
+    def test_a_server_may_let_its_runs_save_and_the_next_continues_them(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"), max_restarts=0)
         self.wait_update(run, 5)
         pids = self.rank_pids(run)
         self.assertEqual(self.control.stop(), 0)
@@ -227,12 +228,40 @@ class ControlPlaneTest(ControlTest):
         self.control.start()
         self.wait_state(run, "running")
         self.assertEqual(self.control.stop(), 0)
-        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())))
+        self.assertFalse(any(map(is_running, pids.values())), "the server waits for them")
+        (saved,) = (self.folder / "server" / "runs" / run / "checkpoints").glob("update-*")
         self.control.start()
-        item = self.wait_state(run, "stopped")
-        folders = (self.folder / "server" / "runs" / run / "checkpoints").glob("update-*")
-        self.assertEqual(len(list(folders)), 1)
-        self.assertEqual(item["attempt"], 1)
+        item = self.wait_update(run, int(saved.name.removeprefix("update-")) + 1, attempt=2)
+        self.assertEqual((item["attempt"], item["restarts"]), (2, 0))
+        self.assertIn("the server ended", [entry["cause"] for entry in self.transitions(run)])
+        self.end(run)
+
+    def test_a_run_outlives_restarts_of_its_container_and_a_move_of_its_folder(self) -> None:
+        if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no new PID namespaces here")
+        self.control.stop()
+        self.control.wrapper = CONTAINER
+        self.control.start()
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"), max_restarts=0)
+        for attempt, signal_number in ((1, signal.SIGTERM), (2, signal.SIGKILL), (3, signal.SIGTERM)):
+            item = self.wait_update(run, 25 * attempt, attempt)
+            self.assertEqual((item["attempt"], item["restarts"]), (attempt, 0))
+            code = self.control.end_container(signal_number)
+            self.assertEqual(code == 0, signal_number == signal.SIGTERM)
+            if attempt == 3:
+                self.control.folder = self.control.folder.rename(self.folder / "moved")
+            self.control.start()
+        item = self.wait_update(run, 100, 4)
+        self.assertEqual((item["attempt"], item["restarts"]), (4, 0))
+        causes = [entry["cause"] for entry in self.transitions(run)]
+        self.assertEqual(causes.count("the server ended"), 2)
+        self.assertEqual(causes.count("it ended with the machine or the container of the server"), 1)
+        checkpoints = self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"]
+        before_the_move = min((one for one in checkpoints if not one["removed"]), key=lambda one: one["update"])
+        archive = self.control.get_bytes(f"/api/v1/checkpoints/{before_the_move['id']}/archive.tar")
+        self.assertGreater(len(archive), 1000)
+        self.end(run)
+        self.control.end_container(signal.SIGTERM)
 
     def test_a_run_started_by_hand_is_stopped_through_its_heartbeats(self) -> None:
         run = self.start_run(

@@ -98,14 +98,45 @@ TEST(AttemptWatch, TheRanksReportOutweighsTheLaunchersStatus) {
   store::LaunchRow run;
   run.launcher = "mpirun";
   const ProcessStatus killed{.kind = ProcessStatus::Kind::ended, .exit_code = 137, .detail = ""};
-  EXPECT_EQ(classify_end(run, nullptr, killed).event, store::RunEvent::faulted);
-  EXPECT_EQ(classify_end(run, nullptr, killed).cause, "mpirun was killed by signal 9");
+  EXPECT_EQ(classify_end(run, nullptr, killed, Absence::none).event, store::RunEvent::faulted);
+  EXPECT_EQ(classify_end(run, nullptr, killed, Absence::none).cause, "mpirun was killed by signal 9");
+  const ProcessStatus odd{.kind = ProcessStatus::Kind::ended, .exit_code = 255, .detail = ""};
+  EXPECT_EQ(classify_end(run, nullptr, odd, Absence::none).cause, "mpirun ended with exit code 255");
   const Ending silent{store::RunEvent::faulted, "silent", "h1"};
-  EXPECT_EQ(classify_end(run, &silent, killed).host, "h1");
+  EXPECT_EQ(classify_end(run, &silent, killed, Absence::none).host, "h1");
   run.outcome = store::Outcome::stopped;
-  EXPECT_EQ(classify_end(run, nullptr, killed).event, store::RunEvent::ended_on_request);
+  EXPECT_EQ(classify_end(run, nullptr, killed, Absence::none).event, store::RunEvent::ended_on_request);
   run.outcome = store::Outcome::finished;
-  EXPECT_EQ(classify_end(run, &silent, killed).event, store::RunEvent::finished);
+  EXPECT_EQ(classify_end(run, &silent, killed, Absence::none).event, store::RunEvent::finished);
+}
+
+TEST(AttemptWatch, AnEndTogetherWithTheServersIsNoFault) {
+  store::LaunchRow run;
+  run.launcher = "mpirun";
+  const ProcessStatus gone{.kind = ProcessStatus::Kind::ended};
+  const auto event = [&](Absence absence, const ProcessStatus& status) {
+    return classify_end(run, nullptr, status, absence).event;
+  };
+  using Event = store::RunEvent;
+  EXPECT_EQ(event(Absence::none, gone), Event::faulted) << "the last server was killed alone";
+  EXPECT_EQ(event(Absence::planned, gone), Event::preempted);
+  EXPECT_EQ(event(Absence::world, gone), Event::preempted);
+  EXPECT_EQ(event(Absence::world, {.kind = ProcessStatus::Kind::ended, .exit_code = 1}), Event::faulted)
+      << "a launcher elsewhere tells how it ended";
+  run.outcome = store::Outcome::stopped;
+  EXPECT_EQ(event(Absence::planned, gone), Event::preempted) << "nobody asked the run alone to stop";
+  EXPECT_EQ(event(Absence::none, gone), Event::ended_on_request);
+  run.outcome = store::Outcome::failed;
+  run.outcome_detail = "rank 1 does not answer";
+  EXPECT_EQ(event(Absence::planned, gone), Event::faulted) << "it failed while the server was away";
+  EXPECT_EQ(event(Absence::world, gone), Event::preempted) << "ranks that end one after the other miss each other";
+  run.outcome_detail = std::string(diverged_prefix) + " at update 3";
+  EXPECT_EQ(event(Absence::world, gone), Event::faulted);
+  run.outcome = store::Outcome::finished;
+  EXPECT_EQ(event(Absence::world, gone), Event::finished);
+  run.outcome = store::Outcome::none;
+  run.state = store::RunState::stopping;
+  EXPECT_EQ(event(Absence::world, gone), Event::ended_on_request) << "a user asked for it before";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace babelring::testing {
 class FakeLauncher : public launch::Launcher {
  public:
   std::string name() const override { return "mpirun"; }
+  bool runs_beside_server() const override { return beside_server; }
   std::vector<std::string> command(const launch::Profile& profile, const launch::LaunchOrder& order) const override {
     return launch::worker_command(profile, order);
   }
@@ -62,7 +63,7 @@ class FakeLauncher : public launch::Launcher {
   std::map<std::int64_t, launch::ProcessStatus> statuses;
   std::optional<store::LauncherHandle> found;
   std::string refusal;
-  bool obeys = true;
+  bool obeys = true, beside_server = true;
 };
 
 }  // namespace babelring::testing

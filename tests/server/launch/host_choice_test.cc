@@ -44,6 +44,19 @@ TEST(HostChoice, FillsHostsInOrderAndPutsThoseThatFailedOnceLast) {
   EXPECT_EQ(names_of(hosts.choose(profile, 3, false, first_fault + 21s)), "a:2 b:1 ");
 }
 
+TEST(HostChoice, KnowsAListedHostByTheNameThatItGivesItself) {
+  const std::vector<Host> hosts = {{"birch.example.org", 2}, {"10.0.0.2", 2}, {"10.0.0.3", 2}, {"login", 1}};
+  EXPECT_EQ(listed_host(hosts, "10.0.0.3", 0), "10.0.0.3");
+  EXPECT_EQ(listed_host(hosts, "Birch", std::nullopt), "birch.example.org");
+  EXPECT_EQ(listed_host(hosts, "login.cluster", std::nullopt), "login");
+  EXPECT_EQ(listed_host(hosts, "oak", 3), "10.0.0.2") << "ranks 2 and 3 are there";
+  EXPECT_EQ(listed_host(hosts, "oak", std::nullopt), "");
+  EXPECT_EQ(listed_host(hosts, "oak", 7), "");
+  EXPECT_EQ(listed_host(hosts, "", 3), "") << "nobody blames a host";
+  EXPECT_EQ(listed_host({{"a.x", 1}, {"a.y", 1}}, "a", 1), "a.y") << "two hosts have this short name";
+  EXPECT_EQ(listed_host({}, "a", 0), "") << "an earlier server started it";
+}
+
 TEST(HostChoice, GoesOnWithTheHostsThatRemain) {
   Profile profile{.name = "p", .hosts = {"a:2", "b:2", "c:2", "d:2"}, .minimum_ranks = 4, .cool_down_s = 10};
   HostChoice hosts;

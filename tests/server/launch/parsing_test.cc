@@ -128,6 +128,13 @@ TEST(LauncherLog, NamesTheRankThatDiedFirst) {
   EXPECT_EQ(lost->rank, 1);
   EXPECT_EQ(lost->host, "hostA");
   EXPECT_EQ(lost->how, "killed by signal 9");
+  EXPECT_EQ(
+      find_lost_rank("mpirun noticed that process rank 1 with PID 0 on node 10.0.0.2 exited on signal 9 (Killed).")
+          ->host,
+      "10.0.0.2");
+  EXPECT_EQ(find_lost_host("ORTE has lost communication with a remote daemon.\n  Remote daemon: [[5,0],1] on node "
+                           "b.example.org\n"),
+            "b.example.org");
   EXPECT_FALSE(find_lost_rank("mpirun noticed that process rank x"));
   EXPECT_EQ(find_lost_host(
                 "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5423,0],0] on node hostA\n"

@@ -51,7 +51,8 @@ class SupervisorFixture : public ::testing::Test {
                         .launchers = launchers_,
                         .now = [this] { return now_; },
                         .heard_until = [this](const std::string& run) { return std::min(handled_until_(run), now_); },
-                        .changed = [this](const std::string&) { ++changes_; }});
+                        .changed = [this](const std::string&) { ++changes_; },
+                        .absence = absence_});
   }
   std::string submit(std::int64_t world = 2, std::int64_t max_restarts = 1) {
     store::NewRun run{.id = make_id('r'),
@@ -129,6 +130,7 @@ class SupervisorFixture : public ::testing::Test {
   std::function<SteadyClock::time_point(const std::string&)> handled_until_ = [](const std::string&) {
     return SteadyClock::time_point::max();
   };
+  Absence absence_ = Absence::none;  // of a server before start()
   int changes_ = 0;
   std::int64_t sequence_ = 0;
 };

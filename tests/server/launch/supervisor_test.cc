@@ -1,3 +1,4 @@
+#include "base/atomic_file.h"
 #include "base/run_fence.h"
 #include "tests/server/launch/supervisor_fixture.h"
 
@@ -210,6 +211,23 @@ TEST_F(UnnamedHost, IsFoundSoThatTheRunGoesOnWithoutIt) {
   EXPECT_EQ(fake_->orders[1].hosts[0].name, "h0");
 }
 
+TEST_F(UnnamedHost, IsSearchedAlsoIfItsNameIsOnNoList) {
+  profiles_["p"].hosts = {"h0:2", "h1:2"};
+  start();
+  const std::string run = submit(4, 2);
+  pass();
+  for (std::int64_t rank = 0; rank < 4; ++rank) beat(run, rank);
+  pass();
+  std::filesystem::create_directories(folder_ / run);
+  write_file_atomically(launch_log_path(folder_ / run, 1),
+                        "ORTE has lost communication with a remote daemon.\n  Remote daemon: [[5,0],1] on node oak\n");
+  fake_->dead_hosts = {"h1"};
+  fake_->end(1);
+  pass(300);
+  EXPECT_EQ(row(run).restarts, 1) << "oak is h1, which the search finds";
+  EXPECT_EQ(fake_->orders.size(), 1U);
+}
+
 TEST_F(UnnamedHost, RestartsAtOnceIfAllHostsAnswer) {
   const std::string run = lost_h1(0);
   fake_->dead_hosts.clear();
@@ -296,6 +314,66 @@ TEST_F(MinimumRanks, RanksThatDoNotSaveInTimeAreEnded) {
   for (int i = 0; i < 310 && state(run) == "running"; ++i) report_all(run, 2, 2);
   EXPECT_EQ(state(run), "suspended");
   EXPECT_FALSE(fake_->killed.empty());
+}
+
+TEST_F(SupervisorTest, AServerThatEndsSuspendsItsRunsAndTheNextContinuesThem) {
+  profiles_["p"].max_running = 3;
+  const std::string run = started(), stopping = started(), launching = submit();
+  pass();
+  const std::string waiting = submit();
+  stop(stopping, store::StopMode::checkpoint, 300);
+  supervisor_->suspend_runs(false);
+  pass();
+  EXPECT_EQ(fake_->killed, std::vector<std::int64_t>{1003}) << "its ranks might not hear the signal";
+  EXPECT_TRUE(supervisor_->is_suspending());
+  EXPECT_EQ(fake_->asked, std::vector<std::int64_t>{1001}) << "the other is asked already";
+  for (const std::string& one : {run, stopping}) say(one, "stopped");
+  for (const std::int64_t pid : {1001, 1002})
+    fake_->statuses[pid] = {.kind = ProcessStatus::Kind::ended, .exit_code = 0};
+  pass(5);
+  EXPECT_FALSE(supervisor_->is_suspending());
+  EXPECT_EQ(state(run), "suspended");
+  EXPECT_EQ(state(launching), "suspended");
+  EXPECT_EQ(state(stopping), "stopped");
+  EXPECT_EQ(state(waiting), "queued") << "nothing is started any more";
+  start();
+  pass();
+  EXPECT_EQ(row(launching).restarts, 0);
+  EXPECT_EQ(state(run), "launching");
+  EXPECT_EQ(row(run).attempt, 2);
+  EXPECT_EQ(row(run).restarts, 0);
+  EXPECT_EQ(state(waiting), "launching");
+}
+
+TEST_F(SupervisorTest, AServerThatEndsLeavesRunsElsewhereAloneUnlessItIsToldOtherwise) {
+  const std::string run = started();
+  fake_->beside_server = false;
+  supervisor_->suspend_runs(false);
+  pass(2);
+  EXPECT_FALSE(supervisor_->is_suspending());
+  EXPECT_TRUE(fake_->asked.empty());
+  supervisor_->suspend_runs(true);
+  pass(2);
+  EXPECT_EQ(fake_->asked.size(), 1U) << "asked once";
+  EXPECT_EQ(state(run), "running") << "it saves";
+}
+
+TEST_F(SupervisorTest, RunsThatWentWithTheirContainerGoOnHoweverOften) {
+  const std::string run = started();
+  absence_ = Absence::world;
+  for (int restart = 1; restart <= 5; ++restart) {
+    fake_->statuses[fake_->last()] = {.kind = ProcessStatus::Kind::ended};
+    start();
+    pass();
+    EXPECT_EQ(state(run), "suspended");
+    pass();
+    ASSERT_EQ(row(run).attempt, restart + 1);
+    EXPECT_EQ(row(run).restarts, 0);
+  }
+  fake_->end(137);
+  pass();
+  EXPECT_EQ(state(run), "restarting") << "this server saw it end";
+  EXPECT_EQ(row(run).restarts, 1);
 }
 
 TEST_F(SupervisorTest, AnAttemptEndsThoughItsFolderCannotBeReached) {
