@@ -34,7 +34,8 @@ struct AdmissionOptions {
   /// token's ranks if that is more than the rate.
   const RunRanks* ranks = nullptr;
   AccessLog* access_log = nullptr;  // null: requests are not logged
-  /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
+  /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For, and
+  /// X-Forwarded-Prefix the path below which the proxy shows the server.
   bool behind_proxy = false;
   /// Routes with `loopback_without_token` need no token from processes on this machine.
   bool open_metrics = false;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cctype>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
@@ -10,6 +13,7 @@
 #include "base/secret.h"
 #include "server/http/compress.h"
 #include "server/http/etag.h"
+#include "server/http/field_text.h"
 #include "server/http/problem.h"
 #include "server/http/write_note.h"
 
@@ -46,6 +50,27 @@ Work work_of(const Request& request) {
   return work;
 }
 
+/// The path below which a proxy shows this server, from X-Forwarded-Prefix; empty at the root, or if it is no plain
+/// path.
+std::string forwarded_prefix(const Request& request) {
+  std::string prefix(trimmed(request.header("x-forwarded-prefix")));
+  while (prefix.ends_with('/')) prefix.pop_back();
+  const bool plain = prefix.starts_with('/') && !prefix.starts_with("//") && prefix.size() <= 200 &&
+                     std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
+                       return std::isalnum(c) != 0 || std::string_view("/._~-").find(c) != std::string_view::npos;
+                     });
+  return plain ? prefix : "";
+}
+
+/// Puts the proxy's prefix before the addresses in a response's head.
+void add_prefix(const std::string& prefix, Response& response) {
+  if (prefix.empty()) return;
+  for (auto& [name, value] : response.headers) {
+    if (name == "Location" && value.starts_with('/')) value.insert(0, prefix);
+    if (name == "Link" && value.starts_with("</")) value.insert(1, prefix);
+  }
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Router router, StaticFiles files, AdmissionOptions options, Executor executor)
@@ -79,6 +104,7 @@ std::optional<Response> Dispatcher::answer_now(Request& request, const Admission
     if (!response) return std::nullopt;
     add_validator(request, *response);
     compress(request, *response);
+    add_prefix(prefix_of(request), *response);
   } catch (const std::exception& failure) {
     response = problem_of(request, failure);
   }
@@ -87,8 +113,18 @@ std::optional<Response> Dispatcher::answer_now(Request& request, const Admission
   return response;
 }
 
+std::string Dispatcher::prefix_of(const Request& request) const {
+  return admission_->options().behind_proxy ? forwarded_prefix(request) : "";
+}
+
 void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admission::Decision& admission,
                           Reply reply) const {
+  if (std::string prefix = prefix_of(*request); !prefix.empty()) {
+    reply = Reply([prefix = std::move(prefix), reply](Response response) {
+      add_prefix(prefix, response);
+      reply(std::move(response));
+    });
+  }
   if (admission.route == nullptr) {
     const Stopwatch watch;
     Response response;

@@ -42,6 +42,8 @@ class Dispatcher {
   void run(const Request& request, std::function<void()> task) const;
 
  private:
+  /// The path below which a proxy shows the server; empty without a proxy.
+  std::string prefix_of(const Request& request) const;
   void handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const;
   Response dropped(const Request& request, const Route& route, Work::Drop why) const;
 

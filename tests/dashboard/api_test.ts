@@ -4,14 +4,15 @@ import { getAll, getJson, getSeries, sendJson } from '../../server/dashboard/src
 import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
 import {
   allows,
+  hasToken,
   KEPT_DAYS,
   keptText,
   keptToken,
   onUnauthorized,
-  hasToken,
   setToken,
   splitToken,
   startSession,
+  tokenKey,
 } from '../../server/dashboard/src/api/session';
 import { EventStream, reconnectMs } from '../../server/dashboard/src/api/stream';
 
@@ -370,4 +371,12 @@ describe('EventStream', () => {
     expect([open(), asked()]).toEqual([1, 2]);
     stream.close();
   });
+});
+
+it('keeps the tokens of servers that share an origin apart', () => {
+  expect(tokenKey('/')).toBe('babelring.token');
+  expect(tokenKey('/index.html')).toBe('babelring.token');
+  expect(tokenKey('/a/')).toBe('babelring.token:/a/');
+  expect(tokenKey('/a/index.html')).toBe('babelring.token:/a/');
+  expect(tokenKey('/b/')).not.toBe(tokenKey('/a/'));
 });

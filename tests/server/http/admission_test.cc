@@ -245,6 +245,29 @@ TEST(Admission, TakesTheClientsAddressFromTheProxyAlone) {
   }
 }
 
+TEST(Admission, NamesItsAddressesAsTheProxyShowsThem) {
+  http::AdmissionOptions options;
+  options.behind_proxy = true;
+  testing::TestServer behind({}, {}, options), open;
+  const auto made_at = [](testing::TestServer& server, const std::string& prefix) {
+    return Client(server.port())
+        .request("POST", "/api/v1/tokens", R"({"name": "x", "scope": "read"})",
+                 "X-Forwarded-Prefix: " + prefix + "\r\n")
+        .headers.at("location");
+  };
+  EXPECT_TRUE(made_at(behind, "/a/babel-ring/").starts_with("/a/babel-ring/api/v1/tokens/"));
+  for (const char* odd : {"", "/", "a", "//evil.example", "/a b", "/a\"", "/a,/b"}) {
+    EXPECT_TRUE(made_at(behind, odd).starts_with("/api/v1/tokens/")) << odd;
+  }
+  EXPECT_TRUE(made_at(open, "/a").starts_with("/api/v1/tokens/")) << "believed of a proxy alone";
+  made_at(behind, "/a");
+  const auto page = Client(behind.port()).request("GET", "/api/v1/tokens?limit=1", "", "X-Forwarded-Prefix: /a\r\n");
+  EXPECT_TRUE(page.headers.at("link").starts_with("</a/api/v1/tokens?cursor=")) << page.headers.at("link");
+  const auto audit = parse_json(Client(behind.port()).get("/api/v1/audit?limit=1").body).value();
+  EXPECT_TRUE(audit.at("items").at(0).at("object").as_string().starts_with("/api/v1/tokens/"))
+      << "as clients ask for it";
+}
+
 TEST(Admission, WithoutAnAuthenticatorAsksNobody) {
   http::Router router;
   router.add("GET", "/admin", Scope::admin, {});

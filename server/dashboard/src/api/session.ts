@@ -1,11 +1,18 @@
 /// The bearer token. It comes from the link that the server prints (#token=…), or is entered at the log-in. By default this browser
 /// keeps it for all tabs until it has not been used for KEPT_DAYS; the user may choose to keep it for one tab. It is sent with
 /// requests and never written into a link.
-const KEY = 'babelring.token';
+/// Of this server's path, since several may share an origin.
+const KEY = tokenKey(globalThis.location?.pathname ?? '/');
 export const KEPT_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 type Listener = () => void;
+
+/// The name under which the token of the server whose page is at `path` is stored.
+export function tokenKey(path: string): string {
+  const folder = path.replace(/[^/]*$/, '');
+  return folder === '/' ? 'babelring.token' : `babelring.token:${folder}`;
+}
 
 let token: string | null = null;
 let expired: Listener = () => undefined;
