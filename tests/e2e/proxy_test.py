@@ -135,8 +135,7 @@ class ProxyTest(SystemTest):
         items = json.load(self.get(f"/api/v1/runs/{run}/checkpoints"))["items"]
         return items[0] if items else None
 
-    @unittest.skipUnless(shutil.which("nginx"), "nginx is not installed (package nginx)")
-    def test_nginx(self) -> None:
+    def start_nginx(self, replacements: dict[str, str]) -> None:
         site = self.site(
             "nginx.conf",
             {
@@ -144,12 +143,36 @@ class ProxyTest(SystemTest):
                 "server_name train.example.org": "server_name localhost",
                 "/etc/babelring/fullchain.pem": str(self.certificate),
                 "/etc/babelring/privkey.pem": str(self.key),
+                **replacements,
             },
         )
         configuration = self.folder / "nginx.conf"
         configuration.write_text(NGINX.format(folder=self.folder, site=site), encoding="utf-8")
         self.start_proxy(["nginx", "-e", self.folder / "nginx.log", "-c", configuration])
+
+    @unittest.skipUnless(shutil.which("nginx"), "nginx is not installed (package nginx)")
+    def test_nginx(self) -> None:
+        self.start_nginx({})
         self.check_all()
+
+    @unittest.skipUnless(shutil.which("nginx"), "nginx is not installed (package nginx)")
+    def test_nginx_below_a_path(self) -> None:
+        """As deploy/proxy/README.md says: the server's own addresses in answers have the path, and workers find it."""
+        below = "location = /healthz { return 200; }\n  location /babelring/ {\n"
+        self.start_nginx(
+            {
+                "location / {": below + "    proxy_set_header X-Forwarded-Prefix /babelring;",
+                "proxy_pass http://babelring;": "proxy_pass http://babelring/;",
+            }
+        )
+        address = f"https://localhost:{self.port}/babelring"
+        run = self.start_run(server=address, token_file=self.folder / "server" / "admin.token")
+        self.assertEqual(run.wait(), 0, run.text())
+        (item,) = json.load(self.get("/babelring/api/v1/runs?limit=1&state=succeeded"))["items"]
+        logs = self.get(f"/babelring/api/v1/runs/{item['id']}/logs", Accept="text/plain")
+        link = logs.getheader("Link")
+        self.assertTrue(link.startswith("</babelring/api/v1/runs/r_"), link)
+        self.assertEqual(self.get(link[1 : link.index(">")]).status, 200)
 
     @unittest.skipUnless(shutil.which("caddy"), "Caddy is not installed (package caddy)")
     def test_caddy(self) -> None:
