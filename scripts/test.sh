@@ -70,19 +70,25 @@ stages_for() {
 
 stage_setup() {
   scripts/setup.sh --test
-  fetch_tool prometheus usr/bin/promtool || echo "promtool is not available: its test is skipped"
+  fetch_tool usr/bin/promtool prometheus
 }
 
-# fetch_tool PACKAGE FILE: a program that a test needs, unpacked into the build folder from a package of Debian's whose
-# installation would start a daemon.
+# fetch_tool FILE PACKAGE...: a program that a test needs, unpacked into the build folder from packages of Debian's, the last
+# ones its libraries, whose installation would start a daemon.
 fetch_tool() {
-  local program=${2##*/} folder
+  local file=$1 program=${1##*/} folder
+  shift
   if command -v "$program" >/dev/null || [ -x "$TOOLS/$program" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
-  folder=$(mktemp -d)
-  (cd "$folder" && apt-get -qq download "$1" && dpkg-deb -x "$1"_*.deb .) || return
-  mkdir -p "$TOOLS"
-  mv "$folder/$2" "$TOOLS/$program"
-  rm -rf "$folder"
+  folder=$TOOLS/$program.files
+  rm -rf "$folder" && mkdir -p "$folder/packages"
+  if ! (cd "$folder/packages" && apt-get -qq download "$@" && for package in *.deb; do dpkg-deb -x "$package" .. || exit; done); then
+    echo "$program is not available: its test is skipped"
+    return 0
+  fi
+  rm -rf "$folder/packages"
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s/usr/lib/%s-linux-gnu exec %s/%s "$@"\n' "$folder" "$(uname -m)" "$folder" "$file" >"$TOOLS/$program"
+  chmod +x "$TOOLS/$program"
 }
 
 stage_checks() {
@@ -142,8 +148,10 @@ stage_contract() {
 }
 
 stage_slow() {
-  fetch_tool nginx usr/sbin/nginx || echo "nginx is not available: its test is skipped"
-  fetch_tool caddy usr/bin/caddy || echo "Caddy is not available: its test is skipped"
+  fetch_tool usr/sbin/nginx nginx
+  fetch_tool usr/bin/caddy caddy
+  fetch_tool usr/sbin/apache2 apache2-bin libapr1 libaprutil1
+  fetch_tool usr/sbin/haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
   run_ctest "build/$PRESET" slow -L slow -j 1
 }
 

@@ -1,10 +1,12 @@
-"""deploy/proxy: nginx and Caddy with the shipped configurations before the real server. Each is skipped if it is absent."""
+"""deploy/proxy: nginx, Apache, Caddy and HAProxy with the shipped configurations before the real server. Each is skipped if
+it is absent."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import os
+import pwd
 import shutil
 import ssl
 import subprocess
@@ -25,6 +27,19 @@ http {{
   {site}
 }}
 """
+APACHE = """
+ServerRoot {folder}
+PidFile {folder}/apache.pid
+ErrorLog {folder}/apache.log
+DefaultRuntimeDir {folder}
+Mutex file:{folder}
+ServerName localhost
+User {user}
+Listen 127.0.0.1:{port}
+{modules}
+{site}
+"""
+APACHE_MODULES = ("mpm_event", "authz_core", "ssl", "headers", "env", "proxy", "proxy_http", "socache_shmcb")
 
 
 class ProxiedServer(Server):
@@ -97,6 +112,7 @@ class ProxyTest(SystemTest):
 
     def check_all(self) -> None:
         self.check_client_address()
+        self.check_page_write()
         stream = self.get("/api/v1/events?topic=metrics")
         self.assertEqual((stream.status, stream.getheader("Content-Type")), (200, "text/event-stream"))
         run = self.start_run(server=f"https://localhost:{self.port}", token_file=self.folder / "server" / "admin.token")
@@ -120,6 +136,20 @@ class ProxyTest(SystemTest):
         )
         self.assertEqual([entry["address"] for entry in refused], ["127.0.0.77"])
         self.assertNotIn("203.0.113.9", log.read_text())
+
+    def check_page_write(self) -> None:
+        """A page of this origin, on a port that is not 443, may write, and one of another may not. An entity tag comes back
+        as the server made it."""
+        for origin, status in ((f"https://localhost:{self.port}", 201), ("https://evil.example", 403)):
+            headers = {"Origin": origin, "Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
+            connection = http.client.HTTPSConnection("localhost", self.port, timeout=120, context=self.tls)
+            connection.request("POST", "/api/v1/tokens", '{"name": "x", "scope": "read"}', headers)
+            self.assertEqual(connection.getresponse().status, status, origin)
+            connection.close()
+        openapi = self.get("/api/v1/openapi.json", Accept_Encoding="gzip")
+        tag = openapi.getheader("ETag")
+        self.assertRegex(tag, '^(W/)?"[^"]*"$')
+        self.assertEqual(self.get("/api/v1/openapi.json", Accept_Encoding="gzip", If_None_Match=tag).status, 304)
 
     def check_range(self) -> None:
         checkpoint = wait_for("a checkpoint", self.checkpoint)
@@ -173,6 +203,46 @@ class ProxyTest(SystemTest):
         link = logs.getheader("Link")
         self.assertTrue(link.startswith("</babelring/api/v1/runs/r_"), link)
         self.assertEqual(self.get(link[1 : link.index(">")]).status, 200)
+
+    @unittest.skipUnless(shutil.which("apache2"), "Apache is not installed (package apache2-bin)")
+    def test_apache(self) -> None:
+        program = Path(shutil.which("apache2"))
+        installed = Path("/usr/lib/apache2/modules")
+        folders = [installed] if installed.exists() else [*program.parent.glob("*/usr/lib/apache2/modules")]
+        modules = [f"LoadModule {name}_module {folders[0]}/mod_{name}.so" for name in APACHE_MODULES]
+        site = self.site(
+            "apache.conf",
+            {
+                "<VirtualHost *:443>": f"<VirtualHost 127.0.0.1:{self.port}>",
+                "ServerName train.example.org": "ServerName localhost",
+                "/etc/babelring/fullchain.pem": str(self.certificate),
+                "/etc/babelring/privkey.pem": str(self.key),
+            },
+        )
+        configuration = self.folder / "apache.conf"
+        user = pwd.getpwuid(os.getuid()).pw_name
+        text = APACHE.format(
+            folder=self.folder,
+            port=self.port,
+            user="nobody" if user == "root" else user,
+            modules="\n".join(modules),
+            site=site,
+        )
+        configuration.write_text(text, encoding="utf-8")
+        self.start_proxy([program, "-X", "-f", configuration])
+        self.check_all()
+
+    @unittest.skipUnless(shutil.which("haproxy"), "HAProxy is not installed (package haproxy)")
+    def test_haproxy(self) -> None:
+        pair = self.folder / "pair.pem"
+        pair.write_text(self.certificate.read_text() + self.key.read_text(), encoding="utf-8")
+        site = self.site(
+            "haproxy.cfg", {"bind :443": f"bind 127.0.0.1:{self.port}", "/etc/babelring/train.pem": str(pair)}
+        )
+        configuration = self.folder / "haproxy.cfg"
+        configuration.write_text(site, encoding="utf-8")
+        self.start_proxy(["haproxy", "-db", "-f", configuration])
+        self.check_all()
 
     @unittest.skipUnless(shutil.which("caddy"), "Caddy is not installed (package caddy)")
     def test_caddy(self) -> None:
