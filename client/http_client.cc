@@ -38,6 +38,12 @@ std::optional<std::chrono::seconds> parse_seconds(std::string_view text) {
   return seconds ? std::optional(std::chrono::seconds(*seconds)) : std::nullopt;
 }
 
+std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
+                                    : fmt::format("{}:{}", address, endpoint.port());
+}
+
 /// True if the peer closed the connection.
 bool closed_by_peer(const Code& code) {
   return code == http::error::end_of_stream || code == asio::error::eof || code == asio::error::connection_reset ||
@@ -108,6 +114,7 @@ struct HttpClient::Connection {
   beast::flat_buffer buffer;
   std::array<char, piece_bytes> piece;
   bool open = false;
+  asio::ip::tcp::endpoint reached_before;
   bool was_stale = false;  // the last exchange failed because the peer had closed the connection
   std::atomic<bool> cancelled = false;
 
@@ -137,8 +144,9 @@ struct HttpClient::Connection {
   Status connect() {
     const auto endpoints = lookup.get(options.timeout);
     if (!endpoints.ok()) return failed("look up", endpoints.error());
-    Code code = run(from_now(), [&](auto done) { stream.async_connect(*endpoints, done); });
-    if (!code) stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
+    if (const auto reached = connect_to_one(*endpoints); !reached.ok()) return reached;
+    Code code;
+    stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
     if (code) return failed("connect", code.message());
     if (trust) {
       encrypted.emplace(stream, *trust);
@@ -149,6 +157,34 @@ struct HttpClient::Connection {
     }
     open = true;
     return {};
+  }
+
+  /// Connects to one of the name's addresses, first to the one that was reached before. While there are others, a
+  /// silent address costs a second only; each is tried for the whole timeout after that.
+  Status connect_to_one(HostLookup::Endpoints endpoints) {
+    std::stable_partition(endpoints.begin(), endpoints.end(), [&](const auto& one) { return one == reached_before; });
+    std::string failures;
+    for (const bool patient : {false, true}) {
+      if (!patient && endpoints.size() < 2) continue;
+      bool is_silent = false;
+      failures.clear();
+      for (const auto& endpoint : endpoints) {
+        const auto end = patient ? from_now() : std::min(from_now(), SteadyClock::now() + std::chrono::seconds(1));
+        const Code code = run(end, [&](auto done) { stream.async_connect(endpoint, done); });
+        if (!code) {
+          reached_before = endpoint;
+          return {};
+        }
+        close();
+        if (cancelled) return failed("connect", code.message());
+        is_silent |= code == beast::error::timeout;
+        failures += fmt::format(
+            "{}{}", failures.empty() ? "" : ", ",
+            endpoints.size() < 2 ? code.message() : fmt::format("{}: {}", to_text(endpoint), code.message()));
+      }
+      if (!is_silent) break;
+    }
+    return failed("connect", failures);
   }
 
   /// Sends the host name in the TLS handshake (SNI). Same as the macro SSL_set_tlsext_host_name, without its C cast.

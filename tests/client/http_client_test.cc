@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <list>
 
 #include "base/clock.h"
 #include "tests/client/scripted_server.h"
@@ -77,6 +78,52 @@ TEST(HttpClient, FindsTheLocalHostByName) {
   const auto answer = client.post("/", "{}");
   ASSERT_TRUE(answer.ok()) << answer.error();
   EXPECT_EQ(answer->status, 503);
+}
+
+/// An address that neither accepts nor refuses connections: a listener whose queue is full.
+class SilentAddress {
+ public:
+  SilentAddress() : listener_(context_) {
+    listener_.open(tcp::v4());
+    listener_.bind({boost::asio::ip::address_v4::loopback(), 0});
+    listener_.listen(0);
+    for (int i = 0; i < 4; ++i) {
+      tcp::socket& client = waiting_.emplace_back(context_);
+      client.async_connect(endpoint(), [](const boost::system::error_code&) {});
+    }
+  }
+  tcp::endpoint endpoint() const { return listener_.local_endpoint(); }
+
+ private:
+  boost::asio::io_context context_;
+  tcp::acceptor listener_;
+  std::list<tcp::socket> waiting_;
+};
+
+TEST(HttpClient, ASilentAddressOfANameCostsAMoment) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 503}; });
+  const SilentAddress silent;
+  const tcp::endpoint good{boost::asio::ip::address_v4::loopback(), server.port()};
+  const auto both = [&](const std::string&, const std::string&) -> HostLookup::Endpoints {
+    return {silent.endpoint(), good};
+  };
+  HttpClient client("http://name:1", {.timeout = 600s, .resolver = both});
+  const auto answer = client.post("/", "{}");
+  ASSERT_TRUE(answer.ok()) << answer.error();
+  EXPECT_EQ(answer->status, 503);
+}
+
+TEST(HttpClient, NamesEveryAddressThatItCouldNotReach) {
+  const SilentAddress silent;
+  const tcp::endpoint closed{boost::asio::ip::address_v4::loopback(), 1};
+  const auto both = [&](const std::string&, const std::string&) -> HostLookup::Endpoints {
+    return {silent.endpoint(), closed};
+  };
+  HttpClient client("http://name:1", {.timeout = 50ms, .resolver = both});
+  const auto answer = client.post("/", "{}");
+  ASSERT_FALSE(answer.ok());
+  EXPECT_THAT(answer.error(), HasSubstr(fmt::format("connect: 127.0.0.1:{}: ", silent.endpoint().port())));
+  EXPECT_THAT(answer.error(), HasSubstr(", 127.0.0.1:1: Connection refused"));
 }
 
 TEST(HttpClient, SendsMethodsHeadersBodiesAndTheToken) {
