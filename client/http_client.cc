@@ -72,6 +72,43 @@ std::unique_ptr<asio::ssl::context> make_trust(const ServerAddress& address, con
   return trust;
 }
 
+/// The fault that a verification's result (X509_V_ERR_*) stands for.
+TlsFault verify_fault(long result) {
+  switch (result) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return TlsFault::expired;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return TlsFault::not_yet_valid;
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+      return TlsFault::self_signed;
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+      return TlsFault::unknown_issuer;
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return TlsFault::wrong_host;
+    default:
+      return TlsFault::other;
+  }
+}
+
+/// The text that follows OpenSSL's words about a failed handshake.
+std::string tls_remedy(TlsFault fault, const std::string& host) {
+  switch (fault) {
+    case TlsFault::self_signed:
+    case TlsFault::unknown_issuer:
+      return "; BABELRING_CA_FILE names a PEM file of authorities to trust instead of the system's";
+    case TlsFault::wrong_host:
+      return fmt::format("; the certificate is not for {}", host);
+    case TlsFault::no_tls:
+      return "; the server answers without TLS";
+    default:
+      return "";
+  }
+}
+
 template <class Message>
 HttpResponse head_of(const Message& message) {
   HttpResponse answer{.status = static_cast<int>(message.result_int()), .body = {}, .retry_after = {}};
@@ -115,7 +152,8 @@ struct HttpClient::Connection {
   std::array<char, piece_bytes> piece;
   bool open = false;
   asio::ip::tcp::endpoint reached_before;
-  bool was_stale = false;  // the last exchange failed because the peer had closed the connection
+  TlsFault fault = TlsFault::none;  // of the last connection
+  bool was_stale = false;           // the last exchange failed because the peer had closed the connection
   std::atomic<bool> cancelled = false;
 
   template <class Start>
@@ -142,6 +180,7 @@ struct HttpClient::Connection {
   SteadyClock::time_point from_now() const { return SteadyClock::now() + options.timeout; }
 
   Status connect() {
+    fault = TlsFault::none;
     const auto endpoints = lookup.get(options.timeout);
     if (!endpoints.ok()) return failed("look up", endpoints.error());
     if (const auto reached = connect_to_one(*endpoints); !reached.ok()) return reached;
@@ -150,10 +189,9 @@ struct HttpClient::Connection {
     if (code) return failed("connect", code.message());
     if (trust) {
       encrypted.emplace(stream, *trust);
-      encrypted->set_verify_callback(asio::ssl::host_name_verification(address.host));
       name_host();
       code = run(from_now(), [&](auto done) { encrypted->async_handshake(asio::ssl::stream_base::client, done); });
-      if (code) return failed("TLS handshake", code.message());
+      if (code) return handshake_failed(code);
     }
     open = true;
     return {};
@@ -187,10 +225,30 @@ struct HttpClient::Connection {
     return failed("connect", failures);
   }
 
-  /// Sends the host name in the TLS handshake (SNI). Same as the macro SSL_set_tlsext_host_name, without its C cast.
+  /// Requires a certificate for the host, and sends the host's name in the TLS handshake (SNI). The latter is the macro
+  /// SSL_set_tlsext_host_name without its C cast.
   void name_host() {
+    SSL* const ssl = encrypted->native_handle();
+    X509_VERIFY_PARAM* const required = SSL_get0_param(ssl);
     std::string host = address.host;
-    SSL_ctrl(encrypted->native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
+    if (X509_VERIFY_PARAM_set1_ip_asc(required, host.c_str()) == 1) return;  // SNI has no addresses (RFC 6066)
+    X509_VERIFY_PARAM_set1_host(required, host.data(), host.size());
+    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
+  }
+
+  /// Tells why: boost's message for every refused certificate is the same.
+  Error handshake_failed(const Code& code) {
+    const long result = SSL_get_verify_result(encrypted->native_handle());
+    std::string why = code.message();
+    fault = TlsFault::other;
+    if (result != X509_V_OK) {
+      fault = verify_fault(result);
+      why = fmt::format("certificate verify failed: {}", X509_verify_cert_error_string(result));
+    } else if (code.category() == asio::error::get_ssl_category() &&
+               ERR_GET_REASON(static_cast<unsigned long>(code.value())) == SSL_R_WRONG_VERSION_NUMBER) {
+      fault = TlsFault::no_tls;
+    }
+    return failed("TLS handshake", why + tls_remedy(fault, address.host));
   }
 
   void close() {
@@ -293,6 +351,10 @@ void HttpClient::cancel() {
   connection_->cancelled = true;
   connection_->lookup.cancel();
   asio::post(connection_->context, [connection = connection_.get()] { connection->stream.cancel(); });
+}
+
+TlsFault HttpClient::tls_fault() const {
+  return connection_->fault;
 }
 
 bool HttpClient::cancelled() const {

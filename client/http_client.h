@@ -42,6 +42,18 @@ struct HttpClientOptions {
   HostLookup::Resolver resolver = {};  // empty: the system's
 };
 
+/// Why a TLS handshake failed.
+enum class TlsFault {
+  none,            // it did not fail
+  expired,         // the certificate, or one of its chain, has expired
+  not_yet_valid,   // or is valid from a later time on
+  self_signed,     // the certificate is its own authority and not trusted
+  unknown_issuer,  // an authority of the chain is not trusted, or an intermediate certificate is missing
+  wrong_host,      // the certificate is for other names
+  no_tls,          // the answer is not TLS
+  other
+};
+
 /// An HTTP/1.1 client for one server that uses one persistent connection. Not thread-safe, except for cancel().
 class HttpClient {
  public:
@@ -67,6 +79,9 @@ class HttpClient {
   /// Makes the current and all later requests return an Error at once. Thread-safe.
   void cancel();
   bool cancelled() const;
+
+  /// Why the last connection failed in its TLS handshake; `none` if it did not.
+  TlsFault tls_fault() const;
 
   /// The server's address without a trailing slash, for messages.
   const std::string& address() const;

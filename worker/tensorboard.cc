@@ -81,7 +81,7 @@ SummaryBytes summary_of(const EvalRecord& eval) {
 
 TensorBoard::TensorBoard(const std::filesystem::path& folder, const std::string& host, std::int64_t update)
     : file_(folder, host), watch_(fmt::format("tensorboard {}", folder.string())), update_(update) {
-  if (update > 0) file_.restart_at(update + 1);
+  file_.restart_at(update + 1);
 }
 
 void TensorBoard::write(RecordBody body) {

@@ -13,8 +13,9 @@ namespace babelring {
 /// samples as text. Used on rank 0. On a write error it logs one warning and stops writing; the run continues.
 class TensorBoard : public RecordSink {
  public:
-  /// Creates an event file in `folder`. The run continues after `update`, so later events in files of earlier attempts
-  /// are discarded by TensorBoard. Throws Failure if the file cannot be created.
+  /// Creates an event file in `folder`. The run continues after `update` (0: it begins), so later events in files of
+  /// earlier attempts are discarded by TensorBoard, whose reader ignores the first start of a folder: every file has
+  /// one. Throws Failure if the file cannot be created.
   TensorBoard(const std::filesystem::path& folder, const std::string& host, std::int64_t update);
 
   void write(RecordBody body) override;

@@ -72,11 +72,13 @@ Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const st
   if (by == nullptr) {
     finding.severity = Severity::warn;
     finding.advice = "the kernel sends from an address of none of these interfaces: choose the interface by hand";
+  } else if (route->address == "127.0.1.1") {  // Debian's line for the machine's own name in /etc/hosts
+    finding.advice =
+        "harmless for ranks, which use the addresses of interfaces; a server that listens at this name is reached from "
+        "here only";
   } else if (by->kind == "loopback") {
     finding.severity = Severity::warn;
-    finding.advice =
-        "this is the local machine; if the other hosts should reach it by this name, remove the line with "
-        "127.0.1.1 from /etc/hosts";
+    finding.advice = "this is the local machine: other hosts do not reach it at this address";
   } else if (interface_with(interfaces, route->address) == nullptr) {
     used.insert(by->name);
   }

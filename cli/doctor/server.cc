@@ -8,22 +8,69 @@
 #include "base/clock.h"
 #include "client/http_client.h"
 #include "client/problem.h"
+#include "client/server_address.h"
 
 namespace babelring {
 namespace {
 
-Diagnosis answer_finding(const ServerAccess& access, const Result<HttpResponse>& ready, double ms) {
+/// True if the server sends a response, or at least a certificate, at this address. No token is sent.
+bool talks_at(const std::string& address, const std::filesystem::path& ca_file) {
+  HttpClient client(address, {.timeout = std::chrono::seconds(3), .ca_file = ca_file});
+  if (client.send({.target = "/readyz"})) return true;
+  return client.tls_fault() != TlsFault::none && client.tls_fault() != TlsFault::no_tls &&
+         client.tls_fault() != TlsFault::other;
+}
+
+/// The address with the other scheme, if the server talks there; otherwise empty.
+std::string address_with_other_scheme(const ServerAccess& access) {
+  ServerAddress address = parse_server_address(access.address);
+  address.encrypted = !address.encrypted;
+  const std::string other = address.text();
+  return talks_at(other, access.ca_file) ? other : "";
+}
+
+/// The remedy for a refused certificate; empty if the server sent none.
+std::string certificate_advice(TlsFault fault, const std::string& address) {
+  switch (fault) {
+    case TlsFault::expired:
+      return "renew the server's certificate (server --tls-cert …), or correct the clock of this machine";
+    case TlsFault::not_yet_valid:
+      return "correct the clock of this machine, or wait until the server's certificate is valid";
+    case TlsFault::self_signed:
+      return "trust it: copy the server's certificate here, and name it by --ca-file, for workers by BABELRING_CA_FILE";
+    case TlsFault::unknown_issuer:
+      return "trust its authority: name a PEM file of it by --ca-file, for workers by BABELRING_CA_FILE; intermediate "
+             "certificates belong into the server's --tls-cert";
+    case TlsFault::wrong_host:
+      return fmt::format("use a name of the certificate (subjectAltName), or have one issued for {}",
+                         parse_server_address(address).host);
+    default:
+      return "";
+  }
+}
+
+Diagnosis answer_finding(const ServerAccess& access, const HttpClient& client, const Result<HttpResponse>& ready,
+                         double ms) {
   Diagnosis finding{.area = "server", .text = {}};
+  const bool failed = !ready || !ready->success();
+  const std::string advice = certificate_advice(client.tls_fault(), access.address);
+  const std::string other = failed && advice.empty() ? address_with_other_scheme(access) : "";
   if (!ready) {
     finding.severity = Severity::fail;
-    finding.text = fmt::format("{}: {}", access.address, ready.error());
-    finding.advice = "start it (server --listen …), and open its port in the firewall for every host of a run";
+    finding.text = ready.error();
+    finding.advice = !advice.empty()
+                         ? advice
+                         : "start it (server --listen …), and open its port in the firewall for every host of a run";
   } else if (!ready->success()) {
     finding.severity = Severity::fail;
     finding.text = fmt::format("{} responds, but is not ready: {}", access.address, describe(read_problem(*ready)));
     finding.advice = "GET /readyz names the cause: disk space or its database";
   } else {
     finding.text = fmt::format("{} responds in {:.0f} ms and is ready", access.address, ms);
+  }
+  if (!other.empty()) {
+    finding.advice = fmt::format("the server speaks {} there: use {}",
+                                 other.starts_with("https:") ? "TLS" : "HTTP without TLS", other);
   }
   return finding;
 }
@@ -77,7 +124,7 @@ Diagnoses server_findings(const ServerAccess& access) {
   const Result<HttpResponse> ready = client.send({.target = "/readyz"});
   const double ms = watch.elapsed_ms();
   const std::int64_t now = wall_time_ms();
-  Diagnoses findings{answer_finding(access, ready, ms)};
+  Diagnoses findings{answer_finding(access, client, ready, ms)};
   if (!ready) return findings;
   findings.push_back(token_finding(access, client));
   findings.push_back(clock_finding(*ready, now, ms));

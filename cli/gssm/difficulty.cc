@@ -80,9 +80,10 @@ struct Spread {
 class DifficultyReport {
  public:
   explicit DifficultyReport(bool as_json) : as_json_(as_json) {
-    if (!as_json_)
-      fmt::print("{:>10} {:>10} {:>12} {:>10} {:>10} {:>16}\n", "alpha_X", "alpha_Z", "kernel_seed", "difficulty",
-                 "of noise", "entropy, nats");
+    if (as_json_) return;
+    fmt::print("difficulty in bytes of zlib {}, level 9, a token\n", zlib_library());
+    fmt::print("{:>10} {:>10} {:>12} {:>10} {:>10} {:>16}\n", "alpha_X", "alpha_Z", "kernel_seed", "difficulty",
+               "of noise", "entropy, nats");
   }
   /// `line`: see difficulty_line().
   void add(const json::object& line) {

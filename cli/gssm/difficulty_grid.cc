@@ -11,6 +11,7 @@
 #include "base/json_get.h"
 #include "base/log.h"
 #include "base/parse_number.h"
+#include "nmt/data/gssm/difficulty.h"
 
 namespace babelring {
 namespace {
@@ -92,7 +93,8 @@ json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult&
                        {"sequences", cell.sequences},
                        {"length", cell.length},
                        {"difficulty", result.difficulty},
-                       {"difficulty_normalised", result.difficulty_normalised}};
+                       {"difficulty_normalised", result.difficulty_normalised},
+                       {"zlib", zlib_library()}};
   if (cell.entropy_sequences == 0) return line;
   line["entropy_nats"] = result.entropy.nats;
   line["entropy_standard_error"] = result.entropy.standard_error;
@@ -104,8 +106,8 @@ json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult&
 
 std::string difficulty_key(const DifficultyCell& cell) {
   const std::string entropy = cell.entropy_sequences > 0 ? fmt::format("-entropy{}", cell.entropy_sequences) : "";
-  return fmt::format("{:.16}-seed{}-{}x{}{}", make_gssm_graph(cell.options).digest(), cell.seed, cell.sequences,
-                     cell.length, entropy);
+  return fmt::format("{:.16}-seed{}-{}x{}{}-zlib{}", make_gssm_graph(cell.options).digest(), cell.seed, cell.sequences,
+                     cell.length, entropy, zlib_library());
 }
 
 std::map<std::string, json::object> finished_lines(std::string_view lines) {
@@ -170,8 +172,8 @@ std::string difficulty_map(const std::vector<json::object>& lines) {
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 620 600\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"620\" height=\"600\" fill=\"white\"/>\n"
-      "<text x=\"{}\" y=\"20\">difficulty, from {:.3g} (blue) to {:.3g} (red) bytes of zlib a token</text>\n",
-      map_left, mean(*least), mean(*most));
+      "<text x=\"{}\" y=\"20\">difficulty, from {:.3g} (blue) to {:.3g} (red) bytes of zlib {} a token</text>\n",
+      map_left, mean(*least), mean(*most), zlib_library());
   for (const auto& field : sums) {
     const auto& [alpha_z, alpha_x] = field.first;
     text +=

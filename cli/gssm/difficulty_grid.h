@@ -44,7 +44,7 @@ std::vector<GssmOptions> difficulty_cells(const GssmOptions& options, const Diff
 /// A line of the file of results. Its member `key` is difficulty_key().
 json::object difficulty_line(const DifficultyCell& cell, const DifficultyResult& result);
 
-/// Identifies a cell by its graph and its measures.
+/// Identifies a cell by its graph, its measures and the zlib library: figures of another library are measured again.
 std::string difficulty_key(const DifficultyCell& cell);
 /// The lines of the cells that a file of results holds, by key. Skips a line that is not JSON or has no numbers for
 /// alphas and difficulty, such as one cut off when the program was killed.

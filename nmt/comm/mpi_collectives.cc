@@ -18,12 +18,32 @@ Collective::Progress MpiCollective::advance() {
   return Progress::some;
 }
 
-MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count) {
+Buffer ResultPool::take(std::size_t bytes) {
+  std::ranges::sort(spare_, {}, &Buffer::bytes);
+  auto smallest = std::ranges::lower_bound(spare_, bytes, {}, &Buffer::bytes);
+  const bool fits = smallest != spare_.end();
+  if (!fits && spare_.empty()) return allocate_host(bytes);
+  if (!fits) --smallest;
+  Buffer taken = std::move(*smallest);
+  spare_.erase(smallest);
+  if (!fits) taken = allocate_host(bytes);  // in place of one that was too small
+  return taken;
+}
+
+MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count, ResultPool& pool) {
   if (count > std::numeric_limits<int>::max()) fail("all-reduce: {} elements, MPI takes at most 2^31 - 1", count);
   const std::int64_t bytes = count * std::int64_t{sizeof(float)};
-  return {fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes) / 1e6), bytes, {[=](MPI_Request* request) {
-            return MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm, request);
-          }}};
+  const auto sums = std::make_shared<Buffer>();
+  const auto reduce = [=, &pool](MPI_Request* request) {
+    *sums = pool.take(static_cast<std::size_t>(bytes));
+    return MPI_Iallreduce(data, sums->data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm, request);
+  };
+  const auto copy = [=, &pool](MPI_Request*) {
+    std::copy_n(static_cast<const float*>(sums->data()), count, data);
+    pool.give_back(std::move(*sums));
+    return MPI_SUCCESS;
+  };
+  return {fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes) / 1e6), bytes, {reduce, copy}};
 }
 
 MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<double>> values, int ranks) {

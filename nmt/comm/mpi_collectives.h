@@ -10,6 +10,7 @@
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_handles.h"
+#include "nmt/core/buffer.h"
 
 namespace babelring {
 
@@ -36,8 +37,22 @@ class MpiCollective final : public Collective {
   MpiRequest request_;
 };
 
-/// MPI_Iallreduce in place. Throws Failure if `count` exceeds the range of int.
-MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count);
+/// Memory for the results of mpi_all_reduce(). It is kept, because new memory costs a page fault for every page.
+class ResultPool {
+ public:
+  /// Returns at least `bytes` bytes.
+  Buffer take(std::size_t bytes);
+  void give_back(Buffer buffer) { spare_.push_back(std::move(buffer)); }
+
+ private:
+  std::vector<Buffer> spare_;
+};
+
+/// MPI_Iallreduce into memory of `pool`, then a copy to `data`: in place (MPI_IN_PLACE) Open MPI sums along a binomial
+/// tree, and otherwise, from 64 KiB and four ranks on, by a reduce-scatter and an all-gather (libnbc,
+/// nbc_iallreduce.c), which send fewer bytes. Throws Failure if `count` exceeds the range of int. `pool` must outlive
+/// the collective.
+MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count, ResultPool& pool);
 
 /// All-gather of equal parts. `values` holds one part per rank, in rank order; this rank's part must be set, the others
 /// are filled in.

@@ -311,7 +311,8 @@ void MpiCommunicator::start_sum(const std::shared_ptr<CommMemory>& memory, float
   }
   if (options_.algorithm == AllReduceAlgorithm::mpi) {
     progress_->submit(make_collective(
-        [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
+        [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count, world.results); },
+        memory));
     return;
   }
   float* const errors = errors_of(memory, data);

@@ -7,24 +7,30 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <string_view>
+#include <iterator>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 
 namespace babelring {
 namespace {
 
-/// Removes mpirun's environment variables, so that the child does not act as one of mpirun's ranks.
+/// Removes the environment variables of mpirun and of srun's PMI, so that the child does not act as one of their ranks.
+/// Parameters that the user sets (OMPI_MCA_btl and others) stay.
 void unset_launcher_variables() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
-                           "PMIX_SERVER_URI", "PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3",
-                           "PMIX_SERVER_URI4", "OMPI_MCA_ess", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_orte_ess_vpid"}) {
-    ::unsetenv(name);
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names) {
+    if (set_by_launcher(name)) ::unsetenv(name.c_str());
   }
 }
 
@@ -55,6 +61,16 @@ void reap_child(pid_t child, std::chrono::milliseconds timeout) {
 }
 
 }  // namespace
+
+bool set_by_launcher(std::string_view name) {
+  // Open MPI 4's orterun and Open MPI 5's prterun; PMIx and PMI-1/2 as srun offers them.
+  constexpr std::string_view prefixes[] = {"PMIX_",          "PMI_",         "PRTE_",         "OMPI_COMM_WORLD_",
+                                           "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_APP_CTX_"};
+  constexpr std::string_view whole[] = {"OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FIRST_RANKS",
+                                        "OMPI_FILE_LOCATION", "OMPI_COMMAND",     "OMPI_ARGV"};
+  return std::ranges::any_of(prefixes, [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::ranges::find(whole, name) != std::end(whole);
+}
 
 std::string mpi_library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};

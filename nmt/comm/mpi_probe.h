@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -15,6 +16,10 @@ struct MpiReport {
 
 /// Name and version of the MPI library: "Open MPI v4.1.4". May be called before MPI is initialised.
 std::string mpi_library();
+
+/// True if mpirun or srun sets the environment variable `name` for a rank. A program that inherits them and is no rank
+/// cannot initialise MPI.
+bool set_by_launcher(std::string_view name);
 
 /// Initialises MPI in a child process, because a failing MPI_Init ends its process. Must be called before any thread is
 /// started, because it forks.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nmt/data/gssm/difficulty.h"
 #include "tests/nmt/data/gssm/graphs.h"
 
 namespace babelring {
@@ -14,6 +15,7 @@ namespace {
 
 using testing::DoubleEq;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -62,6 +64,8 @@ TEST(DifficultyGrid, LinesAreFoundAgainAndBrokenOnesSkipped) {
   ASSERT_EQ(finished.size(), 1U);
   EXPECT_EQ(finished.begin()->first, difficulty_key(cell));
   EXPECT_EQ(finished.begin()->second, line);
+  EXPECT_EQ(line.at("zlib").as_string(), zlib_library());
+  EXPECT_THAT(difficulty_key(cell), EndsWith("-zlib" + zlib_library())) << "another library measures again";
   EXPECT_NE(difficulty_key(other), difficulty_key(cell));
   other = cell;
   other.seed = 2;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 
+#include "base/atomic_file.h"
 #include "cli/doctor/finding.h"
 #include "cli/doctor/gpu.h"
 #include "cli/doctor/hosts.h"
@@ -13,6 +14,7 @@
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
 #include "nmt/data/manifest.h"
+#include "tests/client/tls_server.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
@@ -150,8 +152,8 @@ TEST_F(DoctorTest, HostsThatCannotFormARingAreReported) {
   EXPECT_THAT(network_findings(interfaces(), {"by-eth0", "by-eth1"}, fake_route, {}).back(),
               says(Severity::warn, "reached by different interfaces: eth0, eth1"));
   const Diagnoses findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
-  EXPECT_THAT(findings, Contains(AllOf(says(Severity::warn, "debian is 127.0.1.1: by lo"),
-                                       Field(&Diagnosis::advice, HasSubstr("/etc/hosts")))));
+  EXPECT_THAT(findings, Contains(AllOf(says(Severity::ok, "debian is 127.0.1.1: by lo"),
+                                       Field(&Diagnosis::advice, HasSubstr("harmless for ranks")))));
   EXPECT_THAT(findings, Contains(says(Severity::fail, "nobody: unknown host name")));
   EXPECT_THAT(findings, Contains(says(Severity::warn, "by no interface with 10.9.9.1")));
 }
@@ -311,6 +313,30 @@ TEST(DoctorHosts, NameAConnectionThatIsRefusedOrClosed) {
   ::shutdown(incoming.get(), SHUT_WR);
   EXPECT_EQ(caller.get().error(), "the other host closed the connection");
   EXPECT_EQ(listen_at("not an address").error(), "'not an address' is no address");
+}
+
+TEST_F(DoctorTest, ARefusedCertificateGetsAdviceByItsCause) {
+  const auto advice = [this](const CertificateOptions& options, bool trusted) {
+    const Certificate certificate(options);
+    const TlsServer server(certificate);
+    const fs::path file = folder_ / "ca.pem";
+    write_file_atomically(file, certificate.certificate());
+    const Diagnoses findings = server_findings({.address = server.address(), .ca_file = trusted ? file : ""});
+    EXPECT_THAT(findings[0], says(Severity::fail, "certificate verify failed"));
+    return findings[0].advice;
+  };
+  EXPECT_THAT(advice({}, false), HasSubstr("copy the server's certificate here, and name it by --ca-file"));
+  EXPECT_THAT(advice({.by_authority = true}, false), HasSubstr("trust its authority"));
+  EXPECT_THAT(advice({.valid_from = -3, .valid_to = -2}, true), HasSubstr("renew the server's certificate"));
+  EXPECT_THAT(advice({.valid_from = 2, .valid_to = 3}, true), HasSubstr("correct the clock of this machine"));
+  EXPECT_THAT(advice({.names = "DNS:elsewhere"}, true), HasSubstr("have one issued for localhost"));
+}
+
+TEST_F(DoctorTest, AnAddressWithTheWrongSchemeIsCorrected) {
+  const TlsServer server{Certificate({})};
+  const Diagnosis finding = server_findings({.address = server.address("http")})[0];
+  EXPECT_EQ(finding.severity, Severity::fail);
+  EXPECT_EQ(finding.advice, "the server speaks TLS there: use " + server.address());
 }
 
 }  // namespace

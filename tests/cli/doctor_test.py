@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,20 @@ class Doctor(unittest.TestCase):
         self.assertEqual([one["verdict"] for one in findings if one["area"] == "mpi"], ["ok"], findings)
         self.assertEqual(code, 1 if any(one["verdict"] == "fail" for one in findings) else 0)
         self.assertTrue(any("127.0.0.1" in one["text"] and "lo" in one["text"] for one in findings), findings)
+
+    def test_runs_under_mpirun(self) -> None:
+        """As the only rank of a job, whose variables its trial of MPI must not inherit."""
+        variables = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run(
+            ["mpirun", "-np", "1", str(BIN / "nmt"), "doctor", "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=variables,
+        )
+        findings = json.loads(done.stdout)["findings"]
+        self.assertEqual([one["verdict"] for one in findings if one["area"] == "mpi"], ["ok"], findings)
 
     def test_fails_where_something_does_not_work(self) -> None:
         """An unknown host is named, with a remedy."""
@@ -120,6 +135,8 @@ esac
         self.assertEqual((code, [one["verdict"] for one in mine]), (1, ["ok", "fail", "warn"]))
         self.assertIn("401", mine[1]["text"])
         self.assertIn("behind the local clock", mine[2]["text"])
+        mine = [one for one in doctor("--server", address.replace("http:", "https:"))[1] if one["area"] == "server"]
+        self.assertEqual(mine[0]["advice"], f"the server speaks HTTP without TLS there: use {address}")
         server.shutdown()
         server.server_close()
         code, findings = doctor("--server", address)

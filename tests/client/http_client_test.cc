@@ -6,8 +6,11 @@
 #include <future>
 #include <list>
 
+#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "tests/client/scripted_server.h"
+#include "tests/client/tls_server.h"
+#include "tests/nmt/data/temporary_folder.h"
 #include "tests/soon.h"
 
 namespace babelring {
@@ -235,6 +238,55 @@ TEST(HttpClient, CancelEndsAStream) {
 TEST(HttpClient, ATokenThatCannotBeAHeaderIsRefused) {
   EXPECT_THAT([] { HttpClient client("http://h:1", {.token = "two words"}); },
               ThrowsMessage<UsageFailure>("token: expected visible ASCII characters without spaces"));
+}
+
+/// The fault and the message of a client about a server with this certificate. `trusted`: with the certificate as its
+/// authority.
+std::pair<TlsFault, std::string> tls_failure(const CertificateOptions& options, bool trusted) {
+  const Certificate certificate(options);
+  const TlsServer server(certificate);
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "ca.pem", certificate.certificate());
+  HttpClient client(server.address(), {.ca_file = trusted ? folder / "ca.pem" : std::filesystem::path()});
+  const auto answer = client.send({.target = "/"});
+  return {client.tls_fault(), answer.ok() ? "" : answer.error().substr(server.address().size())};
+}
+
+TEST(HttpClient, SaysWhyACertificateIsRefused) {
+  const std::string refused = ": TLS handshake: certificate verify failed: ";
+  const std::string remedy = "; BABELRING_CA_FILE names a PEM file of authorities to trust instead of the system's";
+  EXPECT_EQ(tls_failure({}, true), std::pair(TlsFault::none, std::string()));
+  EXPECT_EQ(tls_failure({}, false), std::pair(TlsFault::self_signed, refused + "self-signed certificate" + remedy));
+  EXPECT_EQ(tls_failure({.by_authority = true}, false),
+            std::pair(TlsFault::unknown_issuer, refused + "unable to get local issuer certificate" + remedy));
+  EXPECT_EQ(tls_failure({.valid_from = -3, .valid_to = -2}, true),
+            std::pair(TlsFault::expired, refused + "certificate has expired"));
+  EXPECT_EQ(tls_failure({.valid_from = 2, .valid_to = 3}, true),
+            std::pair(TlsFault::not_yet_valid, refused + "certificate is not yet valid"));
+  EXPECT_EQ(tls_failure({.names = "DNS:elsewhere"}, true),
+            std::pair(TlsFault::wrong_host, refused + "hostname mismatch; the certificate is not for localhost"));
+}
+
+TEST(HttpClient, AnAddressOfNumbersIsANameOfTheCertificate) {
+  for (const std::string names : {"IP:127.0.0.1", "DNS:localhost"}) {
+    const Certificate certificate({.names = names});
+    const TlsServer server(certificate);
+    const TemporaryFolder folder;
+    write_file_atomically(folder / "ca.pem", certificate.certificate());
+    std::string address = server.address();
+    address.replace(address.find("localhost"), 9, "127.0.0.1");
+    HttpClient client(address, {.ca_file = folder / "ca.pem"});
+    const bool trusted = client.send({.target = "/"}).ok();
+    EXPECT_EQ(trusted, names == "IP:127.0.0.1");
+    EXPECT_EQ(client.tls_fault(), trusted ? TlsFault::none : TlsFault::wrong_host);
+  }
+}
+
+TEST(HttpClient, SaysThatAServerAnswersWithoutTls) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{}; });
+  HttpClient client("https://127.0.0.1:" + std::to_string(server.port()), {.timeout = patience});
+  EXPECT_FALSE(client.send({.target = "/"}).ok());
+  EXPECT_THAT(client.tls_fault(), testing::AnyOf(TlsFault::no_tls, TlsFault::other)) << "as the server answers";
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ class TensorBoardTest(SystemTest):
         self.assertIn("tfevents", first.name)
         events = self.read(first)
         self.assertEqual(events[0]["file_version"], "brain.Event:2")
-        self.assertNotIn("session_log", str(events))
-        self.assertIn("tokens_per_update: 400", events[1]["texts"]["configuration"])
+        self.assertEqual((events[1]["session_log"], events[1]["step"]), (1, 1), "readers ignore a folder's first start")
+        self.assertIn("tokens_per_update: 400", events[2]["texts"]["configuration"])
         self.check_steps(events, range(1, 21))
         self.check_evals(events)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import statistics
 import subprocess
 import unittest
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,12 @@ ROUNDING_US = 0.002  # times have three decimals
 
 
 def read_timeline(file: Path) -> dict[str, Any]:
-    return json.loads(gzip.decompress(file.read_bytes()))
+    """Reads the first gzip member, as speedscope and browsers do, which refuse a second."""
+    reader = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    text = reader.decompress(file.read_bytes())
+    if not reader.eof or reader.unused_data:
+        raise AssertionError(f"{file}: found {len(reader.unused_data)} bytes after the first gzip member")
+    return json.loads(text)
 
 
 def slices(trace: dict[str, Any], category: str) -> dict[int, list[dict[str, Any]]]:

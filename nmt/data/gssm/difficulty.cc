@@ -85,4 +85,8 @@ double noise_difficulty(std::int64_t vocabulary, std::int64_t tokens) {
   return compressed_bytes_per_token(noise);
 }
 
+std::string zlib_library() {
+  return zlibVersion();
+}
+
 }  // namespace babelring

@@ -78,14 +78,15 @@ Result<std::string> merge_ranks(const std::string& run, std::int64_t first_updat
                                part.host)};
     }
   }
-  std::string file = gzip(fmt::format(R"({{"displayTimeUnit":"ms","otherData":{},"traceEvents":[)"
-                                      "\n",
-                                      to_text(header(run, first_update, updates, ranks))));
-  for (const RankEvents& part : ranks) file += part.events;
+  GzipMember file;
+  file.add(gzip_part(fmt::format(R"({{"displayTimeUnit":"ms","otherData":{},"traceEvents":[)"
+                                 "\n",
+                                 to_text(header(run, first_update, updates, ranks)))));
+  for (const RankEvents& part : ranks) file.add(part.events);
   // The last element of the array has no comma.
-  file += gzip(arrows(ranks) + R"({"name":"process_labels","ph":"M","pid":0,"tid":0,"args":{"labels":"reference"}}]})" +
-               "\n");
-  return file;
+  file.add(gzip_part(arrows(ranks) +
+                     R"({"name":"process_labels","ph":"M","pid":0,"tid":0,"args":{"labels":"reference"}}]})" + "\n"));
+  return file.finish();
 }
 
 }  // namespace babelring

@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 
-#include "base/gzip.h"
 #include "base/json.h"
 #include "base/json_get.h"
 #include "nmt/lab/timeline/trace_text.h"
@@ -214,7 +213,7 @@ RankEvents events_of(const RankTimeline& timeline, const std::optional<ClockMap>
   result.clock = {.ahead_us = us(clock->ahead(begin)), .error_us = us(clock->error()), .drift_ppm = clock->drift_ppm()};
   result.shares = writer.shares();
   result.collectives = writer.collectives();
-  result.events = gzip(writer.text());
+  result.events = gzip_part(writer.text());
   return result;
 }
 
@@ -227,7 +226,8 @@ std::string RankEvents::packed() const {
   head["shares"] = {shares.total_ms, shares.compute_ms, shares.exposed_ms,
                     shares.data_ms,  shares.other_ms,   shares.hidden_ms};
   if (clock) head["clock"] = {clock->ahead_us, clock->error_us, clock->drift_ppm};
-  return to_text(head) + "\n" + events;
+  head["events"] = {events.crc, events.text_bytes};
+  return to_text(head) + "\n" + events.blocks;
 }
 
 Result<RankEvents> RankEvents::unpack(const std::string& text) {
@@ -238,7 +238,10 @@ Result<RankEvents> RankEvents::unpack(const std::string& text) {
   RankEvents result{.rank = static_cast<int>(get_integer(members, "rank")),
                     .host = get_text(members, "host"),
                     .device = get_flag(members, "device"),
-                    .events = text.substr(line + 1)};
+                    .events = {.blocks = text.substr(line + 1)}};
+  const json::array& events = members.at("events").as_array();
+  result.events.crc = events.at(0).to_number<std::uint32_t>();
+  result.events.text_bytes = events.at(1).to_number<std::uint64_t>();
   if (const json::value* clock = members.if_contains("clock")) {
     const auto number = [clock](std::size_t i) { return clock->as_array().at(i).to_number<double>(); };
     result.clock = {.ahead_us = number(0), .error_us = number(1), .drift_ppm = number(2)};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gzip.h"
 #include "base/result.h"
 #include "nmt/lab/timeline/clock_offset.h"
 #include "nmt/lab/timeline/rank_shares.h"
@@ -34,7 +35,7 @@ struct RankEvents {
   std::optional<TracedClock> clock;  // none: its times cannot be compared with those of other ranks
   RankShares shares;                 // without rank, host and overlap
   std::vector<TracedCollective> collectives;
-  std::string events;  // of TraceText, compressed by gzip()
+  GzipPart events;  // of TraceText
 
   /// A text for Communicator::all_gather(), and its inverse.
   std::string packed() const;

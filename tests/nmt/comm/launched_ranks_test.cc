@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/failure.h"
+#include "nmt/comm/mpi_probe.h"
 
 namespace babelring {
 namespace {
@@ -49,6 +50,16 @@ TEST(LaunchedRanks, InnermostLauncherTakesPrecedence) {
   EXPECT_EQ(message_of({{"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "1"}}, 1), "") << "a step of one rank";
   EXPECT_EQ(message_of({{"SLURM_NTASKS", "8"}, {"WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, 2), "")
       << "mpirun -np 2 in a batch job of eight tasks";
+}
+
+TEST(MpiProbe, KnowsTheVariablesOfLaunchers) {
+  for (const char* name : {"OMPI_MCA_orte_hnp_uri", "OMPI_MCA_ess", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41",
+                           "PMIX_NAMESPACE", "PMI_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_UNIVERSE_SIZE"}) {
+    EXPECT_TRUE(set_by_launcher(name)) << name;
+  }
+  for (const char* name : {"OMPI_MCA_btl_tcp_if_include", "OMPI_ALLOW_RUN_AS_ROOT", "PATH", "SLURM_JOB_ID"}) {
+    EXPECT_FALSE(set_by_launcher(name)) << name << " is the user's";
+  }
 }
 
 }  // namespace

@@ -73,6 +73,21 @@ TEST(GssmDifficulty, OfNoiseIsThePublishedFigure) {
   EXPECT_NEAR(noise_difficulty(32, 64 * 2048), 0.989, 0.003);
 }
 
+/// zlib's matches reach back by 32 KiB less 262 bytes, which are 4,063 tokens.
+TEST(GssmDifficulty, JumpsWhereAPeriodIsLongerThanTheWindow) {
+  const auto difficulty = [](std::int64_t period) {
+    Random random(1);
+    std::vector<std::int32_t> tokens(40'000);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto before = static_cast<std::size_t>(period);
+      tokens[i] = i < before ? static_cast<std::int32_t>(random.below(32)) : tokens[i - before];
+    }
+    return compressed_bytes_per_token(tokens);
+  };
+  EXPECT_LT(difficulty(4063), 0.3);
+  EXPECT_GT(difficulty(4064), 0.9);
+}
+
 TEST(GssmDifficulty, OfOneTokenRepeatedIsNearlyNothing) {
   EXPECT_LT(compressed_bytes_per_token(std::vector<std::int32_t>(10000, 3)), 0.02);
 }
