@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/clock.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
@@ -40,7 +41,8 @@ Table::Cell health_cell(const json::object& run) {
   if (health == nullptr) return {""};
   const std::string level = text_of(*health, "level");
   const bool wrong = level == "warning" || level == "bad";
-  return {wrong ? cut(text_of(*health, "headline"), max_width) : level, colour_of_health(level)};
+  return {wrong ? cut(local_times(text_of(*health, "headline"), wall_time_ms()), max_width) : level,
+          colour_of_health(level)};
 }
 
 std::string best_bleu(const json::object& run) {
