@@ -51,6 +51,23 @@ TEST(Table, DropsTheLeastImportantColumnThenShrinks) {
   }
 }
 
+TEST(Table, CutsTheMoreImportantTextLast) {
+  Table table({{.title = "NAME", .importance = 100, .shrinks = true},
+               {.title = "AGE", .importance = 20},
+               {.title = "WHY", .importance = 100, .shrinks = true, .shrinks_at = 50, .comfortable = 10}});
+  table.add({{"a name of twenty-four c."}, {"12 min"}, {"a reason of thirty characters."}});
+  EXPECT_EQ(printed(table, 56),
+            "NAME              AGE     WHY\n"
+            "a name of twent…  12 min  a reason of thirty characters.\n");
+  EXPECT_EQ(printed(table, 50),
+            "NAME                WHY\n"
+            "a name of twenty-…  a reason of thirty characters.\n");
+  EXPECT_EQ(printed(table, 40),
+            "NAME              WHY\n"
+            "a name of twent…  a reason of thirty ch…\n");
+  EXPECT_EQ(printed(table, 20), "NAME      WHY\na name …  a reason …\n");
+}
+
 TEST(Table, ColoursOnlyOnRequest) {
   Table table({{.title = "STATE"}, {.title = "X"}});
   table.add({{"failed", Colour::red}, {"y"}});
