@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/clock.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
 
 namespace babelring {
 namespace {
+
+constexpr std::size_t max_health_width = 60;  // on a terminal
 
 void print_json(const std::vector<json::object>& items, const Screen& screen) {
   json::array array;
@@ -34,13 +38,39 @@ std::string done_text(const json::object& run) {
 }
 
 /// The headline if the level is warning or bad, otherwise the level.
-Table::Cell health_cell(const json::object& run) {
-  constexpr std::size_t max_width = 48;
+Table::Cell health_cell(const json::object& run, const Screen& screen) {
   const json::object* health = get_object(run, "health");
   if (health == nullptr) return {""};
   const std::string level = text_of(*health, "level");
   const bool wrong = level == "warning" || level == "bad";
-  return {wrong ? cut(text_of(*health, "headline"), max_width) : level, colour_of_health(level)};
+  std::string text = wrong ? local_times(text_of(*health, "headline"), wall_time_ms()) : level;
+  if (screen.width > 0) text = cut(text, max_health_width);
+  return {text, colour_of_health(level)};
+}
+
+/// The state with a mark of the run's health, which is there also where the health has no room: ● good, ○ unknown,
+/// ▲ warning, ✖ bad.
+Table::Cell state_cell(const json::object& run) {
+  const std::string state = text_of(run, "state");
+  const json::object* health = get_object(run, "health");
+  if (health == nullptr) return {state, colour_of_state(state)};
+  const std::string level = text_of(*health, "level");
+  const bool wrong = level == "warning" || level == "bad";
+  const char* mark = level == "bad" ? "✖" : level == "warning" ? "▲" : level == "good" ? "●" : "○";
+  return {fmt::format("{} {}", mark, state), wrong ? colour_of_health(level) : colour_of_state(state)};
+}
+
+/// The number of letters that tell the ids of these runs apart, at least 8.
+std::size_t letters_of_ids(const std::vector<json::object>& runs) {
+  std::vector<std::string> ids;
+  for (const json::object& run : runs) ids.push_back(text_of(run, "id"));
+  std::sort(ids.begin(), ids.end());
+  std::size_t letters = 8;
+  for (std::size_t i = 1; i < ids.size(); ++i) {
+    const auto differ = std::mismatch(ids[i].begin(), ids[i].end(), ids[i - 1].begin(), ids[i - 1].end()).first;
+    letters = std::max(letters, static_cast<std::size_t>(differ - ids[i].begin()) + 1);
+  }
+  return letters;
 }
 
 std::string best_bleu(const json::object& run) {
@@ -79,18 +109,19 @@ void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const S
                {.title = "UPDATE", .right = true, .importance = 90},
                {.title = "DONE", .importance = 85},
                {.title = "EPOCH", .right = true, .importance = 20},
-               {.title = "LOSS", .right = true, .importance = 80},
-               {.title = "BEST BLEU", .right = true, .importance = 70},
+               {.title = "LOSS", .right = true, .importance = 100},
+               {.title = "BLEU", .right = true, .importance = 100},
                {.title = "TOKENS/S", .right = true, .importance = 40},
                {.title = "RANKS", .right = true, .importance = 30},
                {.title = "LEFT", .right = true, .importance = 60},
                {.title = "LAST RECORD", .right = true, .importance = 50},
-               {.title = "HEALTH", .importance = 75}});
+               {.title = "HEALTH", .importance = 100, .shrinks = true, .shrinks_at = 65, .comfortable = 24}});
+  // A prefix of an id names a run as well as the whole id; scripts get all of it.
+  const std::size_t letters = screen.width > 0 ? letters_of_ids(runs) : std::string::npos;
   for (const json::object& run : runs) {
-    const std::string state = text_of(run, "state");
-    table.add({{text_of(run, "id")},
+    table.add({{text_of(run, "id").substr(0, letters)},
                {text_of(run, "name")},
-               {state, colour_of_state(state)},
+               state_cell(run),
                {progress_text(run)},
                {done_text(run)},
                {fixed_text(get_number(run, "epoch"), 2)},
@@ -100,7 +131,7 @@ void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const S
                {grouped_text(get_number(run, "world_size"))},
                {eta_text(run)},
                {age_text(run), text_of(run, "stale_since").empty() ? Colour::none : Colour::red},
-               health_cell(run)});
+               health_cell(run, screen)});
   }
   if (table.empty()) {
     screen.out << "no runs\n";

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/clock.h"
 #include "base/evaluated_set.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
@@ -35,7 +36,7 @@ bool RunView::ended() const {
 }
 
 std::string RunView::outcome() const {
-  return fmt::format("run {} ({}) {}{}{}", name_, id_, state_, detail_.empty() ? "" : ": ", detail_);
+  return fmt::format("run {} ({}) {}{}{}{}", name_, id_, state_, restarts_, detail_.empty() ? "" : ": ", detail_);
 }
 
 void RunView::run(const json::object& item) {
@@ -44,6 +45,10 @@ void RunView::run(const json::object& item) {
   id_ = text_of(item, "id");
   name_ = text_of(item, "name");
   detail_ = text_of(item, "detail");
+  const double restarts = get_number(item, "restarts").value_or(0);
+  restarts_ = restarts > 0 ? fmt::format(" after {} of {} restarts", grouped(restarts),
+                                         grouped_text(get_number(item, "max_restarts")))
+                           : "";
   const double update = get_number(item, "update").value_or(0);
   const bool older = attempt <= attempt_ && update < update_;  // than the last `metrics` event
   if (!older) update_ = update;
@@ -78,7 +83,7 @@ void RunView::report_health(const json::object& item) {
   if (health == nullptr || ended()) return;
   const std::string level = text_of(*health, "level"), action = text_of(*health, "action");
   const bool wrong = level == "warning" || level == "bad";
-  const std::string headline = wrong ? text_of(*health, "headline") : "";
+  const std::string headline = wrong ? local_times(text_of(*health, "headline"), wall_time_ms()) : "";
   if (headline == headline_) return;
   headline_ = headline;
   if (!wrong) return notice("healthy again", colour_of_health("good"));

@@ -45,6 +45,7 @@ class RunView {
   Screen screen_;
   const std::chrono::milliseconds between_;
   std::string id_, name_, state_, detail_, headline_;
+  std::string restarts_;  // " after 2 of 3 restarts", or empty
   double update_ = 0, max_updates_ = 0, attempt_ = 0;
   std::optional<double> epoch_, loss_, step_ms_, tokens_per_second_, eta_seconds_, fraction_;
   bool at_latest_ = false;  // early stopping may end the run sooner

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/clock.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/list.h"
 #include "cli/runs/run_commands.h"
@@ -60,7 +61,8 @@ std::string progress_text(const json::object& progress) {
 void print_health(const json::object& health, const Screen& screen) {
   const auto line = [&](std::string_view name, const std::string& text, Colour colour) {
     if (text.empty()) return;
-    screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(text, colour) << '\n';
+    const std::string shown = local_times(text, wall_time_ms());
+    screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(shown, colour) << '\n';
   };
   const std::string headline = text_of(health, "headline");
   line("health", headline, colour_of_health(text_of(health, "level")));
@@ -86,7 +88,7 @@ void print_run(const json::object& run, const Screen& screen) {
   line("name", text_of(run, "name"));
   line("state", state, colour_of_state(state));
   line("detail", text_of(run, "detail"));
-  line("silent since", text_of(run, "stale_since"), Colour::red);
+  line("silent since", local_times(text_of(run, "stale_since"), wall_time_ms()), Colour::red);
   if (const json::object* health = get_object(run, "health")) print_health(*health, screen);
   line("attempt", attempt_text(run));
   line("profile", text_of(run, "profile"));

@@ -1,7 +1,8 @@
 #include "cli/runs/table.h"
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
+#include <utility>
 
 #include "base/failure.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::size_t gap = 2;
 constexpr std::size_t min_shrunk = 8;
+constexpr int never_dropped = 100;
 
 std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::size_t>& widths) {
   std::size_t sum = shown.empty() ? 0 : gap * (shown.size() - 1);
@@ -39,6 +41,35 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
+/// The cuts and removals that make a table narrower, in this order.
+std::vector<Table::Step> Table::steps(const std::vector<std::size_t>& shown) const {
+  std::vector<Step> steps;
+  for (const std::size_t i : shown) {
+    const Column& column = columns_[i];
+    if (column.importance < never_dropped) steps.push_back({column.importance, i, 0});
+    if (!column.shrinks) continue;
+    steps.push_back({column.shrinks_at, i, column.comfortable});
+    steps.push_back({never_dropped + column.shrinks_at, i, min_shrunk});
+  }
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
+    return std::pair(a.importance, b.column) < std::pair(b.importance, a.column);  // the later of equals first
+  });
+  return steps;
+}
+
+/// Gives the room that dropped columns left to those that were cut, first to those that are cut last.
+void Table::widen(const std::vector<std::size_t>& shown, const std::vector<std::size_t>& natural, std::size_t limit,
+                  std::vector<std::size_t>& widths) const {
+  std::vector<std::size_t> cut;
+  std::copy_if(shown.begin(), shown.end(), std::back_inserter(cut), [&](std::size_t i) { return columns_[i].shrinks; });
+  std::stable_sort(cut.begin(), cut.end(),
+                   [&](std::size_t a, std::size_t b) { return columns_[a].shrinks_at > columns_[b].shrinks_at; });
+  for (const std::size_t i : cut) {
+    const std::size_t sum = total(shown, widths);
+    if (sum < limit) widths[i] += std::min(limit - sum, natural[i] - widths[i]);
+  }
+}
+
 /// The columns that fit on the screen, in order. `widths` has an entry for every column.
 std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::size_t>& widths) const {
   std::vector<std::size_t> shown;
@@ -48,23 +79,20 @@ std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::s
     widths.push_back(std::max(longest, text_width(columns_[i].title)));
     if (longest > 0) shown.push_back(i);
   }
+  if (screen.width <= 0) return shown;
   const auto limit = static_cast<std::size_t>(screen.width);
-  const auto too_wide = [&] { return limit > 0 && total(shown, widths) > limit; };
-  const auto shrinking = std::find_if(shown.begin(), shown.end(), [&](std::size_t i) { return columns_[i].shrinks; });
-  const std::size_t slack =
-      shrinking == shown.end() ? 0 : widths[*shrinking] - std::min(widths[*shrinking], 2 * min_shrunk);
-  const std::size_t shrinkable = shrinking == shown.end() ? columns_.size() : *shrinking;
-  while (limit > 0 && total(shown, widths) > limit + slack) {
-    const auto least = std::min_element(shown.begin(), shown.end(), [&](std::size_t a, std::size_t b) {
-      return columns_[a].importance <= columns_[b].importance;  // drop the later of equals
-    });
-    if (columns_[*least].importance >= 100) break;
-    shown.erase(least);
+  const std::vector<std::size_t> natural = widths;
+  for (const Step& step : steps(shown)) {
+    const std::size_t sum = total(shown, widths);
+    if (sum <= limit) break;
+    std::size_t& width = widths[step.column];
+    if (step.width > 0) {
+      width = std::max(std::min(width, step.width), width - std::min(width, sum - limit));
+    } else {
+      std::erase(shown, step.column);
+    }
   }
-  if (too_wide() && shrinkable < columns_.size()) {
-    const std::size_t over = total(shown, widths) - limit;
-    widths[shrinkable] = std::max(min_shrunk, widths[shrinkable] - std::min(widths[shrinkable], over));
-  }
+  widen(shown, natural, limit, widths);
   return shown;
 }
 

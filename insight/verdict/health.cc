@@ -36,11 +36,37 @@ std::string how_to_resume(const RunCondition& condition) {
   return condition.resumable ? "Resume" : "Run its command again; it resumes from the last checkpoint";
 }
 
+/// " 2026-11-27T22:46:00.000Z: rank 1 was killed".
+std::string last_restart(const Restarts& restarts) {
+  return (restarts.last_time.empty() ? "" : " " + restarts.last_time) + because(restarts.last_cause);
+}
+
+/// "restarted 2 of 3 times, last 2026-11-27T22:46:00.000Z: rank 1 was killed", or an empty string without restarts.
+std::string restarts_text(const Restarts& restarts) {
+  if (restarts.count == 0) return "";
+  return fmt::format("restarted {} of {} times, last{}", restarts.count, restarts.max, last_restart(restarts));
+}
+
+/// " (restart 2 of 3)".
+std::string nth_restart(const Restarts& restarts) {
+  return restarts.count == 0 ? "" : fmt::format(" (restart {} of {})", restarts.count, restarts.max);
+}
+
+/// For a state that has a cause of its own.
+std::string after_restarts(const Restarts& restarts) {
+  return restarts.count == 0 ? "" : fmt::format(" after {} of {} restarts", restarts.count, restarts.max);
+}
+
 HealthPart judge_running(const RunCondition& condition) {
-  if (condition.silent_since.empty()) return {.level = Level::good, .text = "Running"};
+  std::string restarts = restarts_text(condition.restarts);
+  if (condition.silent_since.empty()) {
+    if (restarts.empty()) return {.level = Level::good, .text = "Running"};
+    restarts.front() = 'R';
+    return {.level = Level::warning, .text = restarts};
+  }
   return {.level = Level::bad,
-          .text = fmt::format("Silent since {}: the last record is from update {}", condition.silent_since,
-                              grouped(static_cast<double>(condition.update))),
+          .text = fmt::format("Silent since {}: the last record is from update {}{}", condition.silent_since,
+                              grouped(static_cast<double>(condition.update)), restarts.empty() ? "" : "; " + restarts),
           .action = "Check that its processes and hosts are running and can reach the server"};
 }
 
@@ -80,25 +106,30 @@ HealthPart judge_state(const RunCondition& condition) {
   if (state == "running") return judge_running(condition);
   if (state == "failed") {
     return {.level = Level::bad,
-            .text = "Failed" + at_update(condition) + because(cause_of(condition)),
+            .text = "Failed" + at_update(condition) + after_restarts(condition.restarts) + because(cause_of(condition)),
             .action = how_to_resume(condition)};
   }
   if (state == "lost") {
     return {.level = Level::bad,
-            .text = "Lost" + at_update(condition) + because(cause_of(condition)),
+            .text = "Lost" + at_update(condition) + after_restarts(condition.restarts) + because(cause_of(condition)),
             .action = how_to_resume(condition)};
   }
   if (state == "succeeded") {
-    return {.level = Level::good,
-            .text = "Finished" + at_update(condition) + because(without_prefix(condition.detail, "finished: "))};
+    const bool healed = condition.restarts.count > 0;
+    return {.level = healed ? Level::warning : Level::good,
+            .text = "Finished" + at_update(condition) + after_restarts(condition.restarts) +
+                    because(without_prefix(condition.detail, "finished: ")) +
+                    (healed ? "; last restart" + last_restart(condition.restarts) : "")};
   }
   if (state == "stopped") {
     const std::string why = condition.detail == "stopped on request" ? " on request" : because(condition.detail);
-    return {.text = "Stopped" + at_update(condition) + why, .action = how_to_resume(condition)};
+    return {.text = "Stopped" + at_update(condition) + why + after_restarts(condition.restarts),
+            .action = how_to_resume(condition)};
   }
   if (state == "restarting") {
     return {.level = Level::warning,
-            .text = "Restarting after a fault" + at_update(condition) + because(cause_of(condition))};
+            .text = "Restarting after a fault" + at_update(condition) + nth_restart(condition.restarts) +
+                    because(cause_of(condition))};
   }
   if (state == "suspended")
     return {.level = Level::warning, .text = "Suspended by the scheduler" + because(condition.detail)};

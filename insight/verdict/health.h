@@ -34,6 +34,12 @@ struct Health {
 /// Sorts the parts by topic and takes level and headline from the worst one. `parts` must not be empty.
 Health health_of(std::vector<HealthPart> parts);
 
+/// Restarts after a fault since the run was started or resumed.
+struct Restarts {
+  std::int64_t count = 0, max = 0;
+  std::string last_time, last_cause;  // of the newest; empty: unknown
+};
+
 /// A run's state as stored.
 struct RunCondition {
   std::string state;         // queued, running, failed, …
@@ -42,6 +48,7 @@ struct RunCondition {
   std::int64_t update = 0;   // newest reported update
   std::string silent_since;  // time of the last record if a running run stopped reporting; empty: it reports
   bool resumable = false;    // the server started the run, so it can resume it
+  Restarts restarts;
 };
 
 /// The part of the health about the run's state.

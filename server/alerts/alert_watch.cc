@@ -1,5 +1,6 @@
 #include "server/alerts/alert_watch.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/grouped.h"
 #include "server/store/checkpoints.h"
 #include "server/store/runs.h"
 
@@ -16,12 +18,47 @@ namespace babelring::alerts {
 namespace {
 
 constexpr std::size_t max_unwritten = 10'000;
+constexpr std::int64_t max_events = 500;  // in one evaluation
 
 std::vector<Rule> read_rules(store::Store& store) {
   std::vector<Rule> rules;
   auto reader = store.reader(store::Store::For::own);
   for (const auto& row : store::list_alert_rules(*reader)) rules.push_back(rule_of(row));
   return rules;
+}
+
+/// The event that a transition is for the rules; nothing if it is none.
+std::optional<RunEvent> event_of(const store::UntoldTransition& transition) {
+  using store::RunState;
+  const std::string at = transition.update > 0
+                             ? fmt::format(" at update {}", grouped(static_cast<double>(transition.update)))
+                             : std::string();
+  constexpr std::string_view said = "finished: ";
+  const std::string cause = transition.cause.substr(transition.cause.starts_with(said) ? said.size() : 0);
+  const std::string why = cause.empty() ? "" : ": " + cause;
+  RunEvent event{.run = transition.run,
+                 .begun_by = transition.begun_by,
+                 .attempt = transition.attempt,
+                 .message = {},
+                 .value = static_cast<double>(transition.update)};
+  switch (transition.after) {
+    case RunState::restarting:
+      event.kind = Kind::restarted;
+      event.value = static_cast<double>(transition.restarts);
+      event.message = fmt::format("restart {} of {}{}{}", transition.restarts, transition.max_restarts, at, why);
+      return event;
+    case RunState::failed:
+    case RunState::lost:
+      event.kind = Kind::failed;
+      event.message = fmt::format("{}{}{}", transition.after == RunState::lost ? "lost" : "failed", at, why);
+      return event;
+    case RunState::succeeded:
+      event.kind = Kind::finished;
+      event.message = "finished" + at + why;
+      return event;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -84,24 +121,53 @@ void AlertWatch::judge() {
   std::vector<Rule> rules;
   if (reload) rules = read_rules(store_);
   std::vector<RunningRun> running;
+  std::set<std::string> told_of;
+  {
+    const std::lock_guard lock(mutex_);
+    told_of = engine_.runs_with_events();
+  }
+  RunEvents events;
   {
     auto reader = store_.reader(store::Store::For::own);
     for (auto& [run, attempt, update, begun_by, emulated] : store::list_running(*reader))
       running.push_back({std::move(run), attempt, update, std::move(begun_by), emulated});
+    events = read_events(*reader, std::move(told_of));
   }
   const auto disks = free_space();
   {
     const std::lock_guard lock(mutex_);
     if (reload) engine_.set_rules(std::move(rules));
-    auto found = engine_.judge(running, disks, SteadyClock::now());
+    auto found = engine_.judge(running, disks, SteadyClock::now(), events);
     unwritten_.insert(unwritten_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   if (unwritten_.size() > max_unwritten) {
     unwritten_.erase(unwritten_.begin(), unwritten_.end() - static_cast<std::ptrdiff_t>(max_unwritten));
   }
-  if (unwritten_.empty()) return;
+  if (unwritten_.empty() && unmarked_.empty()) return;
   write(unwritten_);
   unwritten_.clear();
+  unmarked_.clear();
+}
+
+RunEvents AlertWatch::read_events(store::Reader& reader, std::set<std::string> runs) {
+  RunEvents events;
+  const auto backlog = static_cast<std::int64_t>(unmarked_.size());
+  for (const store::UntoldTransition& transition : store::untold_transitions(reader, backlog + max_events)) {
+    if (!unmarked_.insert(transition.number).second) continue;
+    auto event = event_of(transition);
+    const auto run = event ? store::find_run_after(reader, event->run) : std::nullopt;
+    if (!run || run->hidden) continue;
+    runs.insert(event->run);
+    events.happened.push_back(std::move(*event));
+  }
+  for (const std::string& id : runs) {
+    const auto run = store::find_run_after(reader, id);
+    if (!run) continue;
+    const bool failed = run->state == store::RunState::failed || run->state == store::RunState::lost;
+    events.runs[id] = {run->begun_by, run->attempt, run->trains, failed, failed || store::is_terminal(run->state),
+                       run->hidden};
+  }
+  return events;
 }
 
 std::vector<FreeSpace> AlertWatch::free_space() const {
@@ -153,10 +219,12 @@ void AlertWatch::write(const std::vector<Change>& changes) {
       }
       if (row) rows.push_back(std::move(*row));
     }
+    for (const std::int64_t transition : unmarked_) store::mark_told(database, transition);
     return rows;
   });
   for (const store::AlertRow& alert : written) {
-    if (!alert.cleared_ms) spdlog::warn("alert {} {}: {}", alert.rule, alert.run, alert.message);
+    const auto level = alert.kind == to_string(Kind::finished) ? spdlog::level::info : spdlog::level::warn;
+    if (!alert.cleared_ms) spdlog::log(level, "alert {} {}: {}", alert.rule, alert.run, alert.message);
     on_change_(alert);
   }
 }

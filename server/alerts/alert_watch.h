@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@
 
 namespace babelring::alerts {
 
-/// Evaluates the alert rules over ingested records once per `interval` on its own thread, and raises and clears alerts.
-/// If the database accepts no writes, the changes are written later. Thread-safe.
+/// Evaluates the alert rules over ingested records and the changes of runs' states once per `interval` on its own
+/// thread, and raises and clears alerts. If the database accepts no writes, the changes are written later. Thread-safe.
 class AlertWatch {
  public:
   /// Called on the watch's thread for each alert that was raised or cleared.
@@ -40,6 +41,8 @@ class AlertWatch {
  private:
   void judge();
   std::vector<FreeSpace> free_space() const;
+  /// Reads the events that no call has returned yet, and the runs of all open ones.
+  RunEvents read_events(store::Reader& reader, std::set<std::string> runs);
   void write(const std::vector<Change>& changes);
 
   store::Store& store_;
@@ -49,6 +52,7 @@ class AlertWatch {
   Engine engine_;
   bool reload_ = false;
   std::vector<Change> unwritten_;          // used by the thread only
+  std::set<std::int64_t> unmarked_;        // transitions that it has judged but not yet marked as told
   std::optional<RepeatingThread> thread_;  // last member: it uses all the others
 };
 

@@ -36,31 +36,33 @@ double seconds_since(Engine::Time then, Engine::Time now) {
   return Seconds(now - then).count();
 }
 
-bool applies(const Rule& rule, const std::string& run) {
-  return rule.enabled && (rule.run.empty() || rule.run == run);
-}
-
 }  // namespace
 
 void Engine::adopt(const std::string& rule, const std::string& run, const std::string& subject) {
   states_[{rule, run, subject}].open = true;
 }
 
-void Engine::heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now) {
+Engine::Run* Engine::note_life(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host,
+                               Time now) {
   Run& known = runs_[run];
-  if (attempt < known.attempt) return;  // a late record of an older attempt
+  if (attempt < known.attempt) return nullptr;
   if (attempt > known.attempt) {
     known = Run{.owner = known.owner, .attempt = attempt, .updated = now};  // speed and ranks may have changed
   }
   Rank& of_rank = known.ranks[rank];
   of_rank.heard = now;
   if (!host.empty()) of_rank.host = host;
+  return &known;
+}
+
+void Engine::heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now) {
+  if (Run* known = note_life(run, attempt, rank, host, now)) known->beats = true;
 }
 
 void Engine::observe(const RecordHeader& header, const RecordBody& body, Time now) {
-  heard(header.run, header.attempt, header.rank, header.host, now);
-  Run& run = runs_[header.run];
-  if (header.attempt < run.attempt) return;
+  Run* known = note_life(header.run, header.attempt, header.rank, header.host, now);
+  if (known == nullptr) return;
+  Run& run = *known;
   Rank& rank = run.ranks[header.rank];
   const auto* life = std::get_if<LifecycleRecord>(&body);
   if (life != nullptr && life->event == "rewound") observe_rewind(run, rank, life->update, now);
@@ -142,7 +144,7 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   }
 }
 
-Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time now) const {
+Engine::Condition Engine::condition_of(const Rule& rule, const std::string& id, const Run& run, Time now) const {
   // Alerts raised by an earlier process stay open until enough has been received.
   const bool heard = run.updates > 0;
   switch (rule.kind) {
@@ -160,8 +162,8 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
       const double waited = seconds_since(run.updated, now);
       const std::int64_t last = run.update > 0 ? run.update : run.stored_update;
       const std::string which = last > 0 ? "the last was " + count(last) : "none has been reported yet";
-      return {waited >= limit, waited < limit && heard, fmt::format("no update for {} s ({})", grouped(waited), which),
-              waited};
+      const bool bad = waited >= limit && !counts_as_silent(id, run, now);
+      return {bad, waited < limit && heard, fmt::format("no update for {} s ({})", grouped(waited), which), waited};
     }
     case Kind::throughput_drop: {
       const double ratio = run.usual_rate > 0 ? run.fast_rate / run.usual_rate : 1;
@@ -182,8 +184,13 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
       // Weights that differ stay different until a new attempt starts from a checkpoint.
       return {differing >= rule.threshold, run.compared > 0 && run.differing == 0, run.differ_message, differing};
     }
+    case Kind::silent:
+      return silence_of(rule, run, now);
     case Kind::disk_low:
     case Kind::worker_lost:
+    case Kind::restarted:
+    case Kind::failed:
+    case Kind::finished:
       break;
   }
   return {};
@@ -233,7 +240,7 @@ void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run
 
 void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes) {
   if (rule.kind == Kind::worker_lost) return judge_ranks(rule, id, run, now, changes);
-  settle(rule, id, "", condition_of(rule, run, now), now, changes);
+  settle(rule, id, "", condition_of(rule, id, run, now), now, changes);
   const auto state = states_.find({rule.name, id, ""});
   const bool open = state != states_.end() && state->second.open;
   if (rule.kind == Kind::throughput_drop) run.rate_open = run.rate_open || open;
@@ -243,15 +250,19 @@ void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time n
 void Engine::count_open() {
   floods_.clear();
   for (const auto& [key, state] : states_) {
-    const auto run = runs_.find(std::get<1>(key));
-    if (state.open && run != runs_.end()) ++floods_[{std::get<0>(key), run->second.owner}].open;
+    const auto owner = owners_.find(std::get<1>(key));
+    if (state.open && owner != owners_.end()) ++floods_[{std::get<0>(key), owner->second}].open;
   }
+  std::erase_if(held_events_, [&](const auto& held) {
+    const auto flood = floods_.find(held.first);
+    return flood == floods_.end() || flood->second.open < max_open;
+  });
 }
 
 bool Engine::may_raise(const Rule& rule, const std::string& run) {
-  const auto known = runs_.find(run);
-  if (known == runs_.end()) return true;  // an alert without a run
-  Flood& flood = floods_[{rule.name, known->second.owner}];
+  const auto owner = owners_.find(run);
+  if (owner == owners_.end()) return true;  // an alert without a run
+  Flood& flood = floods_[{rule.name, owner->second}];
   const bool may = flood.open < max_open;
   ++(may ? flood.open : flood.held_back);
   return may;
@@ -265,12 +276,17 @@ void Engine::judge_floods(Time now, std::vector<Change>& changes) {
     for (const auto& [key, flood] : floods_) {
       if (key.first == rule.name) owners.insert(key.second);
     }
+    const auto held_back = [&](const std::string& owner) {
+      if (const auto events = held_events_.find({rule.name, owner}); events != held_events_.end())
+        return events->second;
+      const auto found = floods_.find({rule.name, owner});
+      return found == floods_.end() || is_event(rule.kind) ? 0 : found->second.held_back;
+    };
     for (const auto& [key, state] : states_) {
       if (std::get<0>(key) == rule.name && std::get<1>(key).empty()) owners.insert(std::get<2>(key));
     }
     for (const std::string& owner : owners) {
-      const auto found = floods_.find({rule.name, owner});
-      const std::size_t held = found == floods_.end() ? 0 : found->second.held_back;
+      const std::size_t held = held_back(owner);
       settle(rule, "", owner,
              {held > 0, held == 0,
               fmt::format("{} further alerts of {} are held back; {} are open", held, owner, max_open),
@@ -280,7 +296,7 @@ void Engine::judge_floods(Time now, std::vector<Change>& changes) {
   }
 }
 
-void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes) {
+void Engine::close_orphans(const std::vector<FreeSpace>& disks, const RunEvents& events, std::vector<Change>& changes) {
   for (auto entry = states_.begin(); entry != states_.end();) {
     const auto& [name, run, subject] = entry->first;
     const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& each) { return each.name == name; });
@@ -289,14 +305,17 @@ void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Chan
     };
     const bool ruled = rule != rules_.end() && applies(*rule, run);
     const bool left = ruled && rule->kind == Kind::disk_low && !watched(subject);
-    if (ruled && !left && (run.empty() || runs_.contains(run))) {
+    const auto after = events.runs.find(run);
+    const bool event = rule != rules_.end() && is_event(rule->kind);
+    const bool there = event ? after != events.runs.end() && !after->second.hidden : runs_.contains(run);
+    if (ruled && !left && (run.empty() || there)) {
       ++entry;
       continue;
     }
-    const bool ended = rule != rules_.end() && !run.empty() && !runs_.contains(run);
+    const bool ended = rule != rules_.end() && !run.empty() && !there;
     if (entry->second.open) {
       changes.push_back({false, name, run, subject, rule == rules_.end() ? Kind::nan : rule->kind,
-                         ended  ? "the run is no longer running"
+                         ended  ? (event ? "the run is archived or deleted" : "the run is no longer running")
                          : left ? "no run writes there any more"
                                 : "its rule no longer applies",
                          0, 0});
@@ -305,14 +324,14 @@ void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Chan
   }
 }
 
-std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const std::vector<FreeSpace>& disks,
-                                  Time now) {
+std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const std::vector<FreeSpace>& disks, Time now,
+                                  const RunEvents& events) {
   std::vector<Change> changes;
   std::set<std::string> active;
   for (const RunningRun& each : running) {
     active.insert(each.run);
     Run& run = runs_[each.run];
-    run.owner = each.begun_by.empty() ? "run " + each.run : "token " + each.begun_by;
+    run.owner = owner_of(each.run, each.begun_by);
     if (run.attempt < each.attempt) {  // the engine may know a newer attempt than the store did when it was read
       run = Run{.owner = run.owner, .attempt = each.attempt, .updated = now};
     }
@@ -321,6 +340,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
   }
   std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
   for (auto& [id, run] : runs_) run.rate_open = run.loss_open = false;
+  find_owners(events);
   count_open();
   for (const Rule& rule : rules_) {
     if (rule.kind == Kind::disk_low) {
@@ -335,12 +355,16 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
       }
       continue;
     }
+    if (is_event(rule.kind)) {
+      judge_events(rule, events, now, changes);
+      continue;
+    }
     for (auto& [id, run] : runs_) {
       if (applies(rule, id)) judge_run(rule, id, run, now, changes);
     }
   }
   judge_floods(now, changes);
-  close_orphans(disks, changes);
+  close_orphans(disks, events, changes);
   return changes;
 }
 

@@ -32,6 +32,34 @@ void visit_columns(Row& alert, Column&& column) {
   column("acknowledged_by", alert.acknowledged_by);
 }
 
+template <const_or_not<UntoldTransition> Row, class Column>
+void visit_columns(Row& transition, Column&& column) {
+  column("t.transition", transition.number);
+  column("t.attempt", transition.attempt);
+  column("r.id", transition.run);
+  column("r.begun_by", transition.begun_by);
+  column("t.cause", transition.cause);
+  column("t.old_state", transition.before);
+  column("t.new_state", transition.after);
+  column(
+      "(SELECT count(*) FROM transitions x WHERE x.run = t.run AND x.new_state = 'restarting' AND x.transition <= "
+      "t.transition AND x.transition > coalesce((SELECT max(y.transition) FROM transitions y WHERE y.run = t.run AND "
+      "y.event = 'resume_requested' AND y.transition <= t.transition), 0))",
+      transition.restarts);
+  column("coalesce(l.max_restarts, 0)", transition.max_restarts);
+  column("coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = t.run AND rank = 0), 0)", transition.update);
+}
+
+template <const_or_not<RunAfterRow> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("begun_by", run.begun_by);
+  column("attempt", run.attempt);
+  column("state", run.state);
+  column("EXISTS (SELECT 1 FROM ranks WHERE ranks.run = runs.run AND ranks.attempt = runs.attempt AND last_update > 0)",
+         run.trains);
+  column("archived OR deleted_ms IS NOT NULL", run.hidden);
+}
+
 namespace {
 
 void insert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
@@ -84,6 +112,22 @@ std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run) {
   };
   static const std::string of_all = lasting("?1 = ''"), of_run = lasting("run = ?1");
   return reader.database.prepare(run.empty() ? of_all : of_run).bind(run).all<AlertRow>();
+}
+
+std::vector<UntoldTransition> untold_transitions(Reader& reader, std::int64_t limit) {
+  static const std::string sql = select<UntoldTransition>(
+      "FROM transitions t JOIN runs r USING (run) LEFT JOIN launches l USING (run) WHERE told = 0 AND new_state IN "
+      "('restarting', 'failed', 'lost', 'succeeded') ORDER BY t.transition LIMIT ?");
+  return reader.database.prepare(sql).bind(limit).all<UntoldTransition>();
+}
+
+void mark_told(Database& database, std::int64_t transition) {
+  database.prepare("UPDATE transitions SET told = 1 WHERE transition = ?").bind(transition).run();
+}
+
+std::optional<RunAfterRow> find_run_after(Reader& reader, const std::string& run) {
+  static const std::string sql = select<RunAfterRow>("FROM runs WHERE id = ?");
+  return reader.database.prepare(sql).bind(run).first<RunAfterRow>();
 }
 
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert) {

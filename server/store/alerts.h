@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/store/readers.h"
+#include "server/store/run_state.h"
 
 /// Alert rules and alerts. A kind is an uninterpreted string here; server/alerts defines the kinds. All functions throw
 /// SqlFailure. Call those that take a Database& inside Store::write.
@@ -27,6 +28,24 @@ struct AlertRow {
   std::string acknowledged_by;
 };
 
+/// A change of a run's state of which alert rules may tell: to restarting, failed, lost or succeeded.
+struct UntoldTransition {
+  std::int64_t number = 0, attempt = 0;
+  std::string run, begun_by, cause;  // begun_by: token that first reported the run, or empty
+  RunState before = RunState::running, after = RunState::running;
+  std::int64_t restarts = 0, max_restarts = 0;  // since the run was started or resumed, this transition included
+  std::int64_t update = 0;                      // newest update of rank 0
+};
+
+/// A run of which alerts about events are open.
+struct RunAfterRow {
+  std::string begun_by;
+  std::int64_t attempt = 0;
+  RunState state = RunState::running;
+  bool trains = false;  // that attempt has completed an update
+  bool hidden = false;  // archived or deleted
+};
+
 /// The rules in the order of the last replace_alert_rules().
 std::vector<AlertRuleRow> list_alert_rules(Reader& reader);
 void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
@@ -41,6 +60,13 @@ std::vector<AlertRow> open_alerts(Reader& reader);
 /// Alerts that affect a run's health: open alerts, and alerts of kind ranks_differ that were cleared by the end of the
 /// run. `run` empty: all runs.
 std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run);
+
+/// Up to `limit` transitions that the alert rules have not seen, oldest first. Those of deleted runs are included.
+std::vector<UntoldTransition> untold_transitions(Reader& reader, std::int64_t limit);
+/// Marks a transition as seen by the alert rules.
+void mark_told(Database& database, std::int64_t transition);
+/// Returns nothing if the run is unknown.
+std::optional<RunAfterRow> find_run_after(Reader& reader, const std::string& run);
 
 /// Stores an alert and returns it. Does nothing if an alert of the same (rule, run, subject) is open.
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert);

@@ -60,9 +60,21 @@ std::vector<std::string> hosts_of(Reader& reader, const RunRow& run) {
       .all<std::string>();
 }
 
+/// Restarts are counted anew when a user resumes the run.
+void find_restart(Reader& reader, RunRow& run) {
+  if (run.restarts.value_or(0) == 0) return;
+  reader.database
+      .prepare(
+          "SELECT time_ms, cause FROM transitions WHERE run = ? AND new_state = 'restarting' "
+          "ORDER BY transition DESC LIMIT 1")
+      .bind(run.number)
+      .next(run.restarted_ms, run.restart_cause);
+}
+
 void complete(Reader& reader, RunRow& run) {
   run.hosts = hosts_of(reader, run);
   run.last = last_step(reader, run.number, 0);
+  find_restart(reader, run);
   RunEvals evals = find_run_evals(reader, run.number, run.id);
   run.last_eval = std::move(evals.newest);
   run.best_eval = std::move(evals.best);

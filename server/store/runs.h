@@ -30,6 +30,8 @@ struct RunRow {
   std::string optimizer;                                   // LifecycleRecord::optimizer
   std::optional<std::int64_t> deleted_ms;
   std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
+  std::int64_t restarted_ms = 0;                       // time of the newest restart after a fault; 0: none was counted
+  std::string restart_cause;                           // its fault
   std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order
   LastStep last;                                       // of rank 0 in the newest attempt
   std::optional<EvalRow> last_eval, best_eval;

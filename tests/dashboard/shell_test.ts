@@ -115,9 +115,11 @@ describe('the end of a run', () => {
     expect([live('running', 500), live('running', 61_000), live('failed', 500)]).toEqual([true, false, false]);
   });
   it("has the reader's time in the server's words", () => {
-    expect(localTimes('Silent since 2026-11-22T11:58:01.123Z: the last record')).toBe(
-      `Silent since ${formatTime('2026-11-22T11:58:01.123Z')}: the last record`,
-    );
+    const text = 'Silent since 2026-11-22T11:58:01.123Z: the last record';
+    const local = formatTime('2026-11-22T11:58:01.123Z');
+    const then = Date.parse('2026-11-22T11:58:01.123Z');
+    expect(localTimes(text, then + 2 * 86_400_000)).toBe(`Silent since ${local}: the last record`);
+    expect(localTimes(text, then)).toBe(`Silent since ${local.slice(-5)}: the last record`);
   });
 });
 
@@ -191,6 +193,8 @@ describe('news of runs', () => {
     state,
     detail: 'why',
     stale_since: stale,
+    restarts: null,
+    health: { headline: 'Restarted 2 of 3 times' },
   });
   it('are what went wrong since the last look, once', () => {
     const watch = new RunWatch();
@@ -199,6 +203,17 @@ describe('news of runs', () => {
       { run: 'b', title: 'run b failed', text: 'why' },
     ]);
     expect(watch.look([run('a', 'failed'), run('b', 'failed')])).toEqual([]);
+  });
+  it('tell of each restart once, and not of those before the first look', () => {
+    const watch = new RunWatch();
+    const restarted = (restarts: number | null) => ({ ...run('a', 'running'), restarts });
+    expect(watch.look([restarted(1)])).toEqual([]);
+    expect(watch.look([restarted(2)])).toEqual([
+      { run: 'a', title: 'run a was restarted after a fault', text: 'Restarted 2 of 3 times' },
+    ]);
+    expect(watch.look([restarted(2)])).toEqual([]);
+    expect(watch.look([restarted(0)])).toEqual([]); // resumed
+    expect(watch.look([restarted(1)]).length).toBe(1);
   });
   it('tell of silence, of runs that are new and of runs that were out of sight', () => {
     const watch = new RunWatch();
@@ -222,6 +237,7 @@ describe('rules of alerts', () => {
     expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });
     expect(withChange(rules, 0, 'threshold', NaN)).toEqual(rules);
     expect(meaningOf('disk_low')).toBe('bytes free');
+    expect(meaningOf('restarted')).toBe('restarts after a fault');
     expect(meaningOf('ranks_differ')).toBe('updates whose weights differ between ranks');
   });
 });

@@ -144,6 +144,15 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual((item["attempt"], item["restarts"]), (2, 1))
         cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
         self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
+        state = item["health"]["parts"][0]["text"]
+        self.assertRegex(state, r"^Restarted 1 of \d+ times, last \S+Z: rank 1 on \S+ was killed by signal 9$")
+        told = [
+            alert for alert in self.control.get(f"/api/v1/alerts?run={run}")["items"] if alert["kind"] == "restarted"
+        ]
+        self.assertEqual(len(told), 1)
+        self.assertRegex(
+            told[0]["message"], r"^restart 1 of \d+ at update [\d,]+: rank 1 on \S+ was killed by signal 9$"
+        )
         self.assertFalse(any(map(is_running, pids.values())))
         one, other = self.digests(undisturbed), self.digests(run)
         self.assertEqual(one[200], other[200])

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "cli/runs/table.h"
 #include "tests/client/scripted_server.h"
 
 namespace babelring {
@@ -12,23 +13,55 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ListRuns, ShowsProgressAndHealth) {
+/// Three runs as `nmt run list` shows them.
+std::string listed(int width) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.body = R"({"next_cursor":null,"items":[
-      {"id":"r_1","name":"a","state":"running","update":1234,"eta_seconds":271,
+      {"id":"r_01M8GQ652ZM6720WSDET0ZKQC3","name":"a","state":"running","update":1234,"eta_seconds":271,"loss":2.5,
+       "epoch":4.5,"world_size":64,"target_tokens_per_second":1234567,"record_age_ms":1000,"best":{"sacrebleu":27.5},
        "progress":{"fraction":0.62,"seconds_left":271,"end":"20 epochs","at_latest":false},
        "health":{"level":"good","headline":"Running","action":null,"parts":[]}},
-      {"id":"r_2","name":"b","state":"failed","update":900,"eta_seconds":null,
+      {"id":"r_01M8GQ6M2QKDKWP21KVDDMMEME","name":"a run with a long name","state":"running","update":9,
+       "eta_seconds":null,"loss":2.75,"progress":{"fraction":0.5,"seconds_left":null,"end":"","at_latest":false},
+       "health":{"level":"warning","headline":"Restarted 2 of 3 times, last 22:46: rank 1 on vm was killed by signal 9"}},
+      {"id":"r_02000000000000000000000000","name":"b","state":"failed","update":900,"eta_seconds":null,"loss":3.125,
        "progress":{"fraction":null,"seconds_left":null,"end":"","at_latest":false},
        "health":{"level":"bad","headline":"Failed at update 900: rank 2 on birch: CUDA out of memory and more","parts":[]}}]})"};
   });
   ApiClient api({.address = server.address(), .token = ""});
   std::ostringstream out;
-  list_runs(api, {}, false, {.out = out});
-  EXPECT_THAT(out.str(), HasSubstr("1,234  [######....]  62 %"));
-  EXPECT_THAT(out.str(), HasSubstr("4 min 31 s"));
-  EXPECT_THAT(out.str(), HasSubstr("good\n"));
-  EXPECT_THAT(out.str(), HasSubstr("Failed at update 900: rank 2 on birch: CUDA out…\n"));
+  list_runs(api, {}, false, {.out = out, .width = width});
+  return out.str();
+}
+
+TEST(ListRuns, ShowsProgressAndHealth) {
+  const std::string text = listed(0);
+  EXPECT_THAT(text, HasSubstr("1,234  [######....]  62 %"));
+  EXPECT_THAT(text, HasSubstr("4 min 31 s"));
+  EXPECT_THAT(text, HasSubstr("good\n"));
+  EXPECT_THAT(text, HasSubstr("r_01M8GQ652ZM6720WSDET0ZKQC3")) << "scripts get whole ids";
+  EXPECT_THAT(text, HasSubstr("Failed at update 900: rank 2 on birch: CUDA out of memory and more\n"));
+}
+
+TEST(ListRuns, HasLossBleuAndHealthInEightyColumns) {
+  EXPECT_EQ(listed(80),
+            "ID          NAME              STATE        LOSS   BLEU  HEALTH\n"
+            "r_01M8GQ65  a                 ● running  2.5000  27.50  good\n"
+            "r_01M8GQ6M  a run with a lo…  ▲ running  2.7500         Restarted 2 of 3 times,…\n"
+            "r_02000000  b                 ✖ failed   3.1250         Failed at update 900: r…\n");
+}
+
+TEST(ListRuns, NeverDropsTheHealthAndCutsItLast) {
+  for (int width = 70; width <= 240; ++width) {
+    const std::string text = listed(width);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(text_width(line), static_cast<std::size_t>(width));
+    EXPECT_THAT(text, HasSubstr("▲ running"));
+    EXPECT_THAT(text, HasSubstr("HEALTH\n"));
+    EXPECT_THAT(text, HasSubstr("Restarted"));
+    EXPECT_THAT(text, HasSubstr("2.7500"));
+  }
+  EXPECT_THAT(listed(120), HasSubstr("[#####.....]  50 %")) << "progress is there at 120 columns";
 }
 
 }  // namespace

@@ -28,6 +28,15 @@ TEST(RunView, ANewAttemptMayRestartAndOtherRanksAreIgnored) {
   EXPECT_THAT(out.str(), HasSubstr("update 81/200"));
 }
 
+TEST(RunView, TheOutcomeCountsRestartsAfterFaults) {
+  std::ostringstream out;
+  RunView view({.out = out}, std::chrono::milliseconds(0));
+  view.run(object(R"({"id":"r","name":"toy","state":"succeeded","detail":"20e","restarts":2,"max_restarts":3})"));
+  EXPECT_EQ(view.outcome(), "run toy (r) succeeded after 2 of 3 restarts: 20e");
+  view.run(object(R"({"id":"r","name":"toy","state":"succeeded","detail":"20e","restarts":0,"max_restarts":3})"));
+  EXPECT_EQ(view.outcome(), "run toy (r) succeeded: 20e");
+}
+
 TEST(RunView, WithoutALimitThereIsNoBarAndNoTimeLeft) {
   std::ostringstream out;
   RunView view({.out = out, .live = true, .colour = false, .width = 40}, std::chrono::milliseconds(0));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <sstream>
 
 #include "base/failure.h"
@@ -49,6 +51,23 @@ TEST(Table, DropsTheLeastImportantColumnThenShrinks) {
   }
 }
 
+TEST(Table, CutsTheMoreImportantTextLast) {
+  Table table({{.title = "NAME", .importance = 100, .shrinks = true},
+               {.title = "AGE", .importance = 20},
+               {.title = "WHY", .importance = 100, .shrinks = true, .shrinks_at = 50, .comfortable = 10}});
+  table.add({{"a name of twenty-four c."}, {"12 min"}, {"a reason of thirty characters."}});
+  EXPECT_EQ(printed(table, 56),
+            "NAME              AGE     WHY\n"
+            "a name of twent…  12 min  a reason of thirty characters.\n");
+  EXPECT_EQ(printed(table, 50),
+            "NAME                WHY\n"
+            "a name of twenty-…  a reason of thirty characters.\n");
+  EXPECT_EQ(printed(table, 40),
+            "NAME              WHY\n"
+            "a name of twent…  a reason of thirty ch…\n");
+  EXPECT_EQ(printed(table, 20), "NAME      WHY\na name …  a reason …\n");
+}
+
 TEST(Table, ColoursOnlyOnRequest) {
   Table table({{.title = "STATE"}, {.title = "X"}});
   table.add({{"failed", Colour::red}, {"y"}});
@@ -72,6 +91,19 @@ TEST(TextFormat, IsReadable) {
   EXPECT_EQ(seconds_text(7322), "2 h 2 min");
   EXPECT_EQ(seconds_text(200000), "2 d 7 h");
   EXPECT_EQ(seconds_text(-5), "0 s");
+}
+
+TEST(TextFormat, HasTheReadersTimeInTheServersWords) {
+  ::setenv("TZ", "UTC-1", 1);  // one hour ahead of UTC
+  ::tzset();
+  constexpr std::int64_t now_ms = 1'795'903'200'000;  // 2026-11-28T22:00:00Z
+  EXPECT_EQ(local_times("Silent since 2026-11-28T21:46:10.123Z: the last", now_ms), "Silent since 22:46: the last");
+  EXPECT_EQ(local_times("2026-11-27T23:30:00Z, 2 of 3", now_ms), "00:30, 2 of 3");
+  EXPECT_EQ(local_times("last 2026-11-27T21:46:10Z", now_ms), "last 2026-11-27 22:46");
+  for (const char* same : {"", "update 1,234", "2026-11-27", "2026-11-27T21:46:10", "2026-11-27T21:46Z", "20 größer"})
+    EXPECT_EQ(local_times(same, now_ms), same);
+  ::unsetenv("TZ");
+  ::tzset();
 }
 
 }  // namespace

@@ -67,6 +67,49 @@ TEST(Health, DescribesTheStateOfARun) {
   }
 }
 
+TEST(Health, SaysThatARunWasRestartedAfterAFault) {
+  const std::string by_hand = "Run its command again; it resumes from the last checkpoint";
+  const Restarts two{2, 3, "2026-11-27T22:46:10.000Z", "rank 1 on vm was killed by signal 9"};
+  const StandingCase cases[] = {
+      {{.state = "running", .update = 5, .restarts = two},
+       Level::warning,
+       "Restarted 2 of 3 times, last 2026-11-27T22:46:10.000Z: rank 1 on vm was killed by signal 9",
+       ""},
+      {{.state = "running", .update = 5, .silent_since = "2026-11-27T23:00:00Z", .restarts = two},
+       Level::bad,
+       "Silent since 2026-11-27T23:00:00Z: the last record is from update 5; restarted 2 of 3 times, last "
+       "2026-11-27T22:46:10.000Z: rank 1 on vm was killed by signal 9",
+       "Check that its processes and hosts are running and can reach the server"},
+      {{.state = "restarting", .detail = "rank 1 lost", .update = 7, .restarts = {1, 3, "", "rank 1 lost"}},
+       Level::warning,
+       "Restarting after a fault at update 7 (restart 1 of 3): rank 1 lost",
+       ""},
+      {{.state = "succeeded", .detail = "finished: 20e of training", .update = 9, .restarts = two},
+       Level::warning,
+       "Finished at update 9 after 2 of 3 restarts: 20e of training; last restart 2026-11-27T22:46:10.000Z: rank 1 on "
+       "vm was killed by signal 9",
+       ""},
+      {{.state = "failed", .detail = "rank 0 lost", .update = 9, .restarts = {3, 3, "", ""}},
+       Level::bad,
+       "Failed at update 9 after 3 of 3 restarts: rank 0 lost",
+       by_hand},
+      {{.state = "lost", .update = 9, .restarts = {3, 3, "", ""}},
+       Level::bad,
+       "Lost at update 9 after 3 of 3 restarts",
+       by_hand},
+      {{.state = "stopped", .detail = "stopped on request", .update = 40, .restarts = {1, 3, "", ""}},
+       Level::unknown,
+       "Stopped at update 40 on request after 1 of 3 restarts",
+       by_hand},
+  };
+  for (const StandingCase& expected : cases) {
+    const HealthPart part = judge_state(expected.condition);
+    EXPECT_EQ(part.text, expected.text);
+    EXPECT_EQ(part.action, expected.action) << part.text;
+    EXPECT_EQ(part.level, expected.level) << part.text;
+  }
+}
+
 TEST(Health, TakesItsLevelAndHeadlineFromTheFirstWorstPart) {
   const Health health = health_of({{Topic::alerts, Level::bad, "an alert", "look"},
                                    {Topic::speed, Level::good, "fast", ""},
@@ -103,6 +146,17 @@ TEST(Health, CountsOpenAlerts) {
   EXPECT_EQ(part.level, Level::bad);
   EXPECT_NE(part.text.find("the weights of rank 1 differ"), std::string::npos);
   EXPECT_FALSE(part.action.empty());
+}
+
+TEST(Health, NamesAlertsWhoseTextTheStateSays) {
+  HealthPart part = judge_alerts({{"restarted", "restart 1 of 3: rank 1 was killed", false}});
+  EXPECT_EQ(part.text, "Alert: restarted");
+  EXPECT_EQ(part.level, Level::warning);
+  part = judge_alerts({{"restarted", "restart 3 of 3", false}, {"failed", "failed at update 9", false}});
+  EXPECT_EQ(part.text, "2 alerts, the most severe: failed");
+  EXPECT_EQ(part.level, Level::bad);
+  EXPECT_EQ(judge_alerts({{"silent", "no record for 60 s", true}}).level, Level::warning) << "somebody has seen it";
+  EXPECT_EQ(judge_alerts({{"finished", "finished at update 9", false}}).level, Level::good);
 }
 
 }  // namespace

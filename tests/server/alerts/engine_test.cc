@@ -39,6 +39,16 @@ class EngineTest : public ::testing::Test {
     }
     return changes;
   }
+  /// Judges every 2 s for `time` with heartbeats of both ranks, but no update, and returns the changes.
+  std::vector<Change> idle(std::chrono::seconds time) {
+    std::vector<Change> changes;
+    for (const auto end = now_ + time; now_ < end;) {
+      now_ += 2s;
+      for (int rank = 0; rank < 2; ++rank) engine_.heard(run_a, 1, rank, "", now_);
+      append(changes);
+    }
+    return changes;
+  }
   void report(int rank, const StepRecord& step, std::int64_t attempt = 1) {
     RecordHeader header{.run = run_a, .attempt = attempt, .rank = rank, .host = rank == 0 ? "hostA" : "hostB"};
     header.time_ms = wall_ms_;
@@ -78,7 +88,7 @@ TEST_F(EngineTest, LimitsTheAlertsOfOneTokensRuns) {
   const auto summary = std::find_if(changes.begin(), changes.end(), [](const Change& c) { return c.run.empty(); });
   ASSERT_NE(summary, changes.end());
   EXPECT_EQ(summary->subject, "token t_1");
-  EXPECT_EQ(summary->kind, Kind::stall);
+  EXPECT_EQ(summary->kind, Kind::silent);
   EXPECT_EQ(summary->message, "250 further alerts of token t_1 are held back; 50 are open");
   EXPECT_TRUE(wait(600s).empty());
   running_.resize(31);  // the other runs have ended
@@ -130,8 +140,8 @@ TEST_F(EngineTest, RaisesOneAlertForASeriesOfNonFiniteUpdates) {
 
 TEST_F(EngineTest, RaisesAStallOnceAndClearsIt) {
   train(20);
-  EXPECT_TRUE(wait(58s).empty());
-  auto changes = wait(600s);
+  EXPECT_TRUE(idle(58s).empty());
+  auto changes = idle(600s);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::stall);
   EXPECT_THAT(changes[0].message, HasSubstr("no update for 60 s (the last was 200)"));
@@ -142,14 +152,14 @@ TEST_F(EngineTest, RaisesAStallOnceAndClearsIt) {
 
 TEST_F(EngineTest, NamesTheLastUpdateThatAnEarlierProcessStored) {
   running_[0].update = 1'000'408;
-  const auto changes = wait(70s);
+  const auto changes = idle(70s);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::stall);
   EXPECT_THAT(changes[0].message, HasSubstr("no update for 60 s (the last was 1,000,408)"));
 }
 
 TEST_F(EngineTest, SaysThatNoUpdateWasReported) {
-  const auto changes = wait(70s);
+  const auto changes = idle(70s);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_THAT(changes[0].message, HasSubstr("(none has been reported yet)"));
 }
@@ -333,7 +343,34 @@ TEST_F(EngineTest, ClearsAnAlertOfAnEarlierProcess) {
 
 TEST_F(EngineTest, DoesNotRaiseAnAlertOfAnEarlierProcessAgain) {
   engine_.adopt("stall", run_a, "");
-  EXPECT_TRUE(wait(300s).empty());
+  EXPECT_TRUE(idle(300s).empty());
+}
+
+TEST_F(EngineTest, CallsARunWithoutAnySignOfLifeSilentAndNotStalled) {
+  train(20);
+  idle(2s);
+  auto changes = wait(600s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::silent);
+  EXPECT_EQ(changes[0].message, "no record or heartbeat for 60 s (the last update was 200)");
+  changes = train(20);
+  ASSERT_EQ(changes.size(), 1u) << "the next record ends it";
+  EXPECT_FALSE(changes[0].raised);
+  auto rules = default_rules();
+  std::erase_if(rules, [](const Rule& rule) { return rule.kind == Kind::silent; });
+  engine_.set_rules(rules);
+  changes = wait(1000s);  // more than three times the longest wait
+  ASSERT_EQ(changes.size(), 1u) << "no other rule tells of it";
+  EXPECT_EQ(changes[0].kind, Kind::stall);
+}
+
+TEST_F(EngineTest, ASilentRunOfAnEarlierProcessStaysSilent) {
+  engine_.adopt("silent", run_a, "");
+  EXPECT_TRUE(wait(300s).empty()) << "neither raised again nor cleared";
+  running_.clear();
+  const auto changes = wait(2s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].message, "the run is no longer running");
 }
 
 TEST_F(EngineTest, IgnoresTheWallClock) {
@@ -372,6 +409,10 @@ TEST(Rules, AreCheckedAgainstTheirBounds) {
   rule.name = "drop";
   rule.hold_s = -1;
   EXPECT_THAT(check_rule(rule).error(), HasSubstr("hold_s: expected 0 to"));
+  EXPECT_EQ(check_rule({.name = "f", .kind = Kind::failed, .hold_s = 5}).error(),
+            "hold_s: expected 0 for failed, which is an event, found 5");
+  EXPECT_EQ(check_rule({.name = "f", .kind = Kind::restarted, .threshold = 0}).error(),
+            "threshold: expected 1 to 100 for restarted, found 0");
 }
 
 TEST_F(EngineTest, ARewoundRunDoesNotStall) {
@@ -387,9 +428,115 @@ TEST_F(EngineTest, ARewoundRunDoesNotStall) {
   rewound(1);
   update_ = 100;
   EXPECT_TRUE(train(40).empty());
-  const auto changes = wait(600s);
+  const auto changes = idle(600s);
   ASSERT_FALSE(changes.empty());
   EXPECT_THAT(changes[0].message, HasSubstr("(the last was 500)"));
+}
+
+/// Events of one run, which no longer runs.
+class EngineEventsTest : public EngineTest {
+ protected:
+  EngineEventsTest() {
+    running_.clear();
+    events_.runs[run_a] = {.attempt = 1};
+  }
+  /// Judges with these events for the first time and with the state of the runs for `time`.
+  std::vector<Change> judge(std::vector<RunEvent> happened, std::chrono::seconds time = 2s) {
+    std::vector<Change> changes;
+    events_.happened = std::move(happened);
+    for (const auto end = now_ + time; now_ < end;) {
+      now_ += 2s;
+      for (Change& change : engine_.judge(running_, disks_, now_, events_)) changes.push_back(std::move(change));
+      events_.happened.clear();
+    }
+    return changes;
+  }
+  static RunEvent event(Kind kind, std::int64_t attempt, double value = 100) {
+    return {.kind = kind, .run = run_a, .attempt = attempt, .message = "rank 1 was killed", .value = value};
+  }
+  RunEvents events_;
+};
+
+TEST_F(EngineEventsTest, EachRestartRaisesAnAlertUntilTheRunHasTrainedAgain) {
+  auto changes = judge({event(Kind::restarted, 1, 1)}, 600s);
+  ASSERT_EQ(changes.size(), 1u) << "the next attempt has not trained yet";
+  EXPECT_TRUE(changes[0].raised);
+  EXPECT_EQ(changes[0].kind, Kind::restarted);
+  EXPECT_EQ(changes[0].subject, "attempt 1");
+  EXPECT_EQ(changes[0].message, "rank 1 was killed");
+  events_.runs[run_a] = {.attempt = 2, .trains = true};
+  EXPECT_TRUE(judge({}, 100s).empty());
+  changes = judge({event(Kind::restarted, 2, 2)});
+  ASSERT_EQ(changes.size(), 1u) << "another event";
+  EXPECT_EQ(changes[0].subject, "attempt 2");
+  changes = judge({}, 600s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+  EXPECT_EQ(changes[0].subject, "attempt 1");
+  events_.runs[run_a] = {.attempt = 2, .trains = true, .ended = true};
+  changes = judge({}, 600s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].subject, "attempt 2") << "the end of the run ends it";
+}
+
+TEST_F(EngineEventsTest, AFailureLastsUntilTheRunIsStartedAgainOrHidden) {
+  events_.runs[run_a].failed = events_.runs[run_a].ended = true;
+  EXPECT_EQ(judge({event(Kind::failed, 1)}, 600s).size(), 1u);
+  events_.runs[run_a] = {.attempt = 2};
+  auto changes = judge({});
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+  events_.runs[run_a] = {.attempt = 2, .failed = true, .ended = true};
+  EXPECT_EQ(judge({event(Kind::failed, 2)}).size(), 1u);
+  events_.runs[run_a].hidden = true;
+  changes = judge({});
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].message, "the run is archived or deleted");
+}
+
+TEST_F(EngineEventsTest, AnEndIsNewsForADayIfTheRuleIsOn) {
+  events_.runs[run_a].ended = true;
+  EXPECT_TRUE(judge({event(Kind::finished, 1)}).empty()) << "off by default";
+  auto rules = default_rules();
+  rules.back().enabled = true;
+  engine_.set_rules(rules);
+  EXPECT_EQ(judge({event(Kind::finished, 1)}, 86'000s).size(), 1u);
+  EXPECT_EQ(judge({}, 500s).size(), 1u);
+}
+
+TEST_F(EngineEventsTest, ThresholdsLeaveOutEarlyEvents) {
+  engine_.set_rules({{.name = "often", .kind = Kind::restarted, .threshold = 3},
+                     {.name = "late", .kind = Kind::failed, .threshold = 100}});
+  EXPECT_TRUE(judge({event(Kind::restarted, 1, 2), event(Kind::failed, 2, 99)}).empty());
+  events_.runs[run_a].failed = true;
+  EXPECT_EQ(judge({event(Kind::restarted, 3, 3), event(Kind::failed, 4, 100)}).size(), 2u);
+}
+
+TEST_F(EngineEventsTest, AnAlertOfAnEarlierProcessIsNeitherRaisedAgainNorLost) {
+  engine_.adopt("failed", run_a, "attempt 3");
+  EXPECT_EQ(engine_.runs_with_events(), std::set<std::string>{run_a});
+  events_.runs[run_a] = {.attempt = 3, .failed = true, .ended = true};
+  EXPECT_TRUE(judge({}, 600s).empty());
+  events_.runs[run_a] = {.attempt = 4};
+  const auto changes = judge({});
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].subject, "attempt 3");
+  EXPECT_TRUE(engine_.runs_with_events().empty());
+}
+
+TEST_F(EngineEventsTest, LimitsTheAlertsOfOneToken) {
+  std::vector<RunEvent> happened;
+  for (int i = 0; i < 60; ++i) {
+    const std::string id = "invented " + std::to_string(1000 + i);
+    events_.runs[id] = {.begun_by = "t_1", .attempt = 1, .failed = true, .ended = true};
+    happened.push_back({.kind = Kind::failed, .run = id, .begun_by = "t_1", .attempt = 1});
+  }
+  auto changes = judge(happened, 600s);
+  ASSERT_EQ(changes.size(), Engine::max_open + 1);
+  EXPECT_EQ(changes.back().message, "10 further alerts of token t_1 are held back; 50 are open");
+  for (auto& [id, run] : events_.runs) run.failed = false;
+  changes = judge({}, 600s);
+  EXPECT_EQ(changes.size(), Engine::max_open + 1) << "all are cleared, the number of those held back, too";
 }
 
 }  // namespace

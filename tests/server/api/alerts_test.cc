@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "insight/verdict/config_scalar.h"
 #include "server/alerts/alert_watch.h"
+#include "server/store/attempts.h"
+#include "server/store/control.h"
 #include "server/verdict/verdict_input.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
@@ -98,11 +100,64 @@ TEST(Alerts, OutliveTheServerThatRaisedThem) {
   EXPECT_EQ(get_json(client, "/api/v1/alerts?run=" + run_id).at("items").as_array().size(), 1u);
 }
 
+/// Every change of state is an event once: the server may end between the change and the alert, and after it.
+TEST(Alerts, TellOfRestartsFailuresAndEndsOnce) {
+  testing::TestServer server;
+  const auto begin = [&] {
+    server.store().write([&](store::Database& database) {
+      store::begin_attempt(database, {.id = run_id, .world_size = 2}, "mpirun", "", "", wall_time_ms());
+    });
+  };
+  const auto end = [&](std::int64_t attempt, store::RunEvent event, const std::string& cause) {
+    server.store().write([&](store::Database& database) {
+      store::end_attempt(database, {run_id, attempt, 1, event, cause, "supervisor"}, wall_time_ms());
+    });
+  };
+  StepRecord step;
+  step.update = 40;
+  server.store().write([](store::Database& database) {
+    store::create_run(database, {.id = run_id, .name = "demo", .profile = "local", .max_restarts = 3}, wall_time_ms());
+  });
+  begin();
+  put(server.store(), {record_of(step, 1)});
+  end(1, store::RunEvent::faulted, "rank 1 on vm was killed by signal 9");
+  begin();
+  end(2, store::RunEvent::gave_up, "rank 0 on vm was killed by signal 9");
+  const auto alerts_now = [&](std::size_t count) {
+    Client client(server.port());
+    return wait_for_alerts(client, "", count);
+  };
+  {
+    alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
+    const auto alerts = alerts_now(2);
+    ASSERT_EQ(alerts.size(), 2u);
+    EXPECT_EQ(alerts[0].at("message"), "failed at update 40: rank 0 on vm was killed by signal 9");
+    EXPECT_EQ(alerts[0].at("kind"), "failed");
+    EXPECT_EQ(alerts[0].at("state"), "open");
+    EXPECT_EQ(alerts[1].at("message"), "restart 1 of 3 at update 40: rank 1 on vm was killed by signal 9");
+    EXPECT_EQ(alerts[1].at("kind"), "restarted");
+    EXPECT_EQ(alerts[1].at("subject"), "attempt 1");
+  }
+  server.restart();
+  alerts::AlertWatch watch(server.store(), {}, server.alert_publisher(), 20ms);
+  server.store().write([](store::Database& database) {
+    store::request_resume(database, {.run = run_id, .actor = "a"}, wall_time_ms());
+  });
+  Client client(server.port());
+  EXPECT_EQ(wait_for_alerts(client, "?state=cleared", 1).size(), 1u) << "resumed";
+  begin();
+  end(3, store::RunEvent::faulted, "rank 2 on vm was killed by signal 9");
+  const auto alerts = alerts_now(3);
+  ASSERT_EQ(alerts.size(), 3u) << "none was raised again";
+  EXPECT_EQ(alerts[0].at("message"), "restart 1 of 3 at update 40: rank 2 on vm was killed by signal 9")
+      << "counted from the resume on";
+}
+
 TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
   testing::TestServer server;
   alerts::AlertWatch watch(server.store(), {server.folder()}, server.alert_publisher(), 20ms);
   Client client(server.port());
-  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 7u);
+  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 11u);
   const auto answer = put_text(client, "/api/v1/alert-rules",
                                R"({"items":[{"name":"full","kind":"disk_low","threshold":1e15,"clear_s":0}]})");
   EXPECT_EQ(answer.status, 200) << answer.body;

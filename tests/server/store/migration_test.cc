@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/atomic_file.h"
 #include "base/digest.h"
+#include "server/alerts/alert_watch.h"
 #include "server/store/access.h"
 #include "server/store/alerts.h"
+#include "server/store/control.h"
 #include "server/store/logs.h"
 #include "server/store/runs.h"
 #include "server/store/schema.h"
@@ -19,10 +22,10 @@ namespace {
 
 using babelring::testing::run_id;
 
-/// Takes versions 8 to 15 back.
+/// Takes versions 8 to 16 back.
 constexpr const char* without_8 =
-    "DROP TABLE home; DROP TABLE moves; ALTER TABLE runs DROP COLUMN optimizer; ALTER TABLE runs DROP COLUMN "
-    "bucket_mb; ALTER TABLE runs DROP COLUMN "
+    "DROP TABLE home; DROP TABLE moves; DROP INDEX transitions_untold; ALTER TABLE transitions DROP COLUMN told; "
+    "ALTER TABLE runs DROP COLUMN optimizer; ALTER TABLE runs DROP COLUMN bucket_mb; ALTER TABLE runs DROP COLUMN "
     "emulated; ALTER TABLE runs DROP COLUMN data; "
     "ALTER TABLE ranks DROP COLUMN "
     "peak_flops; ALTER TABLE ranks DROP COLUMN "
@@ -98,7 +101,8 @@ TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
       "cd973a9d63b9cd370fa678a11ca72cc33c91dfebb97b9252113eaaf103dab126",
       "2ddc84bee1804082602abecbface29040057f682199ac36af50fc9be4ea41f27",
       "53b7e6e50cff8460dc50fe30197bda7046fced499f65012979527204109bffe6",
-      "caf0b8dfb9881fb9940f80dc9b79eeb17fa152fe69f62fe149c072c0b93fa125",
+      "f58b8b7be6e84015d9068476c84f29c7a0d4916b32176dda623f827921f311cb",
+      "100833431cb10aaf123031cdc56e1d9f9560dfc426f28b6c84e36a158ab94548",
   };
   static_assert(digests.size() == schema_version);
   Database database(file, Database::Mode::plain);
@@ -127,7 +131,7 @@ TEST_F(MigrationTest, BringsEveryOlderVersionToTheSchemaOfANewDatabase) {
   }
 }
 
-TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
+TEST_F(MigrationTest, GivesNewRulesToDatabasesThatHaveTheirRules) {
   const AlertRuleRow own{.name = "mine", .kind = "stall", .threshold = 5};
   {
     Store store(folder.path());
@@ -143,12 +147,41 @@ TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
   Store store(folder.path());
   auto reader = store.reader();
   const auto rules = list_alert_rules(*reader);
-  ASSERT_EQ(rules.size(), 2u);
+  ASSERT_EQ(rules.size(), 6u);
   EXPECT_EQ(rules[0].name, "mine");
   EXPECT_EQ(rules[1].name, "ranks-differ");
   EXPECT_EQ(rules[1].kind, "ranks_differ");
   EXPECT_EQ(rules[1].threshold, 1);
   EXPECT_TRUE(rules[1].enabled);
+  const auto defaults = alerts::default_rules();
+  for (std::size_t i = 2; i < rules.size(); ++i) {
+    const auto same = std::find_if(defaults.begin(), defaults.end(),
+                                   [&](const alerts::Rule& rule) { return rule.name == rules[i].name; });
+    ASSERT_NE(same, defaults.end()) << rules[i].name;
+    const AlertRuleRow expected = alerts::row_of(*same);
+    EXPECT_EQ(std::tie(rules[i].kind, rules[i].enabled, rules[i].threshold, rules[i].hold_s, rules[i].clear_s),
+              std::tie(expected.kind, expected.enabled, expected.threshold, expected.hold_s, expected.clear_s))
+        << rules[i].name;
+  }
+}
+
+TEST_F(MigrationTest, OldChangesOfStateAreNoNews) {
+  {
+    Store store(folder.path());
+    store.write([&](Database& database) {
+      create_run(database, {.id = run_id}, 5);
+      change_state(database, {run_id, RunEvent::gave_up, "no such host", ""}, 6);
+    });
+    auto reader = store.reader();
+    const auto untold = untold_transitions(*reader, 10);
+    ASSERT_EQ(untold.size(), 1u);
+    EXPECT_EQ(untold[0].cause, "no such host");
+    EXPECT_EQ(untold[0].after, RunState::failed);
+  }
+  Database(file, Database::Mode::plain).execute(without_8);
+  Store store(folder.path());
+  auto reader = store.reader();
+  EXPECT_TRUE(untold_transitions(*reader, 10).empty());
 }
 
 TEST_F(MigrationTest, SaysOfOldAuditEntriesHowTheyAreKept) {

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "server/api/responses.h"
+#include "server/store/attempts.h"
+#include "server/store/control.h"
 #include "server/verdict/run_health.h"
 #include "tests/server/api_fixture.h"
 
@@ -103,6 +105,47 @@ TEST_F(HealthTest, AFailedRunStartsWithItsCause) {
             "12 MiB wanted");
   EXPECT_THAT(std::string(health().at("action").as_string()), HasSubstr("resumes from the last checkpoint"));
   EXPECT_EQ(text_about("speed"), "") << "nobody waits for a run that is over";
+}
+
+TEST_F(HealthTest, ARunRestartedAfterAFaultSaysSoUntilItIsResumed) {
+  std::int64_t attempt = 0;
+  const auto write = [&](const std::function<void(store::Database&)>& change) { server.store().write(change); };
+  const auto begin_next = [&] {
+    write([&](store::Database& database) {
+      attempt = store::begin_attempt(database, {.id = run_id, .world_size = 1}, "mpirun", "", "", 5).value();
+    });
+  };
+  const auto end = [&](store::RunEvent event, const std::string& cause, std::int64_t time_ms) {
+    write([&](store::Database& database) {
+      store::end_attempt(database, {run_id, attempt, 1, event, cause, "supervisor"}, time_ms);
+    });
+  };
+  write([](store::Database& database) {
+    store::create_run(database, {.id = run_id, .profile = "local", .max_restarts = 3}, 5);
+  });
+  begin_next();
+  train(60);
+  EXPECT_EQ(headline(), "Running");
+  end(store::RunEvent::faulted, "rank 1 on vm was killed by signal 9", 1'795'233'600'000);
+  EXPECT_EQ(headline(), "Restarting after a fault at update 60 (restart 1 of 3): rank 1 on vm was killed by signal 9");
+  begin_next();
+  write([&](store::Database& database) {
+    store::change_state(database, {run_id, store::RunEvent::reported, "", ""}, wall_time_ms());
+  });
+  const std::string restarted = "1 of 3 times, last 2026-11-21T04:00:00.000Z: rank 1 on vm was killed by signal 9";
+  EXPECT_EQ(headline(), "Restarted " + restarted);
+  EXPECT_EQ(level(), "warning");
+  const json::value listed = get("/api/v1/runs").at("items").as_array().at(0).at("health");
+  EXPECT_EQ(listed.at("headline"), json::value("Restarted " + restarted)) << "the list says the same";
+  end(store::RunEvent::finished, "finished: 60u of training", 1'795'233'700'000);
+  EXPECT_EQ(headline(),
+            "Finished at update 60 after 1 of 3 restarts: 60u of training; last restart 2026-11-21T04:00:00.000Z: rank "
+            "1 on vm was killed by signal 9");
+  EXPECT_EQ(level(), "warning");
+  write([](store::Database& database) {
+    store::request_resume(database, {.run = run_id, .actor = "a"}, wall_time_ms());
+  });
+  EXPECT_EQ(headline(), "Queued: waiting for a free slot: resumed from the newest checkpoint") << "counted anew";
 }
 
 TEST_F(HealthTest, AnEarlyStoppedRunIsNoPlateau) {

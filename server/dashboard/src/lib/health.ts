@@ -5,9 +5,13 @@ import { staleForMs } from './freshness';
 /// The action text of a run that the server can resume.
 export const RESUME = 'Resume';
 
-/// Converts UTC times in a server's sentence to local time.
-export const localTimes = (text: string): string =>
-  text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z/g, (time) => formatTime(time));
+/// Converts UTC times in a server's sentence to local time, without the date if it is today's.
+export const localTimes = (text: string, nowMs = Date.now()): string =>
+  text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z/g, (time) => {
+    const local = formatTime(time);
+    const [today] = formatDateTime(nowMs).split(' ');
+    return local.startsWith(`${today} `) ? local.slice(-5) : local;
+  });
 
 /// Whether the run is running and has reported recently.
 export const isLive = (run: Run, atMs: number, nowMs: number): boolean =>

@@ -12,7 +12,14 @@ const MEANINGS: Record<string, string> = {
   disk_low: 'bytes free',
   worker_lost: 'seconds without a record or heartbeat',
   ranks_differ: 'updates whose weights differ between ranks',
+  silent: 'seconds without a record or heartbeat of any rank',
+  restarted: 'restarts after a fault',
+  failed: 'updates before it failed or was lost',
+  finished: 'updates before it completed its training',
 };
+
+/// Kinds that tell of events, which do not last: they are raised at once.
+const EVENTS = new Set(['restarted', 'failed', 'finished']);
 
 export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';
 
@@ -87,7 +94,7 @@ export class AlertRules {
         step: 'any',
         class: 'short',
         value: rule[member] ?? 0,
-        disabled: fixed,
+        disabled: fixed || (member === 'hold_s' && EVENTS.has(rule.kind)),
         'aria-label': `${rule.name}: ${label}`,
         oninput: () => this.change(withChange(this.rules, at, member, input.valueAsNumber)),
       });

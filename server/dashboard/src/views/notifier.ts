@@ -8,7 +8,7 @@ const EVERY_MS = 15_000;
 let watch = new RunWatch();
 let timer: ReturnType<typeof setInterval> | null = null;
 
-/// Polls all runs and shows a browser notification when one fails or stops reporting.
+/// Polls all runs and shows a browser notification when one fails, stops reporting or is restarted after a fault.
 export function watchRuns(on: boolean): void {
   if (on === (timer !== null)) return;
   if (timer !== null) clearInterval(timer);
@@ -53,6 +53,6 @@ export async function switchNotifications(say: (text: string) => void): Promise<
     return off('The browser blocks notifications from this page. Allow them in its settings.');
   }
   watchRuns(true);
-  say('You will be notified when a run fails or stops reporting while this page is open.');
+  say('You will be notified when a run fails, stops reporting or is restarted after a fault while this page is open.');
   return true;
 }
