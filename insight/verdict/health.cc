@@ -132,7 +132,7 @@ HealthPart judge_state(const RunCondition& condition) {
                     because(cause_of(condition))};
   }
   if (state == "suspended")
-    return {.level = Level::warning, .text = "Suspended by the scheduler" + because(condition.detail)};
+    return {.level = Level::warning, .text = "Suspended until it can go on" + because(condition.detail)};
   if (state == "stopping") return {.text = "Stopping"};
   if (state == "launching") return {.text = "Starting: no rank has reported yet"};
   if (state == "queued") return {.text = "Queued: waiting for a free slot" + because(condition.detail)};
