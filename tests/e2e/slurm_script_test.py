@@ -87,6 +87,16 @@ class ScriptTest(ScriptCase):
         self.wait_completed(calm)
         self.assertEqual(self.updates(), self.updates("calm"))
 
+    def test_a_time_limit_below_the_lead_of_the_signal_is_refused(self) -> None:
+        job = self.sbatch(["--ntasks-per-node=1", "--time=00:02:00"], "training.stop_after=5u")
+        wait_for("the job's end", lambda: "JobState=FAILED" in self.show(job))
+        self.assertIn("ExitCode=2:0", self.show(job))
+        log = (self.folder / f"job-{job}.log").read_text(encoding="utf-8")
+        self.assertIn(
+            "found a time limit of 120 s, expected more than the 120 s by which --signal comes before it", log
+        )
+        self.assertFalse((self.folder / "run").exists())
+
     def test_an_array_is_a_sweep(self) -> None:
         sweep = self.folder / "sweep.txt"
         sweep.write_text("training.seed=7\ntraining.seed=8 optimizer.learning_rate=0.001\n", encoding="utf-8")
