@@ -13,8 +13,8 @@ namespace babelring {
 
 struct TranslateOptions {
   BeamOptions beam;
-  // Max source tokens (</s> included) and sentences per search. They bound memory; in f32 they do not affect the
-  // result.
+  // Max source tokens (</s> included) and sentences per search. They bound memory. By the CPU backend they do not
+  // affect the result, because packed weights make a row's products independent of its neighbours.
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
   std::int64_t max_source_pieces = 256;  // longer lines are split and their parts translated separately

@@ -43,7 +43,6 @@ CpuBackend::CpuBackend(int threads) : context_(threads), waiting_(threads) {}
 std::unique_ptr<const PackedWeight> CpuBackend::pack(ConstTensor weight) {
   if (!weight.contiguous()) fail("pack: {} has a row stride of {}", weight.shape.text(), weight.row_stride);
   Buffer elements = kernels_of(context_.kernel_set()).pack(weight, context_);
-  if (elements.bytes() == 0) return nullptr;
   return std::make_unique<PackedWeight>(
       PackedWeight{weight.shape, weight.dtype, enter(MemoryPurpose::decoding, std::move(elements))});
 }

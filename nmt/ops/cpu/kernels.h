@@ -21,8 +21,7 @@ std::tuple<Kernel<Ops>...> table_of(OpList<Ops...>);  // for its type
 struct Kernels {
   InstructionSets compiled_for;
   decltype(table_of(AllOps{})) ops;
-  /// Copies the weight [out, in] in the order in which the kernel of LinearForward reads it (Backend::pack()). Returns
-  /// an empty buffer if oneDNN computes the matmul.
+  /// Copies the weight [out, in] in the order in which the kernel of LinearForward reads it (Backend::pack()).
   Buffer (*pack)(const ConstTensor& weight, const CpuContext& context);
 };
 

@@ -17,7 +17,9 @@ struct MatmulShape {
   DType operands = DType::f32, result = DType::f32;
   bool bias = false, relu = false, accumulate = false;
   bool one_thread = false;  // the primitive is made for one thread; set by run_in_pieces()
-  /// One primitive serves all values of this extent. `none`: the primitive is made for the exact shape.
+  /// One primitive serves all values of this extent; oneDNN then takes another kernel, whose result for a row depends
+  /// on the number of rows where that is small, and in f32 on the number of threads from k = 1,024 on. `none`: the
+  /// primitive is made for the exact shape, and a row's result depends on neither.
   Varying varying = Varying::none;
   bool operator==(const MatmulShape&) const = default;
 };

@@ -6,6 +6,7 @@
 #include "nmt/ops/cpu/kernels/avx512_bf16/amx_matmul.h"
 #include "nmt/ops/cpu/kernels/avx512_bf16/packed_matmul.h"
 #include "nmt/ops/cpu/kernels/vector_math.h"
+#include "nmt/ops/cpu/kernels/widened_matmul.h"
 #include "nmt/ops/cpu/matmul.h"
 
 namespace babelring::cpu::BABELRING_KERNEL_SET {
@@ -142,7 +143,7 @@ Buffer pack(const ConstTensor& weight, const CpuContext& context) {
     return on_tiles(weight.dtype, context) ? pack_transposed_b(weight, context.threads())
                                            : pack_panels(weight, context.threads());
   }
-  return {};
+  return pack_widened(weight, context.threads());
 }
 
 void run(const LinearForward& op, CpuContext& context) {
@@ -155,7 +156,10 @@ void run(const LinearForward& op, CpuContext& context) {
     matmul.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
     return multiply(matmul, context);
   }
-  if (has_packed_matmul && op.packed != nullptr) return multiply_by_panels(op, context);
+  if (op.packed != nullptr) {
+    if (has_packed_matmul) return multiply_by_panels(op, context);
+    return multiply_widened(op, context);
+  }
   MatmulShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
   shape.a_row = op.x.row_stride, shape.a_column = 1;
