@@ -68,7 +68,10 @@ export async function checkSweep(page, server, options) {
   assert.equal(means[0], `${excessOf(16, '1e-3', 1).toPrecision(4).replace(/0+$/, '')} ± 0.02 (3 of 3)`);
   assert.match(means[7], /\(2 of 3\)$/);
   const shades = [3, 4].map((at) => page.locator('.sweep-heat tbody td').nth(at).getAttribute('class'));
-  assert.deepEqual(await Promise.all(shades), ['number shade-4', 'number shade-0'], 'the best and the worst mean');
+  const expected = ['number shade-4 sweep-best', 'number shade-0'];
+  assert.deepEqual(await Promise.all(shades), expected, 'the best and the worst mean');
+  assert.match(means[3], / best$/);
+  await page.getByText(/mean ± standard deviation over training\.seed\.$/).waitFor();
   assert.equal(await page.locator('.sweep-line').count(), 2, 'a line for each learning rate');
   assert.equal(await page.locator('.sweep-line-blue circle').count(), 4);
   await checkAxe(page, 'a sweep');
@@ -79,6 +82,8 @@ export async function checkSweep(page, server, options) {
   assert.match((await heat(page))[0], /^1\.52 /);
   await choose(page, 'rows', '');
   await until('one row', async () => (await heat(page)).length === 4);
+  await page.getByText(/; optimizer\.learning_rate at its best in each field\.$/).waitFor();
+  assert.match((await heat(page))[0], /^1\.52 ± 0\.02 \(3 of 3\)\s+learning_rate 1e-3$/);
   await choose(page, 'only training.seed', '0');
   await until('the cells of a seed', async () => (await cells(page)) === 8);
   await choose(page, 'cells sorted by', 'metric');
@@ -94,7 +99,7 @@ export async function checkSweep(page, server, options) {
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Heat map');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
-  await titled(page, 'Compare');
+  await page.waitForURL(/#\/runs\//); // the only run of its field
   await page.goBack();
   await page.getByRole('link', { name: 'compare the best runs' }).click();
   await page.waitForFunction(() => document.querySelectorAll('.run-legend li').length === 8);

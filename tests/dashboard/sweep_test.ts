@@ -3,13 +3,16 @@ import type { Run } from '../../server/dashboard/src/api/types';
 import { parseRoute } from '../../server/dashboard/src/lib/routes';
 import {
   axesOf,
+  bestOf,
   cellsOf,
   countStates,
   defaultMetric,
   figureOf,
   groupsOf,
   matching,
+  meaningOfFields,
   shadeOf,
+  type Axis,
 } from '../../server/dashboard/src/lib/sweep';
 import { chosenAxes, parseSweep, sweepQuery } from '../../server/dashboard/src/views/sweep/sweep_state';
 import { byMetric, compareHash } from '../../server/dashboard/src/views/sweep/sweep_tables';
@@ -52,7 +55,58 @@ describe('a sweep', () => {
     expect(defaultMetric([])).toBe('loss');
   });
 
-  it('has means and spreads over the cells of a group', () => {
+  /// Two learning rates by three widths by three seeds; the seeds differ by 0.2, the rates by 5.
+  const grid = cellsOf(
+    ['1e-3', '1e-2'].flatMap((rate, r) =>
+      ['16', '32', '64'].flatMap((width, w) =>
+        ['0', '1', '2'].map((seed, s) => {
+          const made = run(`r_${r}${w}${s}`, `${rate} ${width} ${seed}`, width, seed, 10 - 5 * r - w + 0.2 * s);
+          return { ...made, labels: { ...made.labels, 'optimizer.learning_rate': rate } };
+        }),
+      ),
+    ),
+  );
+  const [gridWidth, gridRate] = axesOf(grid) as [Axis, Axis];
+
+  it('takes the deviation over seeds only, of axes that are not shown at their best', () => {
+    const [row] = groupsOf(grid, gridWidth, null, 'excess', 'best');
+    expect(row!.groups.map(({ mean, spread, count }) => [mean?.toFixed(2), spread?.toFixed(2), count])).toEqual([
+      ['5.20', '0.20', 3],
+      ['4.20', '0.20', 3],
+      ['3.20', '0.20', 3],
+    ]);
+    expect(row!.groups.map(({ cells }) => cells[0]!.coordinates.get('optimizer.learning_rate'))).toEqual(
+      Array(3).fill('1e-2'),
+    );
+    const [worse] = groupsOf(grid, gridWidth, null, 'accuracy', 'best');
+    expect(worse!.groups[0]).toMatchObject({ count: 0, mean: null, spread: null });
+    const chosen = matching(grid, new Map([['optimizer.learning_rate', '1e-3']]));
+    expect(groupsOf(chosen, gridWidth, null, 'excess', 'best')[0]!.groups[2]!.mean).toBeCloseTo(8.2);
+    expect(bestOf(row!.groups, 'excess')).toBe(row!.groups[2]);
+    expect(bestOf(row!.groups, 'sacrebleu')).toBe(row!.groups[0]);
+    expect(bestOf([], 'excess')).toBeNull();
+  });
+
+  it('does not take one lucky seed for the best', () => {
+    const lucky = run('r_9', 'lucky', '64', '0', 0.1);
+    const cells = [...grid, ...cellsOf([{ ...lucky, labels: { ...lucky.labels, 'optimizer.learning_rate': '1' } }])];
+    expect(groupsOf(cells, gridWidth, null, 'excess', 'best')[0]!.groups[2]!.mean).toBeCloseTo(3.2);
+  });
+
+  it('says what its fields are', () => {
+    const say = (y: Axis | null, fixed: [string, string][] = []): string =>
+      meaningOfFields(axesOf(grid), gridWidth, y, new Map(fixed), 'excess', 'best');
+    const metric = 'Excess over entropy of the best evaluation, less is better';
+    const mean = 'mean ± standard deviation over training.seed';
+    expect(say(gridRate)).toBe(`${metric}; ${mean}.`);
+    expect(say(null)).toBe(`${metric}; ${mean}; optimizer.learning_rate at its best in each field.`);
+    expect(say(null, [['optimizer.learning_rate', '1e-3']])).toBe(
+      `${metric}; ${mean}; only optimizer.learning_rate 1e-3.`,
+    );
+    expect(say(gridRate, [['training.seed', '0']])).toBe(`${metric}; one run in a field; only training.seed 0.`);
+  });
+
+  it('has means and spreads over the seeds of a group', () => {
     const [row] = groupsOf(CELLS, WIDTH, null, 'excess', 'best');
     expect(row!.groups.map(({ mean, spread, count }) => [mean, spread, count])).toEqual([
       [1.5, Math.sqrt(0.5), 2],

@@ -85,6 +85,7 @@ export function defaultMetric(cells: readonly Cell[]): Metric {
   return has('excess') ? 'excess' : has('sacrebleu') ? 'sacrebleu' : 'loss';
 }
 
+/// The cells of one configuration, which differ in the seed only.
 export interface Group {
   cells: Cell[];
   count: number; // cells with a figure
@@ -92,7 +93,7 @@ export interface Group {
   spread: number | null; // standard deviation; null with fewer than two figures
 }
 
-export function groupOf(cells: Cell[], metric: Metric, at: At): Group {
+function groupOf(cells: Cell[], metric: Metric, at: At): Group {
   const known = cells.map((cell) => figureOf(cell, metric, at)).filter((value) => value !== null);
   const count = known.length;
   if (count === 0) return { cells, count, mean: null, spread: null };
@@ -105,7 +106,70 @@ export function groupOf(cells: Cell[], metric: Metric, at: At): Group {
 export const matching = (cells: readonly Cell[], fixed: ReadonlyMap<string, string>): Cell[] =>
   cells.filter(({ coordinates }) => [...fixed].every(([key, value]) => coordinates.get(key) === value));
 
-/// Groups by the values of two axes: rows of `y`, or a single row without one, by columns of `x`.
+/// The cells of each configuration: they differ in the seed only.
+function configurationsOf(cells: readonly Cell[]): Cell[][] {
+  const configurations = new Map<string, Cell[]>();
+  for (const cell of cells) {
+    const key = JSON.stringify([...cell.coordinates].filter(([name]) => name !== SEED));
+    configurations.set(key, [...(configurations.get(key) ?? []), cell]);
+  }
+  return [...configurations.values()];
+}
+
+/// Whether the first mean is better; any is better than none.
+const isBetter = (a: Group, b: Group, metric: Metric): boolean =>
+  a.mean !== null && (b.mean === null || (moreIsBetter(metric) ? a.mean > b.mean : a.mean < b.mean));
+
+/// The group with the best mean; null without any mean.
+export const bestOf = (groups: readonly Group[], metric: Metric): Group | null =>
+  groups.reduce<Group | null>(
+    (best, group) => (group.mean !== null && (best === null || isBetter(group, best, metric)) ? group : best),
+    null,
+  );
+
+/// The best configuration of these cells by its mean over seeds, of those with the most figures: one lucky seed does not win over
+/// the mean of five.
+function bestConfiguration(cells: readonly Cell[], metric: Metric, at: At): Group {
+  const groups = configurationsOf(cells).map((each) => groupOf(each, metric, at));
+  const most = Math.max(...groups.map(({ count }) => count));
+  const complete = groups.filter(({ count }) => count === most);
+  return bestOf(complete, metric) ?? groupOf([...cells], metric, at);
+}
+
+/// The axes that differ between the cells of a field: neither shown, nor chosen, nor the seed.
+export const hiddenAxes = (
+  axes: readonly Axis[],
+  x: Axis,
+  y: Axis | null,
+  fixed: ReadonlyMap<string, string>,
+): Axis[] =>
+  axes.filter(
+    ({ key, values }) => values.length > 1 && key !== SEED && key !== x.key && key !== y?.key && !fixed.has(key),
+  );
+
+/// "Best evaluation's sacreBLEU: mean ± standard deviation over training.seed; model.layers at its best; dropout 0.1."
+export function meaningOfFields(
+  axes: readonly Axis[],
+  x: Axis,
+  y: Axis | null,
+  fixed: ReadonlyMap<string, string>,
+  metric: Metric,
+  at: At,
+): string {
+  const seeds = axes.find(({ key }) => key === SEED)?.values.length ?? 1;
+  const mean = seeds > 1 && x.key !== SEED && y?.key !== SEED && !fixed.has(SEED);
+  const hidden = hiddenAxes(axes, x, y, fixed).map(({ key }) => key);
+  const parts = [
+    `${METRICS[metric]} of the ${at === 'best' ? 'best' : 'newest'} evaluation, ${moreIsBetter(metric) ? 'more' : 'less'} is better`,
+    mean ? `mean ± standard deviation over ${SEED}` : 'one run in a field',
+    hidden.length === 0 ? '' : `${hidden.join(', ')} at ${hidden.length === 1 ? 'its' : 'their'} best in each field`,
+    ...[...fixed].map(([key, value]) => `only ${key} ${value}`),
+  ];
+  return `${parts.filter((part) => part !== '').join('; ')}.`;
+}
+
+/// Groups by the values of two axes: rows of `y`, or a single row without one, by columns of `x`. Of several configurations the
+/// best one stands for all.
 export function groupsOf(
   cells: readonly Cell[],
   x: Axis,
@@ -118,7 +182,7 @@ export function groupsOf(
     groups: x.values.map((value) => {
       const fixed = new Map([[x.key, value]]);
       if (y) fixed.set(y.key, label);
-      return groupOf(matching(cells, fixed), metric, at);
+      return bestConfiguration(matching(cells, fixed), metric, at);
     }),
   }));
 }

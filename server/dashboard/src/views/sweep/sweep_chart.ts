@@ -43,7 +43,8 @@ function lineOf(groups: readonly Group[], color: string, x: (at: number) => numb
   );
 }
 
-/// A chart of means over the values of one axis, evenly spaced, a line for each row; a vertical stroke is the standard deviation.
+/// A chart of means over the values of one axis, evenly spaced, a line for each row; a vertical stroke is the standard deviation
+/// over seeds.
 /// The table of the heat map says the same in text.
 export function sweepChart(title: string, x: Axis, rows: readonly { label: string; groups: Group[] }[]): HTMLElement {
   const known = rows.filter(({ groups }) => groups.some(({ mean }) => mean !== null));

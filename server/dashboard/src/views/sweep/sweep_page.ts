@@ -10,8 +10,11 @@ import {
   countStates,
   defaultMetric,
   groupsOf,
+  hiddenAxes,
   matching,
+  meaningOfFields,
   METRICS,
+  SEED,
   type Axis,
   type Cell,
   type Metric,
@@ -24,7 +27,7 @@ import { byMetric, cellTable, compareHash, heatTable } from './sweep_tables';
 const EVERY_MS = 5000;
 const FIELDS = 'id,name,state,detail,labels,update,created_at,updated_at,last_eval,best';
 
-/// The runs of a sweep: a heat map and a chart of a metric over two axes, and a table of cells. The address reproduces the view.
+/// The runs of a sweep: a heat map and a chart of a metric over two axes, as means over seeds, and a table of cells. The address reproduces the view.
 export class SweepPage implements Page {
   private readonly runs = new Map<string, Run>();
   private state: SweepState;
@@ -121,7 +124,15 @@ export class SweepPage implements Page {
     const inputs = [this.revision];
     this.slots.choices.show(inputs, () => this.choices(axes, x, y, metric, cells));
     const rows = x ? groupsOf(cells, x, y, metric, this.state.at) : [];
-    this.slots.heat.show(inputs, () => (x ? heatTable(x, y, rows, metric) : null));
+    const { fixed, at } = this.state;
+    this.slots.heat.show(inputs, () =>
+      x
+        ? [
+            h('p', { class: 'muted' }, meaningOfFields(axes, x, y, fixed, metric, at)),
+            heatTable(x, y, rows, metric, hiddenAxes(axes, x, y, fixed)),
+          ]
+        : null,
+    );
     // A picture is replaced as a whole: its elements are not those that a Slot patches.
     this.slots.chart.show(inputs, () =>
       h('div', { 'data-key': String(this.revision) }, x ? sweepChart(METRICS[metric], x, rows) : null),
@@ -142,6 +153,12 @@ export class SweepPage implements Page {
       options.map(([value, text]) => h('option', { value, selected: value === chosen }, text)),
     );
     return h('label', { class: 'choice', 'data-key': label }, h('span', { class: 'muted' }, label), select);
+  }
+
+  /// The treatment of an axis of which no value is chosen.
+  private withoutChoice(key: string, x: Axis | null, y: Axis | null): string {
+    if (key === x?.key || key === y?.key) return 'all';
+    return key === SEED ? 'mean of all' : 'at its best';
   }
 
   private choices(
@@ -179,7 +196,7 @@ export class SweepPage implements Page {
         .map(({ key, values }) =>
           this.choice(
             `only ${key}`,
-            [['', 'all'], ...values.map((value) => [value, value] as const)],
+            [['', this.withoutChoice(key, x, y)], ...values.map((value) => [value, value] as const)],
             fixed.get(key) ?? '',
             (value) => only(key, value),
           ),

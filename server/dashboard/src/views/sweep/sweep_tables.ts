@@ -3,9 +3,11 @@ import { DASH, formatCount, formatSignificant } from '../../lib/format';
 import { hashOf, hashOfRun } from '../../lib/routes';
 import { MAX_COMPARED } from '../../lib/run_view';
 import {
+  bestOf,
   figureOf,
   moreIsBetter,
   shadeOf,
+  shortKey,
   type At,
   type Axis,
   type Cell,
@@ -28,26 +30,41 @@ export const compareHash = (cells: readonly Cell[]): string =>
     }),
   );
 
-/// "2.31 ± 0.02 (3)": mean, standard deviation and number of figures.
+/// "2.31 ± 0.02 (3 of 3)": mean and standard deviation over seeds, number of figures and of seeds.
 function groupText({ mean, spread, count, cells }: Group): string {
   if (mean === null) return cells.length === 0 ? DASH : `${cells.length} without a value`;
   const deviation = spread === null ? '' : ` ± ${formatSignificant(spread, 2)}`;
   return `${formatSignificant(mean)}${deviation}${cells.length > 1 ? ` (${count} of ${cells.length})` : ''}`;
 }
 
-function groupLink(group: Group): Child {
+function groupLink(group: Group, hidden: readonly Axis[], best: boolean): Child {
   const { cells } = group;
   if (cells.length === 0) return DASH;
-  return h('a', { href: cells.length === 1 ? hashOfRun(cells[0]!.run.id) : compareHash(cells) }, groupText(group));
+  const settings = hidden.map(({ key }) => `${shortKey(key)} ${cells[0]!.coordinates.get(key) ?? DASH}`);
+  return [
+    h(
+      'a',
+      { href: cells.length === 1 ? hashOfRun(cells[0]!.run.id) : compareHash(cells) },
+      groupText(group),
+      best ? h('strong', {}, ' best') : null,
+    ),
+    group.mean !== null && settings.length > 0 ? h('small', { class: 'sweep-hidden' }, settings.join(', ')) : null,
+  ];
 }
 
-/// The means over two axes as a table. A darker field is better; it links to its run, or to the comparison of its runs.
+/// The means over two axes as a table. A darker field is better, the best one is marked; it links to its run, or to the comparison
+/// of its runs. `hidden`: axes at their best, whose values each field names.
 export function heatTable(
   x: Axis,
   y: Axis | null,
   rows: readonly { label: string; groups: Group[] }[],
   metric: Metric,
+  hidden: readonly Axis[],
 ): HTMLElement {
+  const best = bestOf(
+    rows.flatMap(({ groups }) => groups),
+    metric,
+  );
   const means = rows.flatMap(({ groups }) => groups.map(({ mean }) => mean));
   const corner = y ? `${y.key} ↓  ${x.key} →` : x.key;
   return h(
@@ -76,7 +93,8 @@ export function heatTable(
             h('th', { scope: 'row' }, label || 'all'),
             groups.map((group) => {
               const shade = shadeOf(group.mean, means, metric);
-              return h('td', { class: `number${shade === null ? '' : ` shade-${shade}`}` }, groupLink(group));
+              const marks = `${shade === null ? '' : ` shade-${shade}`}${group === best ? ' sweep-best' : ''}`;
+              return h('td', { class: `number${marks}` }, groupLink(group, hidden, group === best));
             }),
           ),
         ),
