@@ -91,6 +91,26 @@ std::string excess_words(const LossCurve& curve, Answer& answer) {
       entropy, excess, percent_words(excess / entropy));
 }
 
+/// The change by twice the updates with its interval and its source, to follow the verdict.
+std::string change_words(const Estimate& change, const LossCurve& curve, bool by_fit, Answer& answer) {
+  answer.add("nll_per_doubling", change.value, "nats");
+  answer.add("nll_per_doubling_low", change.low, "nats");
+  answer.add("nll_per_doubling_high", change.high, "nats");
+  const std::string source =
+      by_fit ? fmt::format("fit of all {} evaluations", curve.size())
+             : fmt::format("trend of the last {} evaluations", std::min(trend_length(curve.size()), curve.size()));
+  return fmt::format(": by twice the updates it changes by {} nats (95 % interval {}; {})", signed_words(change.value),
+                     interval_words(change), source);
+}
+
+/// The fitted law as a sentence with a leading space.
+std::string law_words(const PowerLaw& law, Answer& answer) {
+  answer.add("fit_a", law.a, "nats");
+  answer.add("fit_b", law.b, "nats");
+  answer.add("fit_c", law.c);
+  return fmt::format(" The fit of all evaluations is nll = {:.3f} + {:.4g} · u^−{:.3f}.", law.a, law.b, law.c);
+}
+
 Plot fit_plot(const LossCurve& curve, const std::optional<PowerLaw>& law) {
   Plot plot = curve_plot("Validation loss (nll) and its fit", "nats per target token", curve.updates);
   plot.log_x = true;
@@ -128,46 +148,26 @@ Answer trained_to_the_end(const RunHistory& history) {
     return answer;
   }
   const auto trend = trend_of(curve.updates, curve.nll);
-  const auto law = fit_power_law(curve.updates, curve.nll);
-  const double last_update = curve.updates.back(), last = curve.nll.back();
-  const double gain = law ? law->at(last_update) - law->at(2 * last_update) : 0;
-  std::string verdict;
-  if (trend && trend->low > 0) {
-    verdict = "Beyond its best: the validation loss rises";
-  } else if (trend && trend->high < 0 && gain > small_gain * last) {
-    verdict = "No: the validation loss still falls";
-  } else if (trend && trend->high < 0) {
-    verdict = "Almost: the validation loss still falls, but slowly";
+  const bool falls = trend && trend->high < 0, rises = trend && trend->low > 0;
+  const auto law = rises ? std::nullopt : fit_power_law(curve.updates, curve.nll);
+  const auto change = falls && law ? change_by_doubling(curve.updates, curve.nll, *law) : trend;
+  if (rises) {
+    answer.text = "Beyond its best: the validation loss rises";
+  } else if (falls && -change->value > small_gain * curve.nll.back()) {
+    answer.text = "No: the validation loss still falls";
+  } else if (falls) {
+    answer.text = "Almost: the validation loss still falls, but slowly";
   } else {
-    verdict = "Yes: the validation loss shows no clear trend";
+    answer.text = "Yes: the validation loss shows no clear trend";
   }
-  answer.text = verdict;
-  if (trend) {
-    answer.text += fmt::format(": for twice the updates it changes by {} nats (95 % interval {}; last {} evaluations)",
-                               signed_words(trend->value), interval_words(*trend),
-                               std::min(trend_length(curve.size()), curve.size()));
-  }
+  if (change) answer.text += change_words(*change, curve, falls && law, answer);
   answer.text += ".";
-  if (trend) {
-    answer.add("nll_per_doubling", trend->value, "nats");
-    answer.add("nll_per_doubling_low", trend->low, "nats");
-    answer.add("nll_per_doubling_high", trend->high, "nats");
-  }
-  if (law && !(trend && trend->low > 0)) {
-    answer.text += fmt::format(
-        " The fit nll = {:.3f} + {:.4g} · u^−{:.3f} over all evaluations expects {:.3f} nats ({}) less by twice the "
-        "updates.",
-        law->a, law->b, law->c, gain, percent_words(gain / last));
-    answer.add("fit_a", law->a, "nats");
-    answer.add("fit_b", law->b, "nats");
-    answer.add("fit_c", law->c);
-    answer.add("gain_by_twice_the_updates", gain, "nats");
-  }
+  if (law) answer.text += law_words(*law, answer);
   answer.text += excess_words(curve, answer) + end_words(history);
   answer.plots.push_back(fit_plot(curve, law));
   answer.rests_on = {
       fmt::format("{} of set {}", count_of(static_cast<double>(curve.size()), "evaluation record"), main_set(history)),
-      "Student's t for the interval; the evaluations count as independent"};
+      "Student's t for the interval, for a fit by profile likelihood; the evaluations count as independent"};
   return answer;
 }
 

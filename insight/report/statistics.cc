@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace babelring::insight {
 namespace {
@@ -72,6 +73,46 @@ double PowerLaw::at(double u) const {
 
 namespace {
 
+constexpr double first_c = 0.05, last_c = 3;
+constexpr int grid_steps = 120;
+
+/// The exponent at a place of the grid, which is even in log c.
+double exponent_at(double place) {
+  return first_c * std::exp(place * std::log(last_c / first_c) / grid_steps);
+}
+
+/// Moments of y over (u / u₁)^−c.
+Moments power_moments(std::span<const double> u, std::span<const double> y, double c) {
+  std::vector<double> x;
+  for (const double each : u) x.push_back(std::pow(each / u.front(), -c));
+  return moments_of(x, y);
+}
+
+/// The sum of squares over b for one c: least + curvature (b − best)².
+struct Parabola {
+  double least = 0, best = 0, curvature = 0;
+
+  /// The values of b between `low` and `high` with at most that sum of squares; an empty range is reversed.
+  std::pair<double, double> within(double most, double low, double high) const {
+    if (least > most) return {1, 0};
+    const double half = std::sqrt((most - least) / curvature);
+    return {std::max(low, best - half), std::min(high, best + half)};
+  }
+};
+
+/// With the best a for each b, which is not negative for b up to mean y / mean x.
+Parabola with_best_a(const Moments& m) {
+  return {m.yy - m.xy * m.xy / m.xx, m.xy / m.xx, m.xx};
+}
+
+/// With a = 0.
+Parabola without_a(const Moments& m, std::size_t points) {
+  const auto n = static_cast<double>(points);
+  const double xx = m.xx + n * m.mean_x * m.mean_x, xy = m.xy + n * m.mean_x * m.mean_y,
+               yy = m.yy + n * m.mean_y * m.mean_y;
+  return {yy - xy * xy / xx, xy / xx, xx};
+}
+
 /// The least-squares fit with that c, and its sum of squares; infinite if the values do not fall.
 struct PowerFit {
   PowerLaw law;
@@ -79,12 +120,12 @@ struct PowerFit {
 };
 
 PowerFit power_fit(std::span<const double> u, std::span<const double> y, double c) {
-  std::vector<double> x;
-  for (const double each : u) x.push_back(std::pow(each / u.front(), -c));
-  const Moments m = moments_of(x, y);
+  const Moments m = power_moments(u, y, c);
   if (m.xx <= 0 || m.xy <= 0) return {};
-  const double b = m.xy / m.xx;
-  return {{m.mean_y - b * m.mean_x, b * std::pow(u.front(), c), c}, m.yy - b * m.xy};
+  const double scale = std::pow(u.front(), c), b = m.xy / m.xx, a = m.mean_y - b * m.mean_x;
+  if (a >= 0) return {{a, b * scale, c}, m.yy - b * m.xy};
+  const Parabola zero = without_a(m, u.size());
+  return {{0, zero.best * scale, c}, zero.least};
 }
 
 }  // namespace
@@ -92,24 +133,47 @@ PowerFit power_fit(std::span<const double> u, std::span<const double> y, double 
 std::optional<PowerLaw> fit_power_law(std::span<const double> u, std::span<const double> y) {
   if (u.size() < 4) return std::nullopt;
   // A grid of log c finds the valley of the sum of squares, which may have several; golden sections find its bottom.
-  constexpr double first_c = 0.05, last_c = 3, golden = 0.6180339887498949;
-  constexpr int steps = 120, sections = 40;  // the last section is under 1e-9 of c
-  const double step = std::log(last_c / first_c) / steps;
-  const auto at = [&](double place) { return power_fit(u, y, first_c * std::exp(place * step)); };
+  constexpr double golden = 0.6180339887498949;
+  constexpr int sections = 40;  // the last section is under 1e-9 of c
+  const auto at = [&](double place) { return power_fit(u, y, exponent_at(place)); };
   PowerFit best;
   int place = 0;
-  for (int i = 0; i <= steps; ++i) {
+  for (int i = 0; i <= grid_steps; ++i) {
     PowerFit fit = at(i);
     if (fit.error < best.error) best = fit, place = i;
   }
-  if (!std::isfinite(best.error)) return std::nullopt;
-  double low = std::max(0, place - 1), high = std::min(steps, place + 1);
+  if (!std::isfinite(best.error) || place == 0 || place == grid_steps) return std::nullopt;
+  double low = place - 1, high = place + 1;
   for (int i = 0; i < sections; ++i) {
     const double left = high - golden * (high - low), right = low + golden * (high - low);
     at(left).error < at(right).error ? high = right : low = left;
   }
   const PowerFit refined = at((low + high) / 2);
   return refined.error < best.error ? refined.law : best.law;
+}
+
+Estimate change_by_doubling(std::span<const double> u, std::span<const double> y, const PowerLaw& law) {
+  double error = 0;
+  for (std::size_t i = 0; i < u.size(); ++i) error += (y[i] - law.at(u[i])) * (y[i] - law.at(u[i]));
+  const std::size_t freedom = u.size() - 3;
+  const double t = student_t95(freedom), most = error * (1 + t * t / static_cast<double>(freedom));
+  const double change = law.at(2 * u.back()) - law.at(u.back());
+  Estimate estimate{change, change, change};
+  for (int i = 0; i <= grid_steps; ++i) {
+    const double c = exponent_at(i);
+    const Moments m = power_moments(u, y, c);
+    if (m.xx <= 0) continue;
+    const double per_b = std::pow(u.back() / u.front(), -c) * (std::pow(2, -c) - 1);  // negative
+    const double border = m.mean_y / m.mean_x;
+    constexpr double unbounded = std::numeric_limits<double>::infinity();
+    for (const auto& [low, high] :
+         {with_best_a(m).within(most, 0, border), without_a(m, u.size()).within(most, border, unbounded)}) {
+      if (low > high) continue;
+      estimate.low = std::min(estimate.low, high * per_b);
+      estimate.high = std::max(estimate.high, low * per_b);
+    }
+  }
+  return estimate;
 }
 
 std::optional<Estimate> pearson(std::span<const double> x, std::span<const double> y) {

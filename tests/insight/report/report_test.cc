@@ -130,7 +130,13 @@ TEST(Report, SaysThatARunWasStoppedEarly) {
   EXPECT_TRUE(says(answer, "No: the validation loss still falls")) << answer.text;
   EXPECT_TRUE(says(answer, "stopped on request after 100 of 1,000 updates")) << answer.text;
   EXPECT_NEAR(number_of(answer, "fit_c"), 0.5, 0.02);
-  EXPECT_NEAR(number_of(answer, "gain_by_twice_the_updates"), 0.6 - 0.6 / std::sqrt(2), 0.01);
+  const double change = 0.6 / std::sqrt(2) - 0.6;
+  EXPECT_NEAR(number_of(answer, "nll_per_doubling"), change, 0.01)
+      << "by the fit: the trend of the last ones is steeper";
+  EXPECT_LE(number_of(answer, "nll_per_doubling_low"), change + 1e-6);
+  EXPECT_GE(number_of(answer, "nll_per_doubling_high"), change - 1e-6);
+  EXPECT_TRUE(says(answer, "by twice the updates it changes by −0.17")) << answer.text;
+  EXPECT_TRUE(says(answer, "; fit of all 10 evaluations)")) << answer.text;
 }
 
 TEST(Report, CannotTellFromTwoEvaluations) {

@@ -32,6 +32,56 @@ TEST(Statistics, FindsAPowerLawAndRefusesRisingValues) {
   EXPECT_FALSE(fit_power_law(u, rising));
 }
 
+TEST(Statistics, ThePowerLawHasNoNegativeLossAndIsNoEndOfTheGrid) {
+  std::vector<double> u, straight, slow, steep;
+  for (double update = 100; update <= 900; update += 100) {
+    u.push_back(update);
+    straight.push_back(4 - update / 250);
+    slow.push_back(10 * std::pow(update, -0.01));
+    steep.push_back(1 + 9 * std::pow(update / 100, -5));
+  }
+  const auto law = fit_power_law(u, straight);  // without the bound a would be -10
+  ASSERT_TRUE(law);
+  EXPECT_GE(law->a, 0);
+  EXPECT_GT(law->at(1e9), 0);
+  double best = 1e300;  // of laws without a
+  for (double c = 0.06; c < 2.9; c *= 1.001) {
+    double xy = 0, xx = 0, yy = 0;
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      const double x = std::pow(u[i], -c);
+      xy += x * straight[i], xx += x * x, yy += straight[i] * straight[i];
+    }
+    best = std::min(best, yy - xy * xy / xx);
+  }
+  double error = 0;
+  for (std::size_t i = 0; i < u.size(); ++i) error += std::pow(straight[i] - law->at(u[i]), 2);
+  EXPECT_NEAR(error, best, 1e-4 * best) << "the best law with a = 0";
+  EXPECT_FALSE(fit_power_law(u, slow)) << "c would be 0.05";
+  EXPECT_FALSE(fit_power_law(u, steep)) << "c would be 3";
+}
+
+TEST(Statistics, TheChangeByDoublingHasAnInterval) {
+  const auto change = [](double noise) {
+    std::vector<double> u, y;
+    for (int i = 1; i <= 20; ++i) {
+      u.push_back(500 * i);
+      y.push_back(1.3 + 30 * std::pow(u.back(), -0.5) + noise * (i % 2 == 0 ? 1 : -1));
+    }
+    return change_by_doubling(u, y, fit_power_law(u, y).value());
+  };
+  const double expected = 30 * (std::pow(20'000, -0.5) - std::pow(10'000, -0.5));
+  const Estimate exact = change(0), noisy = change(0.005), noisier = change(0.01);
+  EXPECT_NEAR(exact.value, expected, 1e-6);
+  EXPECT_NEAR(exact.low, expected, 0.01);
+  EXPECT_NEAR(exact.high, expected, 0.01);
+  for (const Estimate& estimate : {noisy, noisier}) {
+    EXPECT_LT(estimate.low, expected);
+    EXPECT_GT(estimate.high, expected);
+    EXPECT_LT(estimate.high, 0) << "the law falls";
+  }
+  EXPECT_GT(noisier.high - noisier.low, 1.5 * (noisy.high - noisy.low));
+}
+
 TEST(Statistics, ThePowerLawIsThatOfLeastSquares) {
   std::vector<double> u, y;
   for (int i = 1; i <= 20; ++i) {
