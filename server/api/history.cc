@@ -37,6 +37,7 @@ http::Response list_attempts(Service& service, const http::Request& request) {
                      {"started_at", format_rfc3339(row.started_ms)},
                      {"ended_at", time_or_null(row.ended_ms)},
                      {"exit_code", integer_or_null(row.exit_code)},
+                     {"first_update", integer_or_null(row.first_update)},
                      {"cause", row.cause}});
   }
   return page_response(request, std::move(items), std::nullopt);

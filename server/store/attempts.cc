@@ -45,6 +45,8 @@ void visit_columns(Row& attempt, Column&& column) {
   column("started_ms", attempt.started_ms);
   column("ended_ms", attempt.ended_ms);
   column("exit_code", attempt.exit_code);
+  column("(SELECT min(step) FROM steps s WHERE s.run = attempts.run AND s.rank = 0 AND s.attempt = attempts.attempt)",
+         attempt.first_update);
 }
 
 namespace {

@@ -51,6 +51,7 @@ struct AttemptRow {
   std::string launcher, job, resumed_from, cause;
   std::int64_t pid = 0, world_size = 0, started_ms = 0;
   std::optional<std::int64_t> ended_ms, exit_code;
+  std::optional<std::int64_t> first_update;  // of rank 0; nothing before it
 };
 
 /// Starts a new attempt, with run.world_size ranks, of a queued, restarting or suspended run. Returns its number, or

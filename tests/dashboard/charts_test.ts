@@ -1,5 +1,5 @@
 import { CHARTS, networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
-import { evalLines, nonFiniteMarks, stretches } from '../../server/dashboard/src/charts/lines';
+import { eventMarks, evalLines, nonFiniteMarks, stretches } from '../../server/dashboard/src/charts/lines';
 import type { RunData } from '../../server/dashboard/src/data/run_data';
 import { formatOf } from '../../server/dashboard/src/lib/metric_format';
 import { defaultView } from '../../server/dashboard/src/lib/run_view';
@@ -33,6 +33,25 @@ const TRAFFIC: Record<string, [number, number]> = {
   'network_rx_bytes_per_second@2': [20e6, 20e6],
   'network_tx_bytes_per_second@2': [25e6, 30e6],
 };
+
+describe('marks of attempts', () => {
+  it('stand at their first update, whatever the clocks say', () => {
+    const loss: Series = { ...emptySeries(), step: [40, 41, 42], timeMs: [1000, 2000, 3000], avg: [3, 2, 1], total: 3 };
+    const marksOf = (mode: XAxis['mode']) =>
+      eventMarks({
+        axis: { ...axis, mode },
+        get: () => loss,
+        alerts: [],
+        attempts: [1, 2, 3, 4, 5].map((attempt, at) => ({
+          attempt,
+          started_at: '2026-11-28T10:00:00.000Z', // an hour after the last record
+          first_update: [1, 39, 41, null, 43][at]!,
+        })),
+      } as unknown as RunData);
+    expect(marksOf('update')).toEqual([{ x: 41, kind: 'attempt', label: 'attempt 3' }]);
+    expect(marksOf('elapsed')).toEqual([{ x: 2, kind: 'attempt', label: 'attempt 3' }]);
+  });
+});
 
 describe('the network of hosts', () => {
   it('has a line for what its links carry, as the ranks tell', () => {

@@ -99,7 +99,7 @@ export async function checkSweep(page, server, options) {
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Heat map');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
-  await titled(page, 'Compare');
+  await page.waitForURL(/#\/runs\//); // the only run of its field
   await page.goBack();
   await page.getByRole('link', { name: 'compare the best runs' }).click();
   await page.waitForFunction(() => document.querySelectorAll('.run-legend li').length === 8);

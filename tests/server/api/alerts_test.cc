@@ -144,6 +144,9 @@ TEST(Alerts, TellOfRestartsFailuresAndEndsOnce) {
     store::request_resume(database, {.run = run_id, .actor = "a"}, wall_time_ms());
   });
   Client client(server.port());
+  const json::value attempts = get_json(client, "/api/v1/runs/" + run_id + "/attempts").at("items");
+  EXPECT_EQ(attempts.at(0).at("first_update"), 40);
+  EXPECT_TRUE(attempts.at(1).at("first_update").is_null()) << "it has not trained";
   EXPECT_EQ(wait_for_alerts(client, "?state=cleared", 1).size(), 1u) << "resumed";
   begin();
   end(3, store::RunEvent::faulted, "rank 2 on vm was killed by signal 9");

@@ -71,7 +71,8 @@ export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] 
   );
 }
 
-/// Marks for the run's alerts and new attempts, the same on every chart.
+/// Marks for the run's alerts and new attempts, the same on every chart. An attempt is placed by its first update: its start is by the
+/// server's clock, which may differ from that of the records, and these may have come later.
 export function eventMarks(run: RunData): Mark[] {
   const series = run.get('loss');
   const place = (kind: Mark['kind'], label: string, time: string): Mark[] => {
@@ -80,9 +81,11 @@ export function eventMarks(run: RunData): Mark[] {
   };
   return [
     ...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
-    ...run.attempts.flatMap(({ attempt, started_at }) =>
-      attempt > 1 && started_at ? place('attempt', `attempt ${attempt}`, started_at) : [],
-    ),
+    ...run.attempts.flatMap(({ attempt, first_update }): Mark[] => {
+      const shown = first_update !== null && first_update >= (series.step[0] ?? Infinity);
+      const x = attempt > 1 && shown ? xOfStep(run.axis, series, first_update) : null;
+      return x === null ? [] : [{ x, kind: 'attempt', label: `attempt ${attempt}` }];
+    }),
   ];
 }
 
