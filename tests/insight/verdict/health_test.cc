@@ -23,7 +23,9 @@ TEST(Health, DescribesTheStateOfARun) {
       {{.state = "running", .update = 1500, .silent_since = "2026-11-22T10:00:00Z"},
        Level::bad,
        "Silent since 2026-11-22T10:00:00Z: the last record is from update 1,500",
-       "Check that its processes and hosts are running and can reach the server"},
+       "Check that its processes and hosts are running and can reach the server; if it has ended, run `nmt run sync` "
+       "on "
+       "its folder"},
       {{.state = "failed", .detail = "rank 2 on birch: CUDA out of memory", .update = 900, .resumable = true},
        Level::bad,
        "Failed at update 900: rank 2 on birch: CUDA out of memory",
