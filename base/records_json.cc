@@ -118,6 +118,7 @@ Result<std::vector<Record>> batch_from_json(std::string_view run, const json::va
   header.run = std::string(run);
   FieldReader field(outer, "", unknown);
   visit_origin(header, field);
+  field.leave("confirmed");  // for the server: the newest sequence that it has confirmed to the sender
   field.leave("records");
   std::string error = field.finish();
   if (error.empty()) error = check_origin(header);

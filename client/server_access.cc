@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/atomic_file.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -19,6 +19,7 @@
 #include "server/alerts/alert_watch.h"
 #include "server/api/control.h"
 #include "server/api/routes.h"
+#include "server/api/spool_intake.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/check.h"
 #include "server/http/server.h"
@@ -106,6 +107,15 @@ void connect_control(launch::ControlPlane& control, api::Service& service, const
   });
 }
 
+/// Takes the records of ended runs, for a few seconds: the rest follows while the server works.
+void take_spools(api::SpoolIntake& spools) {
+  try {
+    spools.take(SteadyClock::now() + std::chrono::seconds(5));
+  } catch (const std::exception& failure) {
+    spdlog::error("spools: {}", failure.what());
+  }
+}
+
 http::Server::Options server_options(const ServerOptions& options) {
   http::Server::Options http_options;
   http_options.address = options.address;
@@ -179,6 +189,9 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   service.translators = &translators;
   control.hear_until(
       [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
+  api::SpoolIntake spools(service);
+  take_spools(spools);  // before runs are supervised: an attempt may have ended well while the server was away
+  const RepeatingThread spool_thread("spools", std::chrono::minutes(1), [&spools] { spools.take(); });
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
   http::AdmissionOptions admission = options.admission_options(service.tokens, service.audit);
   admission.ranks = &service.ranks;
@@ -194,6 +207,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
 
   Reload reload(options, std::move(read_options), server, control, access_log);
   spdlog::info("{}: ending", signal_name(wait_for_end(reload)));
+  spools.stop();
   suspend_runs(control, options);
   server.stop();
 }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/json_get.h"
-#include "worker/delivery.h"
+#include "client/delivery.h"
 #include "worker/host_state.h"
 
 namespace babelring {

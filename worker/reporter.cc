@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/json/object.hpp>
 #include <utility>
 
 #include "base/log.h"
@@ -19,6 +18,7 @@ constexpr std::int64_t in_memory = -1;  // `end` of a batch that is not from the
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
 constexpr milliseconds max_requested_delay{60000};  // limit on Retry-After
+constexpr milliseconds silent_wait{1000};           // at the end, before a line says that records wait
 constexpr std::size_t max_refusals_logged = 10;     // with different reasons
 
 }  // namespace
@@ -101,7 +101,13 @@ std::int64_t Reporter::close(milliseconds timeout, bool wait_for_served) {
     closing_ = true;
     wait_for_served_ = wait_for_served;
     changed_.notify_all();
-    changed_.wait_for(lock, timeout, [&] { return finished_; });
+    const auto end = SteadyClock::now() + timeout;
+    if (!changed_.wait_until(lock, std::min(end, SteadyClock::now() + silent_wait), [&] { return finished_; })) {
+      lock.unlock();
+      announce_wait(timeout);
+      lock.lock();
+      changed_.wait_until(lock, end, [&] { return finished_; });
+    }
     stop_ = true;
     changed_.notify_all();
   }
@@ -109,23 +115,35 @@ std::int64_t Reporter::close(milliseconds timeout, bool wait_for_served) {
   thread_.join();
   close_spool();
   // Count before logging the warnings, which may become records.
-  for (SpoolReader& spool : older_) remaining_ += spool.remaining();
-  remaining_ += spools_.empty() ? SpoolReader(spool_of(options_.identity.rank)).remaining() : spools_[0].remaining();
+  for (Sending& older : older_) remaining_ += older.spool.remaining();
+  remaining_ +=
+      spools_.empty() ? SpoolReader(spool_of(options_.identity.rank)).remaining() : spools_[0].spool.remaining();
   if (skipped_ > 0) {
     spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_,
                  options_.identity.rank, options_.server.address, options_.spool_folder.string());
   }
   if (remaining_ > 0) {
     spdlog::warn(
-        "{} records of rank {} were not confirmed by {}; they stay in {}, and the run's next attempt sends them",
-        remaining_, options_.identity.rank, options_.server.address, options_.spool_folder.string());
+        "{} records of rank {} were not confirmed by {}; they stay in {}: send them with `nmt run sync {}`, or start "
+        "the "
+        "run again",
+        remaining_, options_.identity.rank, options_.server.address, options_.spool_folder.string(),
+        options_.spool_folder.parent_path().string());
   }
   return remaining_;
 }
 
+void Reporter::announce_wait(milliseconds timeout) const {
+  const std::int64_t waiting = SpoolReader(spool_of(options_.identity.rank)).remaining();
+  if (waiting == 0) return;  // only served ranks have records left
+  spdlog::info("{} records of rank {} are not confirmed by {} yet; waiting for them for at most {} s", waiting,
+               options_.identity.rank, options_.server.address,
+               std::chrono::duration_cast<std::chrono::seconds>(timeout).count());
+}
+
 void Reporter::send_loop() try {
   if (wait_for_sender()) {
-    send_older_spools();
+    send_older_spools(false);
     spools_.emplace_back(spool_of(options_.identity.rank));
     for (const std::int64_t rank : options_.sender.served) spools_.emplace_back(spool_of(rank));
     send_spools();
@@ -167,40 +185,39 @@ bool Reporter::wait_for_sender() {
   }
 }
 
-std::vector<SpoolReader> Reporter::older_spools() const {
+std::vector<Reporter::Sending> Reporter::older_spools(bool check) const {
   std::set<std::int64_t> ranks(options_.sender.served.begin(), options_.sender.served.end());
   ranks.insert(options_.identity.rank);
-  std::vector<SpoolReader> spools;
-  for (std::int64_t attempt = 1; attempt < options_.identity.attempt; ++attempt) {
-    const fs::path folder = spool_path(options_.spool_folder, attempt, 0).parent_path();
-    std::set<fs::path> files;
-    for (const std::int64_t rank : ranks) files.insert(spool_path(options_.spool_folder, attempt, rank));
-    if (options_.identity.rank == 0 && fs::is_directory(folder)) {
-      for (const auto& entry : fs::directory_iterator(folder)) {
-        const std::string name = entry.path().filename().string();
-        if (name.ends_with(".jsonl") && !name.ends_with(".old.jsonl")) files.insert(entry.path());
-      }
+  std::vector<Sending> spools;
+  for (const SpoolPlace& place : list_spools(options_.spool_folder)) {
+    if (place.attempt >= options_.identity.attempt) continue;
+    if (options_.identity.rank != 0 && !ranks.contains(place.rank)) continue;
+    Sending older(place.file);
+    if (older.spool.remaining() == 0) {
+      const std::int64_t last = check ? last_spool_sequence(place.file) : 0;
+      if (last == 0) continue;
+      older.spool.seek(last - 1);  // so that its last record is sent again, which asks for those before it
+      older.confirmed = last;
     }
-    for (const fs::path& file : files) {
-      if (!fs::exists(file)) continue;
-      SpoolReader spool(file);
-      if (spool.remaining() > 0) spools.push_back(std::move(spool));
-    }
+    spools.push_back(std::move(older));
   }
   return spools;
 }
 
-void Reporter::send_older_spools() {
-  older_ = older_spools();
-  for (SpoolReader& spool : older_) {
+void Reporter::send_older_spools(bool check) {
+  older_ = older_spools(check);
+  for (Sending& older : older_) {
     while (!stopped()) {
       wait_for_turn();
-      const SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
-      if (batch.lines == 0 || !deliver(batch.records)) break;
-      spool.acknowledge(batch);
+      const SpoolReader::Batch batch = older.spool.next(max_batch_records, max_batch_bytes);
+      if (batch.lines == 0) break;
+      const Course course = deliver(older, batch.records);
+      if (course == Course::ended) break;
+      if (course == Course::settled) older.spool.acknowledge(batch);
     }
-    spool.save_acknowledged();
+    older.spool.save_acknowledged();
   }
+  check_older_ = false;  // this was the check, whatever was missing
 }
 
 void Reporter::send_spools() {
@@ -209,22 +226,24 @@ void Reporter::send_spools() {
     wait_for_turn();
     const std::int64_t seen = written();
     bool any = false;
-    for (std::size_t spool = 0; spool < spools_.size(); ++spool) any = send_next(spool) || any;
+    for (Sending& sending : spools_) any = send_next(sending) || any;
     if (!any || SteadyClock::now() - saved >= std::chrono::seconds(1)) {
-      for (SpoolReader& spool : spools_) spool.save_acknowledged();
+      for (Sending& sending : spools_) sending.spool.save_acknowledged();
       saved = SteadyClock::now();
     }
     if (barred_) break;  // served ranks need not wait either
+    if (check_older_) send_older_spools(true);
     if (!any && !wait_for_more(seen)) return;
   }
-  for (SpoolReader& spool : spools_) spool.save_acknowledged();
+  for (Sending& sending : spools_) sending.spool.save_acknowledged();
 }
 
-bool Reporter::send_next(std::size_t spool) {
-  const SpoolReader::Batch batch = next_batch(spools_[spool], spool == 0);
-  if (batch.lines == 0 || !deliver(batch.records)) return false;
-  settle(spools_[spool], batch);
-  return true;
+bool Reporter::send_next(Sending& sending) {
+  const SpoolReader::Batch batch = next_batch(sending.spool, &sending == &spools_[0]);
+  if (batch.lines == 0) return false;
+  const Course course = deliver(sending, batch.records);
+  if (course == Course::settled) settle(sending.spool, batch);
+  return course != Course::ended;
 }
 
 bool Reporter::wait_for_more(std::int64_t seen) {
@@ -275,61 +294,69 @@ SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
   }
 }
 
-bool Reporter::deliver(std::span<const Record> records) {
+Reporter::Course Reporter::deliver(Sending& sending, std::span<const Record> records) {
   std::vector<std::span<const Record>> left;  // a stack of parts to send
   if (!records.empty()) left.push_back(records);
   while (!left.empty()) {
-    if (stopped()) return false;
+    if (stopped()) return Course::ended;
     const auto part = left.back();
-    const Outcome outcome = send(part);
+    const PostedBatch posted = send(sending, part);
     const bool alone = part.size() == 1;
-    const bool refused = outcome.delivery == Delivery::refused || (outcome.delivery == Delivery::oversized && !alone);
-    if (outcome.delivery != Delivery::stored && !refused) {
-      if (!stopped()) report_outage(outcome.why);
-      if (outcome.delivery == Delivery::barred && closing()) {  // waiting gives no other token
+    if (posted.delivery == Delivery::missing && posted.stored < sending.confirmed) {
+      go_back(sending, posted.stored);
+      return Course::went_back;
+    }
+    const bool refused = posted.delivery == Delivery::refused || (posted.delivery == Delivery::oversized && !alone);
+    if (posted.delivery != Delivery::stored && !refused) {
+      if (!stopped()) report_outage(posted.why);
+      if (posted.delivery == Delivery::barred && closing()) {  // waiting gives no other token
         barred_ = true;
-        return false;
+        return Course::ended;
       }
       wait_to_retry();
       continue;
     }
     left.pop_back();
-    if (outcome.delivery == Delivery::stored) continue;
-    if (alone) {
-      skip(part.front(), outcome.why);
+    if (posted.delivery == Delivery::stored) {
+      sending.confirmed = part.back().header.sequence;
+    } else if (alone) {
+      skip(part.front(), posted.why);
     } else {
       left.push_back(part.subspan(part.size() / 2));
       left.push_back(part.first(part.size() / 2));
     }
   }
-  return true;
+  return Course::settled;
 }
 
-Reporter::Outcome Reporter::send(std::span<const Record> records) {
-  const SpanScope sending(options_.spans, "reporter", "records");
-  const RecordHeader& origin = records.front().header;
-  const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
-  const Result<HttpResponse> answer =
-      client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
+PostedBatch Reporter::send(const Sending& sending, std::span<const Record> records) {
+  const SpanScope span(options_.spans, "reporter", "records");
+  PostedBatch posted = post_records(*client_, records, sending.confirmed);
   next_post_ = SteadyClock::now() + options_.post_interval;
   requested_delay_ = milliseconds(0);
-  if (!answer.ok()) return {Delivery::again, answer.error()};
-  const Delivery delivery = delivery_of(*answer, records.size());
-  if (delivery == Delivery::again || delivery == Delivery::barred) {
-    if (answer->retry_after) {
-      // Spread the ranks, but never retry earlier than requested.
-      const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
-      const std::chrono::duration<double, std::milli> asked =
-          std::min<milliseconds>(*answer->retry_after, max_requested_delay);
-      requested_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
-    }
-    return {delivery, "answered " + explain(*answer) + advice(*answer, delivery)};
+  const bool waits = posted.delivery == Delivery::again || posted.delivery == Delivery::barred;
+  if (waits && posted.retry_after) {
+    // Spread the ranks, but never retry earlier than requested.
+    const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
+    const std::chrono::duration<double, std::milli> asked =
+        std::min<milliseconds>(*posted.retry_after, max_requested_delay);
+    requested_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
   }
-  if (delivery == Delivery::oversized) return {delivery, "answered " + explain(*answer)};
+  if (waits || posted.delivery == Delivery::oversized) return posted;
   if (std::exchange(outage_, false))
     spdlog::info("{} responds again; sending the kept records", options_.server.address);
   retry_ = milliseconds(0);
-  return {delivery, delivery == Delivery::stored ? "" : explain(*answer)};
+  return posted;
+}
+
+void Reporter::go_back(Sending& sending, std::int64_t stored) {
+  const std::int64_t first = sending.spool.seek(stored);
+  sending.spool.save_acknowledged();  // before the writer removes the older part
+  spdlog::warn("{} has lost records {} to {} of spool {}; sending them again{}", options_.server.address, stored + 1,
+               sending.confirmed, sending.file.string(),
+               first > stored + 1 ? fmt::format(" from {}: the spool no longer has those before it", first) : "");
+  sending.confirmed = stored;
+  check_older_ = true;
 }
 
 void Reporter::skip(const Record& record, const std::string& why) {

@@ -11,17 +11,18 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/records.h"
 #include "base/span_log.h"
+#include "base/spool_reader.h"
+#include "client/delivery.h"
 #include "client/server_access.h"
-#include "worker/delivery.h"
 #include "worker/rank_identity.h"
 #include "worker/record_sender.h"
 #include "worker/spool.h"
-#include "worker/spool_reader.h"
 
 namespace babelring {
 
@@ -44,6 +45,11 @@ struct ReporterOptions {
 /// and each rank confirms by its spool. A rank sends its own as soon as that rank has ended or sends no more because
 /// the server bars it, or if the disk is full or hangs.
 ///
+/// With each batch goes the sequence of the newest record that the server has confirmed. A server that does not have
+/// that record has lost what follows its own newest one (a damaged write-ahead log, a restored backup): it refuses the
+/// batch, and the sender goes back in the spool and sends that again. It then looks at the spools of earlier attempts,
+/// too.
+///
 /// Unconfirmed records of earlier attempts are sent first: each sender sends those of its ranks, and rank 0 those of
 /// all ranks in its spool folder. If the server refuses a batch, the sender bisects it to find the refused record, then
 /// logs and skips it. While the disk is full, records are kept in memory and sent from there. A warning is logged when
@@ -62,23 +68,35 @@ class Reporter : public RecordSink {
   void write(RecordBody body) override;
 
   /// Sends the remaining records for at most `timeout`, also those of served ranks until these have closed, then ends
-  /// the sender thread. If the server then bars the token, it does not retry. Returns and logs the number of this
-  /// rank's records that the server has neither confirmed nor refused; 0 without a server. They stay in the spool for
-  /// the run's next attempt, if it can be written. Later records only go to the spool.
+  /// the sender thread. If the server then bars the token, it does not retry. Logs when it begins to
+  /// wait for longer than a second. Returns and logs the number of this rank's records that the server has neither
+  /// confirmed nor refused; 0 without a server. They stay in the spool, if it can be written, for `nmt run sync` or the
+  /// run's next attempt. Later records only go to the spool.
   std::int64_t close(std::chrono::milliseconds timeout) { return close(timeout, true); }
 
  private:
   std::int64_t close(std::chrono::milliseconds timeout, bool wait_for_served);
+  /// Logs how many of this rank's records close() waits for.
+  void announce_wait(std::chrono::milliseconds timeout) const;
   void send_loop();
   void end_sending();
   /// Waits while another rank sends this rank's records. True if this rank has to send them from now on, false if all
   /// are confirmed and the reporter closes.
   bool wait_for_sender();
-  void send_older_spools();
+  /// A spool that is being sent, and the newest record of it that the server has confirmed.
+  struct Sending {
+    explicit Sending(std::filesystem::path path) : file(std::move(path)), spool(file) {}
+    std::filesystem::path file;
+    SpoolReader spool;
+    std::int64_t confirmed = 0;  // its sequence; 0: none
+  };
+  /// Sends what earlier attempts left unconfirmed. With `check`, also asks the server whether it still has the last
+  /// record of each confirmed spool.
+  void send_older_spools(bool check);
   /// Sends the spools of this attempt, in turns, until close().
   void send_spools();
   /// Sends the next records of one of spools_. False if there are none.
-  bool send_next(std::size_t spool);
+  bool send_next(Sending& sending);
   /// The next records from the spool's file or, of the own one, from memory. Empty if nothing is left to send.
   SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
   /// Waits until there may be more records than when `seen` were written. False if there will be none.
@@ -94,20 +112,22 @@ class Reporter : public RecordSink {
   std::string spool_notice();
   /// Writes the records kept in memory and logs the number of lost ones.
   void close_spool();
-  /// Sends until each record is stored or skipped. False if stopped before that, or barred while closing.
-  bool deliver(std::span<const Record> records);
-  struct Outcome {
-    Delivery delivery;
-    std::string why;  // the reason, if not stored
+  enum class Course {
+    settled,    // each record is stored or skipped
+    went_back,  // the server lacks earlier records: the spool begins with these now
+    ended,      // stopped before that, or barred while closing
   };
-  Outcome send(std::span<const Record> records);
+  Course deliver(Sending& sending, std::span<const Record> records);
+  PostedBatch send(const Sending& sending, std::span<const Record> records);
+  /// Goes back to what the server no longer has.
+  void go_back(Sending& sending, std::int64_t stored);
   void skip(const Record& record, const std::string& why);
   void report_outage(const std::string& why);
   void wait_for_turn();
   void wait_to_retry();
   bool stopped();
   bool closing();
-  std::vector<SpoolReader> older_spools() const;
+  std::vector<Sending> older_spools(bool check) const;
 
   const ReporterOptions options_;
   SpoolWriter writer_;
@@ -129,9 +149,10 @@ class Reporter : public RecordSink {
   bool outage_ = false;
   bool barred_ = false;  // while closing
   std::int64_t skipped_ = 0;
-  std::set<std::string> refusals_;   // reasons that were logged
-  std::vector<SpoolReader> older_;   // spools of earlier attempts
-  std::vector<SpoolReader> spools_;  // of this attempt: this rank's, then those of served ranks
+  std::set<std::string> refusals_;  // reasons that were logged
+  bool check_older_ = false;        // the server has lost records
+  std::vector<Sending> older_;      // spools of earlier attempts
+  std::vector<Sending> spools_;     // of this attempt: this rank's, then those of served ranks
   std::int64_t remaining_ = 0;
   std::thread thread_;
 };

@@ -14,9 +14,6 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/file_descriptor.h"
-#include "base/spool_files.h"
-#include "worker/spool_reader.h"
 
 namespace babelring {
 namespace {
@@ -28,15 +25,6 @@ std::string system_error() {
 }
 
 }  // namespace
-
-fs::path spool_path(const fs::path& folder, std::int64_t attempt, std::int64_t rank) {
-  return folder / fmt::format("attempt-{}", attempt) / fmt::format("rank-{}.jsonl", rank);
-}
-
-bool has_writer(const fs::path& spool) {
-  const FileDescriptor file(::open(spool.c_str(), O_RDONLY | O_CLOEXEC));
-  return file.get() >= 0 && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
-}
 
 SpoolWriter::SpoolWriter(const fs::path& file, SpoolLimits limits)
     : file_(file), limits_(limits), watch_(fmt::format("spool {}", file.string()), limits.late) {

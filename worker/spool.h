@@ -15,12 +15,10 @@
 #include "base/clock.h"
 #include "base/records.h"
 #include "base/result.h"
+#include "base/spool_reader.h"
 #include "base/write_watch.h"
 
 namespace babelring {
-
-/// FOLDER/attempt-1/rank-0.jsonl
-std::filesystem::path spool_path(const std::filesystem::path& folder, std::int64_t attempt, std::int64_t rank);
 
 /// Limits of a spool.
 struct SpoolLimits {
@@ -115,8 +113,5 @@ class SpoolWriter {
   WriteWatch watch_;
   std::thread thread_;
 };
-
-/// True if a process has the spool open for writing. False if there is no such file.
-bool has_writer(const std::filesystem::path& spool);
 
 }  // namespace babelring

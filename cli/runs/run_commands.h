@@ -40,7 +40,7 @@ struct RunChoice : ServerChoice {
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;
 
 /// Adds `nmt run` with the subcommands submit, list, show, watch, stop, resume, logs, checkpoints,
-/// download and trace.
+/// download, trace and sync.
 void add_run(CLI::App& app, ConfigReader read_config);
 
 // One function per subcommand.
@@ -54,5 +54,6 @@ void add_run_logs(CLI::App& run);
 void add_run_checkpoints(CLI::App& run);
 void add_run_download(CLI::App& run);
 void add_run_trace(CLI::App& run);
+void add_run_sync(CLI::App& run);
 
 }  // namespace babelring

@@ -67,7 +67,9 @@ HealthPart judge_running(const RunCondition& condition) {
   return {.level = Level::bad,
           .text = fmt::format("Silent since {}: the last record is from update {}{}", condition.silent_since,
                               grouped(static_cast<double>(condition.update)), restarts.empty() ? "" : "; " + restarts),
-          .action = "Check that its processes and hosts are running and can reach the server"};
+          .action =
+              "Check that its processes and hosts are running and can reach the server; if it has ended, run `nmt run "
+              "sync` on its folder"};
 }
 
 }  // namespace

@@ -21,11 +21,13 @@ http::Response check_ready(Service& service, const http::Request&) {
       !health.database || artifacts::has_space_for_next(service.store, service.checkpoint_roots);
   const bool well = health.well() && checkpoint_disk;
   const auto word = [](bool good) { return good ? "ok" : "failing"; };
-  http::Response response = json_response(json::object{{"ready", well},
-                                                       {"database", word(health.database)},
-                                                       {"disk", word(health.disk)},
-                                                       {"checkpoint_disk", word(checkpoint_disk)},
-                                                       {"queue", word(health.queue)}});
+  http::Response response =
+      json_response(json::object{{"ready", well},
+                                 {"database", word(health.database)},
+                                 {"disk", word(health.disk)},
+                                 {"checkpoint_disk", word(checkpoint_disk)},
+                                 {"queue", word(health.queue)},
+                                 {"write_ahead_log", service.store.wal_damage() ? "damaged" : "ok"}});
   response.status = well ? 200 : 503;
   if (!well) response.set("Retry-After", "5");
   response.set("Cache-Control", "no-store");

@@ -112,23 +112,17 @@ store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& 
   const std::string& run = request.parameter("run");
   require_run_id(run);
   UnknownMembers unknown;
-  auto records = batch_from_json(run, parse_body(request), &unknown);
+  const json::value body = parse_body(request);
+  auto records = batch_from_json(run, body, &unknown);
   if (!records) throw http::Problem(422, "record_refused", records.error());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
   if (records->size() > max_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
-  for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
+  check_records(*records);
   const RecordHeader& header = records->front().header;
-  if (const Status host = check_name(header.host); !host) {
-    throw http::Problem(422, "record_refused", "host: " + host.error(), {{"/host", host.error()}});
-  }
-  if (header.attempt > max_number || header.rank > max_rank) {
-    throw http::Problem(422, "record_refused",
-                        fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", max_number,
-                                    max_rank, header.attempt, header.rank));
-  }
   if (unknown.count > 0) newer.report(run, unknown);
   store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};
   batch.unknown_members = unknown.count;
+  batch.confirmed = Body(body, "").integer("confirmed", 0, max_number).value_or(0);
   return batch;
 }
 
@@ -211,7 +205,7 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
     case Status::stored:
       break;
     case Status::refused:
-      return refusal_response(result.refusal, result.detail, request_id);
+      return refusal_response(result, request_id);
     case Status::rejected:
       return problem(422, "record_refused", result.detail);
     case Status::disk_full:
@@ -223,6 +217,27 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
 }
 
 }  // namespace
+
+void check_records(const std::vector<Record>& records) {
+  for (std::size_t i = 0; i < records.size(); ++i) check_record(records[i], i);
+  const RecordHeader& header = records.front().header;
+  if (const Status host = check_name(header.host); !host) {
+    throw http::Problem(422, "record_refused", "host: " + host.error(), {{"/host", host.error()}});
+  }
+  if (header.attempt > max_number || header.rank > max_rank) {
+    throw http::Problem(422, "record_refused",
+                        fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", max_number,
+                                    max_rank, header.attempt, header.rank));
+  }
+}
+
+void announce_records(Service& service, const store::Batch& batch, const store::IngestResult& result) {
+  try {
+    Announcer(service, batch).announce(result);
+  } catch (const std::exception& failure) {  // the records are stored; clients see them when they fetch
+    spdlog::error("announce records of {}: {}", batch.run, failure.what());
+  }
+}
 
 void ingest_records(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
   const auto row = std::make_shared<access::AuditedRow>(service.audit, *request, 200);
@@ -237,11 +252,7 @@ void ingest_records(Service& service, const std::shared_ptr<const http::Request>
         }
         reply(ingest_response(result, request->id));
         if (result.status != store::IngestResult::Status::stored) return;
-        try {
-          Announcer(service, stored).announce(result);
-        } catch (const std::exception& failure) {  // the records are stored; clients see them when they fetch
-          spdlog::error("announce records of {}: {}", stored.run, failure.what());
-        }
+        announce_records(service, stored, result);
       });
   if (!taken) throw http::Problem(503, "busy", "too many batches are waiting to be stored; send it again");
 }

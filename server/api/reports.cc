@@ -32,13 +32,19 @@ http::Problem problem_of(store::Refusal::Kind kind, const std::string& detail) {
       return {422, "rank_refused", detail};
     case Kind::sequence_refused:
       return {422, "sequence_refused", detail};
+    case Kind::records_missing:
+      return {409, "records_missing", detail};
   }
   return {403, "run_forbidden", detail};
 }
 
-http::Response refusal_response(store::Refusal::Kind kind, const std::string& detail, const std::string& request_id) {
-  http::Response response = http::problem_response(problem_of(kind, detail), request_id);
-  if (kind == store::Refusal::Kind::too_many_runs) response.set("Retry-After", "10");
+http::Response refusal_response(const store::IngestResult& refused, const std::string& request_id) {
+  using Kind = store::Refusal::Kind;
+  const http::Problem problem = refused.refusal == Kind::records_missing
+                                    ? problem_of(refused.refusal, refused.detail).with_member("stored", refused.stored)
+                                    : problem_of(refused.refusal, refused.detail);
+  http::Response response = http::problem_response(problem, request_id);
+  if (refused.refusal == Kind::too_many_runs) response.set("Retry-After", "10");
   return response;
 }
 

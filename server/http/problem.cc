@@ -16,6 +16,7 @@ Response problem_response(const Problem& problem, std::string_view request_id) {
                        {"detail", printable(problem.what())},
                        {"code", problem.code()},
                        {"instance", fmt::format("urn:request:{}", request_id)}};
+  for (const auto& [name, value] : problem.members()) body[name] = value;
   if (!problem.faults().empty()) {
     json::array errors;
     for (const auto& fault : problem.faults()) {

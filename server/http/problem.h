@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,13 @@ class Problem : public Failure {
   const std::vector<Fault>& faults() const { return faults_; }
   const std::vector<std::pair<std::string, std::string>>& headers() const { return headers_; }
 
+  const std::vector<std::pair<std::string, std::int64_t>>& members() const { return members_; }
+
+  /// Adds a member to the body, for programs.
+  Problem&& with_member(std::string name, std::int64_t value) && {
+    members_.emplace_back(std::move(name), value);
+    return std::move(*this);
+  }
   /// Adds a header to the response.
   Problem&& with(std::string name, std::string value) && {
     headers_.emplace_back(std::move(name), std::move(value));
@@ -37,6 +45,7 @@ class Problem : public Failure {
   std::string code_;
   std::vector<Fault> faults_;
   std::vector<std::pair<std::string, std::string>> headers_;
+  std::vector<std::pair<std::string, std::int64_t>> members_;
 };
 
 /// The problem as a response. `request_id` becomes `instance`. A 503 response carries Retry-After.

@@ -154,8 +154,18 @@ std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, cons
   }
   std::int64_t newest = 0;
   for (const Record& record : batch.records) newest = std::max(newest, record.header.sequence);
-  if (newest <= max_sequence_jump) return std::nullopt;
+  if (batch.confirmed == 0 && newest <= max_sequence_jump) return std::nullopt;
   const std::int64_t stored = newest_sequence(database, run.number, batch.attempt, batch.rank);
+  // Records confirmed one after the other are lost from the end: with the end of the write-ahead log, or behind the
+  // backup that was restored. Refusing what follows keeps the order in which they are stored.
+  if (stored < batch.confirmed) {
+    return Refusal{
+        Refusal::Kind::records_missing,
+        fmt::format("the newest stored record of rank {} in attempt {} of run {} is {}, but {} was confirmed: "
+                    "send again what follows {}",
+                    batch.rank, batch.attempt, batch.run, stored, batch.confirmed, stored),
+        stored};
+  }
   if (newest - stored <= max_sequence_jump) return std::nullopt;
   return Refusal{Refusal::Kind::sequence_refused,
                  fmt::format("the newest sequence number of rank {} is {}, expected at most {}, found {}", batch.rank,
@@ -163,13 +173,15 @@ std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, cons
 }
 
 Admitted admit(Database& database, const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms) {
+  // Records may come hours later, from a spool: they tell when things happened. Created is when the server learned of
+  // it.
+  const std::int64_t at_ms = batch.records.empty() ? now_ms : std::min(batch.records.front().header.time_ms, now_ms);
   if (!known) {
-    const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
     Statement insert = database.prepare(
         "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms, begun_by) "
         "VALUES (?, 'running', 0, ?, ?, ?, ?) RETURNING run");
-    const auto made = insert.bind(batch.run, now_ms, now_ms, started, batch.reporter.token).value<std::int64_t>();
-    record_newer_attempt(database, batch.run, batch.attempt, batch.host, now_ms);
+    const auto made = insert.bind(batch.run, now_ms, now_ms, at_ms, batch.reporter.token).value<std::int64_t>();
+    record_newer_attempt(database, batch.run, batch.attempt, batch.host, at_ms);
     return {.run = made, .current = true, .run_changed = true};
   }
   const bool unclaimed = known->begun_by.empty() && batch.reporter.reach == ReportSender::Reach::begun;
@@ -178,12 +190,12 @@ Admitted admit(Database& database, const Batch& batch, const std::optional<Comma
   }
   bool changed = false;
   if (batch.attempt > known->attempt) {
-    record_newer_attempt(database, batch.run, batch.attempt, batch.host, now_ms);
+    record_newer_attempt(database, batch.run, batch.attempt, batch.host, at_ms);
     changed = true;
   } else if (batch.attempt == known->attempt &&
              (known->state == RunState::launching || known->state == RunState::lost)) {
     const std::string cause = fmt::format("rank {} reports", batch.rank);
-    change_state(database, {batch.run, RunEvent::reported, cause, batch.host}, now_ms);
+    change_state(database, {batch.run, RunEvent::reported, cause, batch.host}, at_ms);
     changed = true;
   }
   return {.run = known->number, .current = batch.attempt >= known->attempt, .run_changed = changed};

@@ -35,9 +35,11 @@ struct Refusal {
     attempt_refused,   // the run has no such attempt
     rank_refused,      // the run has no such rank
     sequence_refused,  // the sequence number is too far ahead
+    records_missing,   // the database lacks records that were confirmed
   };
   Kind kind = Kind::not_its_run;
-  std::string detail;  // one line
+  std::string detail;       // one line
+  std::int64_t stored = 0;  // of records_missing: the rank's newest stored sequence number; 0: none
 };
 
 /// The facts about a run that decide whether a report of one attempt is accepted.
@@ -68,6 +70,7 @@ struct Batch {
   std::int64_t attempt = 1, rank = 0;
   std::string host;
   std::vector<Record> records;
+  std::int64_t confirmed = 0;  // newest sequence number that the sender knows to be stored; 0: none
   std::function<void(Database&)> in_transaction = nullptr;  // called in the same transaction, after the records
   std::int64_t unknown_members = 0;                         // JSON members ignored because the worker is newer
   ReportSender reporter = {};

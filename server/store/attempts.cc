@@ -1,5 +1,7 @@
 #include "server/store/attempts.h"
 
+#include <algorithm>
+
 #include "server/store/control.h"
 
 namespace babelring::store {
@@ -79,14 +81,14 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
 }
 
 bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                          std::int64_t now_ms) {
+                          std::int64_t at_ms) {
   const auto found = find_standing(database, run);
   if (!found || attempt <= found->attempt) return false;
   database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
   database.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
-      .bind(found->number, attempt, now_ms)
+      .bind(found->number, attempt, at_ms)
       .run();
-  change_state(database, {run, RunEvent::newer_attempt, "started by hand", host}, now_ms);
+  change_state(database, {run, RunEvent::newer_attempt, "started by hand", host}, at_ms);
   return true;
 }
 
@@ -103,12 +105,24 @@ void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt) {
 std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms) {
   const auto run = find_standing(database, end.run);
   if (!run) return std::nullopt;
+  // The server may notice the end late. If a rank has reported it, the record has the time.
+  const auto reported_ms =
+      database
+          .prepare(
+              "SELECT coalesce(max(min(l.time_ms), a.started_ms), 0) FROM attempts a JOIN lifecycle l "
+              "ON l.run = a.run AND l.attempt = a.attempt AND l.name = a.outcome "
+              "WHERE a.run = ? AND a.attempt = ?")
+          .bind(run->number, end.attempt)
+          .value<std::int64_t>();
+  const std::int64_t ended_ms = reported_ms > 0 ? std::min(reported_ms, now_ms) : now_ms;
   database
-      .prepare("UPDATE attempts SET fenced = 1, ended_ms = ?, exit_code = ?, cause = ? WHERE run = ? AND attempt = ?")
-      .bind(now_ms, end.exit_code, end.cause, run->number, end.attempt)
+      .prepare(
+          "UPDATE attempts SET fenced = 1, ended_ms = max(?, coalesce(started_ms, 0)), exit_code = ?, cause = ? "
+          "WHERE run = ? AND attempt = ?")
+      .bind(ended_ms, end.exit_code, end.cause, run->number, end.attempt)
       .run();
   if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
-  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
+  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, ended_ms);
   if (after == RunState::restarting) {
     database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
   }

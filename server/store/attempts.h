@@ -60,15 +60,16 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
                                           const std::string& resumed_from, const std::string& cause,
                                           std::int64_t now_ms);
 /// Makes a newer attempt that a user started in the run's folder the current one. Call refuse_place() first. Returns
-/// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one.
+/// false, and changes nothing, if the run is unknown or the attempt is not newer than the current one. `at_ms`: when it
+/// began, as far as known.
 bool record_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
-                          std::int64_t now_ms);
+                          std::int64_t at_ms);
 /// Stores the handle of the attempt's launcher.
 void record_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
 /// Fences the attempt: its reports are refused as stale from now on.
 void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt);
-/// Ends and fences an attempt. A fault followed by another attempt counts as a restart. Returns the run's new state, or
-/// nothing if its state does not allow the event.
+/// Ends and fences an attempt, now or when its ranks have reported its outcome. A fault followed by another attempt
+/// counts as a restart. Returns the run's new state, or nothing if its state does not allow the event.
 std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms);
 
 /// Unfinished runs started by the server, in queue order.

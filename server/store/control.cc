@@ -27,12 +27,13 @@ void visit_columns(Row& run, Column&& column) {
 namespace {
 
 void write_history(Database& database, const RunStanding& run, std::string_view before, RunState after,
-                   const StateChange& change, std::int64_t now_ms) {
+                   const StateChange& change, std::int64_t at_ms) {
   database
       .prepare(
           "INSERT INTO transitions(run, attempt, old_state, new_state, event, cause, actor, time_ms) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(run.number, run.attempt, before, name_of(after), name_of(change.event), change.cause, change.actor, now_ms)
+          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+          "max(?8, coalesce((SELECT time_ms FROM transitions WHERE run = ?1 ORDER BY transition DESC LIMIT 1), 0)))")
+      .bind(run.number, run.attempt, before, name_of(after), name_of(change.event), change.cause, change.actor, at_ms)
       .run();
 }
 
@@ -61,7 +62,7 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
                 {run.id, RunEvent::resume_requested, "submitted", run.actor}, now_ms);
 }
 
-std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms) {
+std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t at_ms) {
   const auto run = find_standing(database, change.run);
   if (!run) return std::nullopt;
   auto after = next_state(run->state, change.event);
@@ -70,17 +71,18 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
     after = RunState::stopping;
   }
   if (change.event == RunEvent::evaluation_failed)
-    write_history(database, *run, name_of(run->state), run->state, change, now_ms);
+    write_history(database, *run, name_of(run->state), run->state, change, at_ms);
   if (!after || *after == run->state) return after;
   const bool over = is_terminal(*after);
   const std::string detail = *after == RunState::running ? "" : change.cause;
   database
       .prepare(
-          "UPDATE runs SET state = ?1, detail = ?2, finished_ms = CASE WHEN ?3 THEN ?4 END, "
+          "UPDATE runs SET state = ?1, detail = ?2, finished_ms = CASE WHEN ?3 THEN max(?4, coalesce(started_ms, 0)) "
+          "END, "
           "stop_wish = CASE WHEN ?1 IN ('stopping', 'lost') THEN stop_wish ELSE '' END WHERE run = ?5")
-      .bind(name_of(*after), detail, over, now_ms, run->number)
+      .bind(name_of(*after), detail, over, at_ms, run->number)
       .run();
-  write_history(database, *run, name_of(run->state), *after, change, now_ms);
+  write_history(database, *run, name_of(run->state), *after, change, at_ms);
   return after;
 }
 

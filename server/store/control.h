@@ -55,7 +55,9 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms);
 
 /// Applies an event and records the transition, or the event `evaluation_failed`, which changes no state. Returns the
 /// resulting state. Returns nothing, and changes nothing, if the run is unknown or its state does not allow the event.
-std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms);
+/// `at_ms`: when it happened, which may be long ago. A run does not finish before it started, and a transition is not
+/// recorded before the previous one.
+std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t at_ms);
 
 /// Requests a stop. `mode` must not be `none`. Returns the new state, or nothing if the run cannot be stopped.
 std::optional<RunState> request_stop(Database& database, const std::string& run, StopMode mode, std::int64_t grace_s,

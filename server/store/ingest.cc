@@ -67,6 +67,7 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     result.status = IngestResult::Status::refused;
     result.refusal = refusal->kind;
     result.detail = std::move(refusal->detail);
+    result.stored = refusal->stored;
     return result;
   }
   result.ranks = known ? known->ranks : 0;
@@ -186,6 +187,11 @@ void Ingest::rewind(const Target& target, std::int64_t update) {
 }
 
 void Ingest::start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
+  const std::int64_t started_ms = std::min(record.header.time_ms, target.now_ms);
+  // An attempt that its supervisor has not started may be known from a heartbeat already.
+  database_.prepare("UPDATE attempts SET started_ms = ? WHERE run = ? AND attempt = ? AND launcher = 'external'")
+      .bind(started_ms, target.run, record.header.attempt)
+      .run();
   database_
       .prepare(
           "UPDATE runs SET name = ?, config = ?, version = ?, world_size = ?, parameters = ?, max_updates = ?, "
@@ -195,7 +201,7 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
       .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
             lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner,
             lifecycle.data.is_object() ? to_text(lifecycle.data) : std::string(), lifecycle.device == "emulated",
-            lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, record.header.time_ms, target.run)
+            lifecycle.bucket_mb, lifecycle.optimizer, record.header.attempt, started_ms, target.run)
       .run();
   // Labels that the run has on the server stay: somebody may have changed them there.
   if (lifecycle.labels.is_object() && check_labels(lifecycle.labels.get_object())) {
@@ -225,7 +231,7 @@ void Ingest::end_attempt(const Target& target, const Record& record, const Lifec
   // The record may come hours later, from a spool. Its clock is the one that told the start.
   const std::int64_t ended_ms = std::min(record.header.time_ms, target.now_ms);
   change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host}, ended_ms);
-  database_.prepare("UPDATE attempts SET ended_ms = ? WHERE run = ? AND attempt = ?")
+  database_.prepare("UPDATE attempts SET ended_ms = max(?, coalesce(started_ms, 0)) WHERE run = ? AND attempt = ?")
       .bind(ended_ms, target.run, record.header.attempt)
       .run();
   target.result.run_changed = true;

@@ -27,6 +27,7 @@ struct IngestResult {
   Status status = Status::stored;
   std::string detail;       // set unless stored
   Refusal::Kind refusal{};  // set if refused
+  std::int64_t stored = 0;  // Refusal::stored
   std::int64_t duplicates = 0;
   std::vector<Fresh> fresh;
   bool run_changed = false;  // the run was created, or its state or attempt changed

@@ -13,6 +13,15 @@ void visit_columns(Row& event, Column&& column) {
   column("detail", event.detail);
 }
 
+template <const_or_not<RunPlace> Row, class Column>
+void visit_columns(Row& run, Column&& column) {
+  column("r.run", run.number);
+  column("id", run.id);
+  column("coalesce(folder, '')", run.folder);
+  column("coalesce((SELECT c.folder FROM checkpoints c WHERE c.run = r.run ORDER BY step DESC LIMIT 1), '')",
+         run.checkpoint);
+}
+
 template <const_or_not<ReportedEval> Row, class Column>
 void visit_columns(Row& eval, Column&& column) {
   column("attempt", eval.attempt);
@@ -24,6 +33,13 @@ std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::
   static const std::string sql = select<LifecycleRow>(
       "FROM lifecycle WHERE run = ? AND (rank = 0 OR name = 'failed') ORDER BY attempt, time_ms, event LIMIT ?");
   return reader.database.prepare(sql).bind(run, limit).all<LifecycleRow>();
+}
+
+std::vector<RunPlace> places_of_runs(Reader& reader, std::int64_t since_ms) {
+  static const std::string sql = select<RunPlace>(
+      "FROM runs r LEFT JOIN launches l ON l.run = r.run WHERE deleted_ms IS NULL AND "
+      "(state NOT IN ('queued', 'succeeded', 'failed', 'stopped') OR finished_ms >= ?) ORDER BY r.run");
+  return reader.database.prepare(sql).bind(since_ms).all<RunPlace>();
 }
 
 std::vector<ReportedEval> list_reported_evals(Reader& reader, std::int64_t run, std::int64_t limit) {

@@ -18,6 +18,17 @@ struct LifecycleRow {
 /// The oldest `limit` events of rank 0, and failures of any rank, by attempt and time.
 std::vector<LifecycleRow> list_lifecycle(Reader& reader, std::int64_t run, std::int64_t limit);
 
+/// Where a run's folder lies, as far as the database knows.
+struct RunPlace {
+  std::int64_t number = 0;
+  std::string id;
+  std::string folder;      // that the server chose; empty: started by hand
+  std::string checkpoint;  // folder of a checkpoint, RUN/checkpoints/NAME; empty: none
+};
+
+/// Runs that are not over, or that ended at `since_ms` or later.
+std::vector<RunPlace> places_of_runs(Reader& reader, std::int64_t since_ms);
+
 /// An evaluation as its rank reported it.
 struct ReportedEval {
   std::int64_t attempt = 0, time_ms = 0;

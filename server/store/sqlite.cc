@@ -10,8 +10,21 @@ namespace babelring::store {
 SqlFailure::SqlFailure(const std::string& message, int code) : Failure(message), code_(code) {}
 
 bool SqlFailure::full() const {
-  return (code_ & 0xff) == SQLITE_FULL;
+  return (code_ & 0xff) == SQLITE_FULL || code_ == SQLITE_IOERR_SHMSIZE;
 }
+
+namespace {
+
+/// The connection's last error. `what` precedes it and `sql`, if not empty, follows.
+SqlFailure failure_of(sqlite3* database, const std::string& what, std::string_view sql) {
+  const int code = sqlite3_extended_errcode(database);
+  // SQLite says "disk I/O error" where the file cannot grow that its connections share (babelring.db-shm).
+  const std::string error = code == SQLITE_IOERR_SHMSIZE ? "no space left: 32 KiB needed beside the database"
+                                                         : std::string(sqlite3_errmsg(database));
+  return {fmt::format("{}: {}{}", what, error, sql.empty() ? "" : fmt::format(" (in: {})", sql)), code};
+}
+
+}  // namespace
 
 Statement::~Statement() {
   if (handle_ == nullptr) return;
@@ -22,8 +35,7 @@ Statement::~Statement() {
 void Statement::check(int code) const {
   if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE) return;
   sqlite3* database = sqlite3_db_handle(handle_);
-  throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(database), sqlite3_sql(handle_)),
-                   sqlite3_extended_errcode(database));
+  throw failure_of(database, "database", sqlite3_sql(handle_));
 }
 
 bool Statement::step() {
@@ -133,8 +145,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   // SQLite detects a file that is not a database only at the first read.
   if (sqlite3_exec(raw, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr) != SQLITE_OK) {
-    throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errmsg(raw)),
-                     sqlite3_extended_errcode(raw));
+    throw failure_of(raw, "open database " + file.string(), "");
   }
   execute("PRAGMA mmap_size = 0; PRAGMA foreign_keys = ON; PRAGMA cache_size = -4096");
   if (writer) {
@@ -162,9 +173,7 @@ Statement Database::prepare(std::string_view sql) {
     sqlite3_stmt* raw = nullptr;
     const int code = sqlite3_prepare_v3(handle_.get(), sql.data(), static_cast<int>(sql.size()),
                                         SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
-    if (code != SQLITE_OK) {
-      throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(handle_.get()), sql), code);
-    }
+    if (code != SQLITE_OK) throw failure_of(handle_.get(), "database", sql);
     cached.reset(raw);
   }
   if (sqlite3_stmt_busy(cached.get())) fail("database: statement is already in use: {}", sql);
@@ -184,8 +193,7 @@ void Database::interrupt_when(std::function<bool()> condition) {
 
 void Database::execute(const std::string& sql) {
   if (sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-    throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(handle_.get()), sql),
-                     sqlite3_extended_errcode(handle_.get()));
+    throw failure_of(handle_.get(), "database", sql);
   }
 }
 

@@ -76,6 +76,18 @@ bool is_large(const std::filesystem::path& database) {
   return !error && bytes > Store::max_checked_at_once;
 }
 
+std::optional<WalDamage> look_at_wal(const std::filesystem::path& database) {
+  const std::filesystem::path wal = database.string() + "-wal";
+  const std::optional<WalDamage> damage = find_wal_damage(wal);
+  if (damage) {
+    spdlog::warn(
+        "{}: {} is damaged: the last {} transactions are lost; workers send again the records that are in their spools",
+        wal.string(), damage->frame == 0 ? "its header" : fmt::format("frame {} of {}", damage->frame, damage->frames),
+        damage->transactions);
+  }
+  return damage;
+}
+
 /// Checks that a used folder has its database. A folder counts as used once its database exists, so a server killed
 /// before that leaves the folder unused.
 std::filesystem::path open_database(DataFolder& folder, bool anew) {
@@ -88,6 +100,7 @@ std::filesystem::path open_database(DataFolder& folder, bool anew) {
 
 Store::Store(const std::filesystem::path& folder, bool new_database)
     : folder_(folder),
+      wal_damage_(look_at_wal(database_file())),
       writer_(open_database(folder_, new_database), folder_.was_unclean() && !is_large(database_file())),
       readers_{Readers(database_file(), max_request_readers), Readers(database_file(), max_query_readers),
                Readers(database_file(), max_report_readers), Readers(database_file(), max_own_readers)} {

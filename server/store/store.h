@@ -12,6 +12,7 @@
 
 #include "server/store/data_folder.h"
 #include "server/store/readers.h"
+#include "server/store/wal_damage.h"
 #include "server/store/writer.h"
 
 namespace babelring::store {
@@ -24,6 +25,8 @@ class Store {
   /// Opens or creates the database in `folder`. Throws Failure if another server holds the folder, if the folder is on
   /// a network file system, or if the database is damaged or was written by a newer program. Also throws Failure if the
   /// database of a used folder is missing or empty, unless `new_database` is set.
+  ///
+  /// A damaged write-ahead log is logged as a warning: wal_damage().
   ///
   /// After an unclean shutdown the database is checked for damage. Up to `max_checked_at_once` bytes are checked
   /// before this returns, a larger database in the background. If the background check finds damage, writes stop and
@@ -76,6 +79,9 @@ class Store {
   /// database: readable and no damage found. disk: at least 64 MiB free. queue: the writer keeps up.
   Health health();
 
+  /// The damage of the write-ahead log that this start found, and with it lost records; nothing if it was sound.
+  const std::optional<WalDamage>& wal_damage() const { return wal_damage_; }
+
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Path of the database. The WAL is in the same folder.
   std::filesystem::path database_file() const;
@@ -87,6 +93,7 @@ class Store {
 
  private:
   DataFolder folder_;
+  const std::optional<WalDamage> wal_damage_;  // before the writer, whose connection recovers the log
   Writer writer_;
   std::array<Readers, 4> readers_;          // by For; closed before the writer, so that it can checkpoint the whole WAL
   std::unique_ptr<BackgroundCheck> check_;  // only for a large database after an unclean shutdown

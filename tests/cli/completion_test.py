@@ -80,7 +80,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "completion.zsh"
             for words, expected in (
-                (["nmt", "run", "s"], {"submit", "show", "stop"}),
+                (["nmt", "run", "s"], {"submit", "show", "stop", "sync"}),
                 (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
                 (["nmt", "run", "list", "--"], {"--state", "--json"}),
                 (["server", "--log-format", ""], {"text", "json"}),
@@ -116,7 +116,7 @@ _{words[0]}
             file = Path(folder) / "completion.fish"
             for words, expected in (
                 ("nmt tr", {"translate", "trace"}),
-                ("nmt run s", {"submit", "show", "stop"}),
+                ("nmt run s", {"submit", "show", "stop", "sync"}),
                 ("nmt translate --precision ", {"f32", "bf16"}),
                 ("nmt run list --st", {"--state"}),
                 ("nmt run list --json --st", {"--state"}),
@@ -137,7 +137,7 @@ _{words[0]}
     def test_fish_names_every_place(self) -> None:
         lines = script("fish").splitlines()
         self.assertIn(
-            "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show watch stop resume logs checkpoints download trace what-if'",
+            "complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show watch stop resume logs checkpoints download trace sync what-if'",
             lines,
         )
         self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16'", lines)

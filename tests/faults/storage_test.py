@@ -33,6 +33,16 @@ class FullDiskTest(FaultTest):
         self.assertEqual(server.stop(), 0)
         Figures.show("F5", detect_s=detected, recover_s=recovered, acknowledged_points=points, lost=0)
 
+    def test_a_full_disk_at_a_start_is_named(self) -> None:
+        disk = self.tmpfs(16)
+        server = self.server(disk)  # its log lies beside the full disk
+        server.start()
+        self.assertEqual(server.stop(), 0)
+        self.fill(disk)
+        server.start(wait=False)
+        self.assertEqual(server.process.wait(120), 1)
+        self.assertIn("no space left: 32 KiB needed beside the database", (self.folder / "tmpfs.log").read_text())
+
 
 class BadDiskTest(FaultTest):
     """A library before libc lets writes and syncs of the database fail."""

@@ -34,6 +34,42 @@ TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
   EXPECT_LE(server.largest_body(), std::size_t{1} << 20);
 }
 
+TEST_F(ReporterTest, WhatTheServerLostIsSentAgain) {
+  const LogCapture log;
+  TestServer server(ledger_);
+  { Reporter(options(server.address())).write(LogRecord{.level = "info", .text = "of attempt 1"}); }
+  expect_complete(1);
+  Reporter reporter(options(server.address(), 2));
+  write_steps(reporter, 60);
+  ASSERT_TRUE(soon([&] { return ledger_.records() == 61; }));
+  ledger_.lose_after(20);
+  write_steps(reporter, 1);
+  ASSERT_TRUE(soon([&] { return ledger_.records() == 62; }));
+  ledger_.lose_after(0);  // also what attempt 1 sent
+  write_steps(reporter, 1);
+  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(log.count("has lost records 21 to 60 of spool"), 1);
+  expect_complete(1, 1);
+  const std::vector<std::int64_t> arrived = ledger_.sequences(2, 0);
+  EXPECT_TRUE(std::ranges::is_sorted(arrived)) << "nothing is stored before what precedes it";
+  EXPECT_EQ(arrived.size(), 62U);
+}
+
+TEST_F(ReporterTest, ARefusedRecordIsNotTakenForALostOne) {
+  ledger_.set_rule([](const std::vector<Record>& records, std::size_t) {
+    const bool bad = std::ranges::any_of(records, [](const Record& each) { return each.header.sequence % 10 == 0; });
+    return bad ? 422 : 200;
+  });
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  for (int i = 0; i < 5; ++i) {
+    write_steps(reporter, 10);  // the last one is refused
+    ASSERT_TRUE(soon([&] { return ledger_.records() >= static_cast<std::size_t>(9 * (i + 1)); }));
+  }
+  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(ledger_.duplicates(), 0);
+}
+
 TEST_F(ReporterTest, NothingIsSentWithoutAServer) {
   Reporter reporter(options(""));
   write_steps(reporter, 5);

@@ -1,5 +1,4 @@
 #include "worker/spool.h"
-#include "worker/spool_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/spool_files.h"
+#include "base/spool_reader.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"
@@ -333,6 +332,54 @@ TEST_F(RotatedSpoolTest, TheNextWriterContinuesTheSequence) {
   EXPECT_EQ(SpoolReader(killed).remaining(), 10);
   EXPECT_EQ(SpoolWriter(killed).next_sequence(), 11);
   EXPECT_EQ(spool_parts(killed).size(), 1U);
+}
+
+TEST_F(RotatedSpoolTest, AReaderGoesBackInEitherPart) {
+  SpoolReader reader(file_);
+  for (int round = 0; round < 12; ++round) {
+    append(4);
+    confirm(reader);
+  }
+  append(20);  // so that the older part cannot be removed
+  const std::int64_t last = writer_.next_sequence() - 1;
+  confirm(reader);
+  ASSERT_EQ(spool_parts(file_).size(), 2U);
+  EXPECT_EQ(last_spool_sequence(file_), last);
+  const std::int64_t first = reader.seek(0);
+  EXPECT_GT(first, 1) << "the first records are no longer there";
+  for (std::int64_t sequence = first - 1; sequence <= last; ++sequence) {
+    EXPECT_EQ(reader.seek(sequence), sequence + 1);
+    reader.save_acknowledged();
+    SpoolReader next(file_);  // finds the place by its mark
+    EXPECT_EQ(next.remaining(), last - sequence);
+    EXPECT_EQ(confirm(next), numbers(sequence + 1, last));
+  }
+  EXPECT_EQ(reader.seek(last + 7), last + 8);
+  EXPECT_EQ(reader.remaining(), 0);
+}
+
+TEST_F(SpoolTest, GoesBackPastADamagedLineAndATornOne) {
+  write(3);
+  damage("{not JSON}\n");
+  damage("{\"torn");
+  EXPECT_EQ(last_spool_sequence(file_), 0) << "the last line is damaged";
+  SpoolReader reader(file_);
+  EXPECT_EQ(reader.seek(3), 4);
+  EXPECT_EQ(reader.seek(1), 2);
+  EXPECT_EQ(reader.next(10, 1 << 20).records.size(), 2U);
+}
+
+TEST_F(SpoolTest, SpoolsOfARunAreListedByAttemptAndRank) {
+  for (const auto& [attempt, rank] : {std::pair{10, 0}, {2, 10}, {2, 9}}) {
+    const SpoolWriter writer(spool_path(folder_, attempt, rank));
+  }
+  std::ofstream(older_part(spool_path(folder_, 2, 9))) << "older\n";
+  std::ofstream(folder_ / "attempt-2" / "rank-9.ack") << "0 0\n";
+  std::ofstream(folder_ / "notes.jsonl") << "\n";
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  for (const SpoolPlace& place : list_spools(folder_)) found.emplace_back(place.attempt, place.rank);
+  EXPECT_EQ(found, (std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 9}, {2, 10}, {10, 0}}));
+  EXPECT_TRUE(list_spools(folder_ / "absent").empty());
 }
 
 TEST_F(RotatedSpoolTest, TellsWhetherItHasAWriter) {

@@ -7,6 +7,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
+#include "base/json_get.h"
+
 namespace babelring {
 
 namespace asio = boost::asio;
@@ -23,6 +25,12 @@ std::pair<int, std::string> Ledger::ingest(std::string_view run, std::string_vie
     return {status, fmt::format(R"({{"title":"Unavailable","detail":"as the rule says","code":"{}"}})", code)};
   }
   const std::lock_guard lock(mutex_);
+  const auto stored = sequences_.find({records->front().header.attempt, records->front().header.rank});
+  const std::int64_t newest =
+      stored == sequences_.end() || stored->second.empty() ? 0 : std::ranges::max(stored->second);
+  if (newest < get_integer(value->as_object(), "confirmed")) {
+    return {409, fmt::format(R"({{"title":"Conflict","detail":"lost","code":"records_missing","stored":{}}})", newest)};
+  }
   std::int64_t accepted = 0, repeated = 0;
   for (const Record& record : *records) {
     auto& known = sequences_[{record.header.attempt, record.header.rank}];
@@ -35,6 +43,13 @@ std::pair<int, std::string> Ledger::ingest(std::string_view run, std::string_vie
   }
   duplicates_ += repeated;
   return {200, R"({"accepted":)" + std::to_string(accepted) + R"(,"duplicates":)" + std::to_string(repeated) + "}"};
+}
+
+void Ledger::lose_after(std::int64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [rank, stored] : sequences_) {
+    std::erase_if(stored, [&](std::int64_t each) { return each > sequence; });
+  }
 }
 
 std::size_t Ledger::records() const {

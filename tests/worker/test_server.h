@@ -23,6 +23,8 @@ class Ledger {
   void set_rule(Rule rule) { rule_ = std::move(rule); }
   /// Stores a batch as the real server does: repeats are dropped. Returns the answer's status and body.
   std::pair<int, std::string> ingest(std::string_view run, std::string_view body);
+  /// Forgets what each rank sent after this sequence, as a server does whose database lost its end.
+  void lose_after(std::int64_t sequence);
   std::size_t records() const;
   std::int64_t duplicates() const;
   /// Sequences of an attempt's rank, in order of arrival.

@@ -23,7 +23,9 @@ TEST(Health, DescribesTheStateOfARun) {
       {{.state = "running", .update = 1500, .silent_since = "2026-11-22T10:00:00Z"},
        Level::bad,
        "Silent since 2026-11-22T10:00:00Z: the last record is from update 1,500",
-       "Check that its processes and hosts are running and can reach the server"},
+       "Check that its processes and hosts are running and can reach the server; if it has ended, run `nmt run sync` "
+       "on "
+       "its folder"},
       {{.state = "failed", .detail = "rank 2 on birch: CUDA out of memory", .update = 900, .resumable = true},
        Level::bad,
        "Failed at update 900: rank 2 on birch: CUDA out of memory",
@@ -83,7 +85,8 @@ TEST(Health, SaysThatARunWasRestartedAfterAFault) {
        Level::bad,
        "Silent since 2026-11-27T23:00:00Z: the last record is from update 5; restarted 2 of 3 times, last "
        "2026-11-27T22:46:10.000Z: rank 1 on vm was killed by signal 9",
-       "Check that its processes and hosts are running and can reach the server"},
+       "Check that its processes and hosts are running and can reach the server; if it has ended, run `nmt run sync` "
+       "on its folder"},
       {{.state = "restarting", .detail = "rank 1 lost", .update = 7, .restarts = {1, 3, "", "rank 1 lost"}},
        Level::warning,
        "Restarting after a fault at update 7 (restart 1 of 3): rank 1 lost",

@@ -173,6 +173,24 @@ TEST_F(ReportersTest, RefusesSequenceNumbersFarAheadWithoutSideEffects) {
   EXPECT_EQ(report(owner, step(run, 1, 3)), "");
 }
 
+TEST_F(ReportersTest, SaysWhichConfirmedRecordsItLacks) {
+  const std::string run = make_id('r');
+  Client client(server.port());
+  const auto post = [&](std::int64_t sequence, std::int64_t confirmed) {
+    json::object batch = parse_json(testing::batch_text({step(run, sequence)}))->as_object();
+    batch["confirmed"] = confirmed;
+    return client.post("/api/v1/runs/" + run + "/records", to_text(batch));
+  };
+  EXPECT_EQ(post(1, 0).status, 200);
+  EXPECT_EQ(post(2, 1).status, 200);
+  const testing::Answer answer = post(8, 7);
+  EXPECT_EQ(code(answer), "409 records_missing");
+  EXPECT_EQ(parse_json(answer.body)->at("stored"), 2);
+  EXPECT_EQ(post(3, 2).status, 200);
+  EXPECT_EQ(code(post(4, -1)), "400 bad_body");
+  EXPECT_EQ(scalar("SELECT max(last) FROM arrivals"), "3");
+}
+
 TEST_F(ReportersTest, TheEndOfTrainingCountsFromRankZeroAlone) {
   const std::string owner = server.token(Scope::ingest), run = make_id('r');
   EXPECT_EQ(report(owner, step(run, 1)), "");

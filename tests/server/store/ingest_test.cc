@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "server/store/attempts.h"
 #include "server/store/checkpoints.h"
+#include "server/store/control.h"
 #include "server/store/ranks.h"
 #include "tests/server/store/store_fixture.h"
 
@@ -61,12 +63,59 @@ TEST_F(IngestTest, ARunEndsWhenItsWorkerSaysSo) {
   EXPECT_EQ(find_run(*reader, run_id)->started_ms, now - 7'200'000);
 }
 
+/// All times of a run that is posted late are those of its records, so that a difference is of one clock.
+TEST_F(IngestTest, ALateRunHasTheTimesOfItsRecords) {
+  const std::int64_t begin = wall_time_ms() - 86'400'000;
+  const auto life = [&](const char* event, std::int64_t sequence, std::int64_t attempt, std::int64_t after_ms) {
+    Record record = record_of(LifecycleRecord{.event = event}, sequence, 0, attempt);
+    record.header.time_ms = begin + after_ms;
+    return record;
+  };
+  put(*store, {life("started", 1, 1, 0)});
+  put(*store, {life("failed", 2, 1, 60'000)});
+  put(*store, {life("started", 1, 2, 90'000)});
+  put(*store, {life("finished", 2, 2, 180'000)});
+  auto reader = store->reader();
+  const auto run = find_run(*reader, run_id);
+  EXPECT_EQ(run->state, RunState::succeeded);
+  EXPECT_EQ(run->started_ms, begin);
+  EXPECT_EQ(run->finished_ms, begin + 180'000);
+  std::vector<std::int64_t> times;
+  for (const AttemptRow& attempt : list_attempts(*reader, run->number)) {
+    times.push_back(attempt.started_ms - begin);
+    times.push_back(attempt.ended_ms.value_or(0) - begin);
+  }
+  EXPECT_EQ(times, (std::vector<std::int64_t>{0, 60'000, 90'000, 180'000}));
+  times.clear();
+  for (const TransitionRow& each : list_transitions(*reader, run->number, 0, 100)) {
+    times.push_back(each.time_ms - begin);
+  }
+  EXPECT_EQ(times, (std::vector<std::int64_t>{60'000, 90'000, 180'000}));
+}
+
+/// The worker's clock is behind that of the server, which told the start of the run.
+TEST_F(IngestTest, AnEndIsNotBeforeTheStart) {
+  const std::int64_t begin = wall_time_ms();
+  Record started = record_of(LifecycleRecord{.event = "started"}, 1),
+         finished = record_of(LifecycleRecord{.event = "finished"}, 2);
+  started.header.time_ms = begin;
+  finished.header.time_ms = begin - 5000;
+  put(*store, {started});
+  put(*store, {finished});
+  auto reader = store->reader();
+  const auto run = find_run(*reader, run_id);
+  EXPECT_EQ(run->finished_ms, run->started_ms);
+  EXPECT_EQ(list_attempts(*reader, run->number)[0].ended_ms, begin);
+}
+
 TEST_F(IngestTest, AClockThatIsAheadEndsNoRunInTheFuture) {
   Record finished = record_of(LifecycleRecord{.event = "finished"}, 1);
   finished.header.time_ms = wall_time_ms() + 3'600'000;
   put(*store, {finished});
   auto reader = store->reader();
-  EXPECT_LE(find_run(*reader, run_id)->finished_ms.value(), wall_time_ms());
+  const auto run = find_run(*reader, run_id);
+  EXPECT_LE(run->finished_ms.value(), wall_time_ms());
+  EXPECT_LE(run->started_ms, wall_time_ms());
 }
 
 TEST_F(IngestTest, GivesARunTheLabelsThatItLacks) {

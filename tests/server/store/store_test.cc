@@ -7,6 +7,7 @@
 #include <atomic>
 #include <fstream>
 #include <future>
+#include <sstream>
 #include <thread>
 
 #include "server/store/alerts.h"
@@ -16,6 +17,8 @@
 
 namespace babelring::store {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST_F(StoreTest, TakesNoMoreThanItsMemoryMayHoldWhileTheDiskIsSlow) {
   std::promise<void> begun, slow;
@@ -160,6 +163,116 @@ TEST_F(StoreTest, OneBadBatchDoesNotTakeOthersAlong) {
   EXPECT_EQ(store->counts().refused, 1u) << "tried twice, refused once";
 }
 
+class WalDamageTest : public StoreTest {
+ protected:
+  /// A copy of the database and its log as a killed server leaves them, after some commits.
+  fs::path killed_copy() {
+    Database reader(store->database_file(), Database::Mode::reader);
+    reader.execute("BEGIN");
+    reader.scalar("SELECT count(*) FROM runs");  // as long as it reads this, the log is not begun anew
+    for (std::int64_t update = 1; update <= 40; ++update) put(*store, steps(update, update));
+    const fs::path copy = folder.path() / "copy";
+    fs::create_directory(copy);
+    for (const char* name : {"babelring.db", "babelring.db-wal", "server.lock"}) {
+      fs::copy_file(folder.path() / name, copy / name);
+    }
+    return copy;
+  }
+  static void flip(const fs::path& file, std::int64_t at) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(at);
+    const char byte = static_cast<char>(stream.get() ^ 4);
+    stream.seekp(at);
+    stream.put(byte);
+  }
+  static std::int64_t newest(Store& opened) {
+    return std::stoll(opened.reader()->database.scalar("SELECT coalesce(max(last), 0) FROM arrivals"));
+  }
+  static constexpr std::int64_t frame_bytes = 24 + 8192;
+};
+
+TEST_F(WalDamageTest, OneFlippedBitIsFoundAndSaid) {
+  const fs::path copy = killed_copy(), wal = copy / "babelring.db-wal";
+  EXPECT_FALSE(find_wal_damage(wal));
+  EXPECT_FALSE(find_wal_damage(copy / "absent"));
+  const std::int64_t frames = (static_cast<std::int64_t>(fs::file_size(wal)) - 32) / frame_bytes;
+  ASSERT_GT(frames, 40);
+  const std::int64_t damaged = frames / 2;
+  // A byte of the page, of the page's number, of the salt, of the checksum.
+  for (const std::int64_t at : {5000, 3, 9, 20}) {
+    flip(wal, 32 + (damaged - 1) * frame_bytes + at);
+    const auto found = find_wal_damage(wal);
+    ASSERT_TRUE(found) << at;
+    EXPECT_EQ(found->frame, damaged);
+    EXPECT_EQ(found->frames, frames);
+    EXPECT_GT(found->transactions, 1);
+    EXPECT_LT(found->transactions, 40);
+    flip(wal, 32 + (damaged - 1) * frame_bytes + at);
+  }
+  for (const std::int64_t at : {0, 10, 13, 17, 25}) {  // of the header: magic, page size, number, salt, checksum
+    flip(wal, at);
+    const auto found = find_wal_damage(wal);
+    ASSERT_TRUE(found) << at;
+    EXPECT_EQ(found->frame, 0);
+    flip(wal, at);
+  }
+  EXPECT_FALSE(find_wal_damage(wal)) << "whole again";
+  flip(wal, 32 + (damaged - 1) * frame_bytes + 5000);
+  Store opened(copy);
+  ASSERT_TRUE(opened.wal_damage());
+  EXPECT_EQ(opened.wal_damage()->frame, damaged);
+  EXPECT_LT(newest(opened), 40);
+}
+
+TEST_F(WalDamageTest, WhatAKilledServerHadOnlyBegunIsNoDamage) {
+  const fs::path copy = killed_copy(), wal = copy / "babelring.db-wal";
+  const auto bytes = fs::file_size(wal);
+  fs::resize_file(wal, bytes - 100);  // a torn frame
+  EXPECT_FALSE(find_wal_damage(wal));
+  fs::resize_file(wal, bytes - frame_bytes);  // a transaction without its end
+  EXPECT_FALSE(find_wal_damage(wal));
+  Store opened(copy);
+  EXPECT_FALSE(opened.wal_damage());
+  EXPECT_EQ(newest(opened), 39);
+}
+
+/// Frames of an earlier log stay in the file behind those of the present one.
+TEST_F(WalDamageTest, FramesOfAnEarlierLogAreNoDamage) {
+  const fs::path copy = killed_copy(), other = folder.path() / "other";
+  Store shorter(other);
+  put(shorter, steps(1, 1));
+  const fs::path wal = copy / "babelring.db-wal";
+  std::ostringstream present;
+  present << std::ifstream(other / "babelring.db-wal", std::ios::binary).rdbuf();
+  ASSERT_LT(present.str().size(), fs::file_size(wal));
+  std::fstream(wal, std::ios::in | std::ios::out | std::ios::binary) << present.str();
+  EXPECT_FALSE(find_wal_damage(wal));
+}
+
+TEST_F(StoreTest, ADiskTooFullForTheSharedMemoryIsFull) {
+  EXPECT_TRUE(SqlFailure("disk I/O error", 4874).full());  // SQLITE_IOERR_SHMSIZE
+  EXPECT_TRUE(SqlFailure("database or disk is full", 13).full());
+  EXPECT_FALSE(SqlFailure("disk I/O error", 10).full());
+}
+
+TEST_F(StoreTest, ARunsRecordsAreNotStoredBehindLostOnes) {
+  EXPECT_EQ(put(*store, steps(1, 5)).fresh.size(), 5U);
+  const auto send = [this](std::int64_t confirmed, std::int64_t first, std::int64_t rank = 0) {
+    Batch batch{run_id, 1, rank, "hostA", steps(first, first, rank)};
+    batch.confirmed = confirmed;
+    std::promise<IngestResult> result;
+    store->submit(std::move(batch), [&](const Batch&, const IngestResult& stored) { result.set_value(stored); });
+    return result.get_future().get();
+  };
+  const IngestResult refused = send(9, 10);
+  EXPECT_EQ(refused.status, IngestResult::Status::refused);
+  EXPECT_EQ(refused.refusal, Refusal::Kind::records_missing);
+  EXPECT_EQ(refused.stored, 5);
+  EXPECT_EQ(send(9, 10, 1).stored, 0) << "a rank of which nothing is stored";
+  EXPECT_EQ(send(5, 6).fresh.size(), 1U);
+  EXPECT_EQ(send(0, 20).fresh.size(), 1U) << "a sender that knows of none";
+}
+
 TEST_F(StoreTest, APurgedRunLeavesNothing) {
   put(*store, steps(1, 5));
   store->write([](Database& database) {
@@ -180,7 +293,6 @@ TEST_F(StoreTest, APurgedRunLeavesNothing) {
 }
 
 TEST_F(StoreTest, RemovesWhatAKilledServerLeftUnfinished) {
-  namespace fs = std::filesystem;
   const fs::path backups = folder.path() / "backups";
   fs::create_directories(backups);
   const std::vector<fs::path> unfinished = {folder.path() / "address.tmp.123", folder.path() / ".tmp-restore.db",

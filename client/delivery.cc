@@ -1,4 +1,6 @@
-#include "worker/delivery.h"
+#include "client/delivery.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -40,14 +42,35 @@ Delivery delivery_of(const HttpResponse& answer, std::size_t sent) {
   if ((status == 400 || status == 409 || status == 413 || status == 422) && is_among(refusals, code)) {
     return Delivery::refused;
   }
+  if (status == 409 && code == "records_missing") return Delivery::missing;
   if (status == 413) return Delivery::oversized;
   return (status == 401 || status == 403) && is_among(bars, code) ? Delivery::barred : Delivery::again;
 }
 
+PostedBatch post_records(HttpClient& client, std::span<const Record> records, std::int64_t confirmed) {
+  const RecordHeader& origin = records.front().header;
+  json::object batch = batch_to_json(origin.attempt, origin.rank, origin.host, records);
+  if (confirmed > 0) batch["confirmed"] = confirmed;
+  const Result<HttpResponse> answer = client.post(fmt::format("/api/v1/runs/{}/records", origin.run), to_text(batch));
+  if (!answer.ok()) return {.delivery = Delivery::again, .why = answer.error()};
+  PostedBatch posted{.delivery = delivery_of(*answer, records.size()), .why = "", .retry_after = answer->retry_after};
+  if (posted.delivery == Delivery::stored) {
+    posted.accepted = get_integer(parse_json(answer->body).value().as_object(), "accepted");
+    return posted;
+  }
+  posted.why = explain(*answer);
+  if (posted.delivery == Delivery::refused) return posted;
+  posted.why = "answered " + posted.why + advice(*answer, posted.delivery);
+  if (posted.delivery == Delivery::missing) {
+    posted.stored = get_integer(parse_json(answer->body).value().as_object(), "stored");
+  }
+  return posted;
+}
+
 std::string advice(const HttpResponse& answer, Delivery delivery) {
   if (delivery == Delivery::barred) {
-    return "; give a token whose scope is ingest by --token-file FILE or BABELRING_TOKEN and start again with the same "
-           "--run-dir to have them sent";
+    return "; give a token whose scope is ingest by --token-file FILE or BABELRING_TOKEN, to a start with the same "
+           "--run-dir or to `nmt run sync`, which send them";
   }
   return answer.success() ? ", which does not confirm the records: is this a Babelring server?" : "";
 }

@@ -1,8 +1,9 @@
-#include "worker/spool_reader.h"
+#include "base/spool_reader.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,12 +18,13 @@
 #include "base/failure.h"
 #include "base/file_descriptor.h"
 #include "base/parse_number.h"
-#include "base/spool_files.h"
 
 namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t seek_bytes = std::size_t{1} << 20;  // read at once by seek()
 
 bool same_origin(const RecordHeader& a, const RecordHeader& b) {
   return a.run == b.run && a.attempt == b.attempt && a.rank == b.rank && a.host == b.host;
@@ -38,7 +40,41 @@ bool has_marked(const fs::path& part, const SpoolMark& mark) {
   return found && (mark.sequence == 0 || *found == mark.sequence);
 }
 
+/// The number N of a name PREFIX N SUFFIX.
+std::optional<std::int64_t> number_in_name(const fs::path& path, std::string_view prefix, std::string_view suffix) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() < prefix.size() + suffix.size()) {
+    return std::nullopt;
+  }
+  return parse_number<std::int64_t>(
+      std::string_view(name).substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+}
+
 }  // namespace
+
+fs::path spool_path(const fs::path& folder, std::int64_t attempt, std::int64_t rank) {
+  return folder / fmt::format("attempt-{}", attempt) / fmt::format("rank-{}.jsonl", rank);
+}
+
+std::vector<SpoolPlace> list_spools(const fs::path& folder) {
+  std::vector<SpoolPlace> spools;
+  std::error_code absent;
+  for (const auto& attempts : fs::directory_iterator(folder, absent)) {
+    const auto attempt = number_in_name(attempts.path(), "attempt-", "");
+    if (!attempt) continue;
+    for (const auto& entry : fs::directory_iterator(attempts.path(), absent)) {
+      const auto rank = number_in_name(entry.path(), "rank-", ".jsonl");
+      if (rank) spools.push_back({*attempt, *rank, entry.path()});
+    }
+  }
+  std::ranges::sort(spools, {}, [](const SpoolPlace& place) { return std::pair(place.attempt, place.rank); });
+  return spools;
+}
+
+bool has_writer(const fs::path& spool) {
+  const FileDescriptor file(::open(spool.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.get() >= 0 && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
+}
 
 Result<Record> parse_spool_line(std::string_view line) {
   const auto value = parse_json(line);
@@ -62,6 +98,25 @@ std::optional<std::int64_t> spool_sequence_before(const fs::path& file, std::int
     return record ? record->header.sequence : 0;
   }
   return std::nullopt;
+}
+
+std::int64_t last_spool_sequence(const fs::path& spool) {
+  const std::vector<fs::path> parts = spool_parts(spool);
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {  // the newer part may be empty
+    std::error_code absent;
+    const auto bytes = fs::file_size(*part, absent);
+    if (absent || bytes == 0) continue;
+    std::ifstream in(*part, std::ios::binary);
+    const std::int64_t tail = std::min<std::int64_t>(static_cast<std::int64_t>(bytes), 1 << 16);
+    std::string text(static_cast<std::size_t>(tail), '\0');
+    in.seekg(static_cast<std::int64_t>(bytes) - tail);
+    if (!in.read(text.data(), tail)) return 0;
+    const std::size_t end = text.rfind('\n');  // the last line may be torn
+    if (end == std::string::npos) return 0;
+    return spool_sequence_before(*part, static_cast<std::int64_t>(bytes) - tail + static_cast<std::int64_t>(end) + 1)
+        .value_or(0);
+  }
+  return 0;
 }
 
 std::optional<SpoolMark> read_spool_mark(const fs::path& spool) {
@@ -184,6 +239,33 @@ void SpoolReader::save_acknowledged() {
   } catch (const Failure& failure) {
     spdlog::debug("{}", failure.what());
   }
+}
+
+std::int64_t SpoolReader::seek(std::int64_t sequence) {
+  in_older_ = inode_of(older_part(file_)) != 0;
+  file_id_ = inode_of(in_older_ ? older_part(file_) : file_);
+  marked_ = sequence_ = 0;
+  saved_ = false;
+  std::int64_t found = seek_in_part(sequence);
+  while (found == 0 && next_part()) found = seek_in_part(sequence);
+  return found > 0 ? found : std::max(sequence, last_spool_sequence(file_)) + 1;
+}
+
+std::int64_t SpoolReader::seek_in_part(std::int64_t sequence) {
+  acknowledged_ = 0;
+  for (std::string lines = read_lines(seek_bytes); !lines.empty(); lines = read_lines(seek_bytes)) {
+    for (std::size_t begin = 0; begin < lines.size();) {
+      const std::size_t end = lines.find('\n', begin) + 1;
+      const Result<Record> record = parse_spool_line(std::string_view(lines).substr(begin, end - 1 - begin));
+      if (record && record->header.sequence > sequence) return record->header.sequence;
+      acknowledged_ += static_cast<std::int64_t>(end - begin);
+      begin = end;
+      if (!record) continue;  // a damaged line has no sequence to mark
+      marked_ = acknowledged_;
+      sequence_ = record->header.sequence;
+    }
+  }
+  return 0;
 }
 
 std::int64_t SpoolReader::remaining() {

@@ -10,8 +10,22 @@
 
 #include "base/records.h"
 #include "base/result.h"
+#include "base/spool_files.h"
 
 namespace babelring {
+
+/// FOLDER/attempt-1/rank-0.jsonl
+std::filesystem::path spool_path(const std::filesystem::path& folder, std::int64_t attempt, std::int64_t rank);
+
+/// The spools below FOLDER, by attempt and rank. Empty if there is no such folder.
+struct SpoolPlace {
+  std::int64_t attempt = 0, rank = 0;
+  std::filesystem::path file;
+};
+std::vector<SpoolPlace> list_spools(const std::filesystem::path& folder);
+
+/// True if a process has the spool open for writing. False if there is no such file.
+bool has_writer(const std::filesystem::path& spool);
 
 /// Parses a line of a spool.
 Result<Record> parse_spool_line(std::string_view line);
@@ -24,6 +38,9 @@ std::optional<std::int64_t> spool_sequence_before(const std::filesystem::path& f
 struct SpoolMark {
   std::int64_t end = 0, sequence = 0;
 };
+
+/// Sequence of the last record in a spool. 0: the spool is empty or ends with a damaged line.
+std::int64_t last_spool_sequence(const std::filesystem::path& spool);
 
 /// The mark beside a spool. Absent if there is none, or if its content is damaged. The sequence of an older program's
 /// mark is 0.
@@ -57,6 +74,10 @@ class SpoolReader {
   /// and drops them.
   void save_acknowledged();
 
+  /// Goes to the first record after `sequence`, forward or back: what precedes it counts as acknowledged. Returns the
+  /// sequence of that record, or of the next one to come if the spool ends before it.
+  std::int64_t seek(std::int64_t sequence);
+
   /// Number of complete lines that are not acknowledged.
   std::int64_t remaining();
 
@@ -65,6 +86,9 @@ class SpoolReader {
   std::string read_lines(std::size_t max_bytes);
   /// The part that is being read, which a SpoolWriter may have made the older one. Requires that it exists.
   std::filesystem::path part();
+  /// The sequence of the first record after `sequence` in the part that is being read, whose line is the next then; 0
+  /// if there is none, and the part's end is the place then.
+  std::int64_t seek_in_part(std::int64_t sequence);
   /// Goes on with the newer part. False if it is being read already.
   bool next_part();
   /// Finds the place after the last acknowledged line.

@@ -1,4 +1,4 @@
-#include "worker/delivery.h"
+#include "client/delivery.h"
 
 #include <gtest/gtest.h>
 
