@@ -97,6 +97,8 @@ constexpr Example examples[] = {
     {"nmt run checkpoints", "nmt run checkpoints help --json"},
     {"nmt run download", "nmt run download help --best --output best"},
     {"nmt run download", "nmt run download help --output newest"},
+    {"nmt run sync", "nmt run sync runs/help"},
+    {"nmt run sync", "nmt run sync runs/a runs/b --server http://trainer:8080 --token-file ingest.token"},
     {"nmt run trace", "nmt run trace help"},
     {"nmt run trace", "nmt run trace help --updates 5 --ops false --output help.json.gz"},
     {"nmt run what-if", "nmt run what-if help --hosts 4 --link 25gbit"},

@@ -39,7 +39,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
     def test_bash_offers_commands_options_and_values(self) -> None:
         self.assertEqual(self.offers("nmt", "tr"), ["translate", "trace"])
-        self.assertEqual(self.offers("nmt", "run", "s"), ["submit", "show", "stop"])
+        self.assertEqual(self.offers("nmt", "run", "s"), ["submit", "show", "stop", "sync"])
         self.assertIn("watch", self.offers("nmt", "run", ""))
         self.assertEqual(self.offers("nmt", "run", "list", "--st"), ["--state"])
         self.assertEqual(self.offers("nmt", "run", "logs", "toy", "--fol"), ["--follow"])

@@ -9,7 +9,8 @@ import unittest
 import urllib.request
 from datetime import datetime
 
-from system import BIN, Run, Server, SystemTest, wait_for
+from control import ControlTest
+from system import BIN, Run, Server, SystemTest, is_running, wait_for
 
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 
@@ -112,6 +113,21 @@ class SpoolTest(SystemTest):
         subprocess.run([BIN / "server", "--data", server.folder, "--restore", backup], check=True, capture_output=True)
         server.start()
         self.end_well(run, server, run_id)
+
+
+class SupervisedSpoolTest(ControlTest):
+    def test_a_run_that_ends_well_without_its_server_is_not_started_again(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="1000u", checkpoint_every="0"), max_restarts=1)
+        self.wait_update(run, 20)
+        pids = self.rank_pids(run)
+        self.control.kill()
+        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())))
+        began = time.time()
+        self.control.start()
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["attempt"], item["update"]), (1, 1000))
+        self.assertLess(datetime.fromisoformat(item["finished_at"]).timestamp(), began - 20, "when its record says")
+        self.assertEqual([rank["missing"] for rank in self.control.get(f"/api/v1/runs/{run}/ranks")["items"]], [0, 0])
 
 
 if __name__ == "__main__":
