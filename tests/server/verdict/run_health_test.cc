@@ -126,20 +126,20 @@ TEST_F(HealthTest, ARunRestartedAfterAFaultSaysSoUntilItIsResumed) {
   begin_next();
   train(60);
   EXPECT_EQ(headline(), "Running");
-  end(store::RunEvent::faulted, "rank 1 on vm was killed by signal 9", 1'795'233'600'000);
+  end(store::RunEvent::faulted, "rank 1 on vm was killed by signal 9", 1'795'233'610'000);
   EXPECT_EQ(headline(), "Restarting after a fault at update 60 (restart 1 of 3): rank 1 on vm was killed by signal 9");
   begin_next();
   write([&](store::Database& database) {
     store::change_state(database, {run_id, store::RunEvent::reported, "", ""}, wall_time_ms());
   });
-  const std::string restarted = "1 of 3 times, last 2026-11-21T04:00:00.000Z: rank 1 on vm was killed by signal 9";
+  const std::string restarted = "1 of 3 times, last 2026-11-21T04:00:10.000Z: rank 1 on vm was killed by signal 9";
   EXPECT_EQ(headline(), "Restarted " + restarted);
   EXPECT_EQ(level(), "warning");
   const json::value listed = get("/api/v1/runs").at("items").as_array().at(0).at("health");
   EXPECT_EQ(listed.at("headline"), json::value("Restarted " + restarted)) << "the list says the same";
   end(store::RunEvent::finished, "finished: 60u of training", 1'795'233'700'000);
   EXPECT_EQ(headline(),
-            "Finished at update 60 after 1 of 3 restarts: 60u of training; last restart 2026-11-21T04:00:00.000Z: rank "
+            "Finished at update 60 after 1 of 3 restarts: 60u of training; last restart 2026-11-21T04:00:10.000Z: rank "
             "1 on vm was killed by signal 9");
   EXPECT_EQ(level(), "warning");
   write([](store::Database& database) {
