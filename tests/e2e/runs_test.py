@@ -104,7 +104,7 @@ class RunsTest(SystemTest):
 
         table = self.nmt("list")
         self.assertRegex(table.splitlines()[0], r"^ID +NAME +STATE +UPDATE")
-        self.assertRegex(table, rf"{run} +first +succeeded +30/30 +\[##########\] 100 %")
+        self.assertRegex(table, rf"{run} +first +● succeeded +30/30 +\[##########\] 100 %")
         self.assertIn("ranks           2\n", self.nmt("show", "fir"))
         self.assertRegex(
             self.nmt("show", "fir"), r"last validation +update 30, valid, teacher-forced BLEU \d+\.\d\d, loss \d"
