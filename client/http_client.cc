@@ -183,7 +183,7 @@ struct HttpClient::Connection {
     fault = TlsFault::none;
     const auto endpoints = lookup.get(options.timeout);
     if (!endpoints.ok()) return failed("look up", endpoints.error());
-    if (const auto reached = connect_to_one(*endpoints); !reached.ok()) return reached;
+    if (auto reached = connect_to_one(*endpoints); !reached.ok()) return reached;
     Code code;
     stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
     if (code) return failed("connect", code.message());
