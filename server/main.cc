@@ -144,8 +144,9 @@ int wait_for_end(Reload& reload) {
   return signal;
 }
 
-/// Lets runs save that would end with this process, or all, if the user wishes so. Their last records come meanwhile. A
-/// second signal cuts it short.
+/// Asks runs to save and end before the server does: those whose processes end with its container, or, with
+/// --checkpoint-runs-on-exit, all. Stores their records until they have ended, for at most --exit-grace or until a
+/// second signal.
 void suspend_runs(launch::ControlPlane& control, const ServerOptions& options) {
   const bool all = options.checkpoint_runs_on_exit;
   if (!all && !launch::ends_its_container()) return;

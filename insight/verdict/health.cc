@@ -52,7 +52,7 @@ std::string nth_restart(const Restarts& restarts) {
   return restarts.count == 0 ? "" : fmt::format(" (restart {} of {})", restarts.count, restarts.max);
 }
 
-/// For a state that has a cause of its own.
+/// " after 2 of 3 restarts", or an empty string without restarts.
 std::string after_restarts(const Restarts& restarts) {
   return restarts.count == 0 ? "" : fmt::format(" after {} of {} restarts", restarts.count, restarts.max);
 }

@@ -33,7 +33,7 @@ struct SupervisorParts {
   std::function<SteadyClock::time_point(const std::string& run)> heard_until = {};
   /// Called on the supervisor's thread after each change of a run's state.
   std::function<void(const std::string& run)> changed = [](const std::string&) {};
-  /// How the last server ended: attempts that are gone at the start ended with it, or by a fault of their own.
+  /// Why no server watched the attempts whose processes have ended when this one starts.
   Absence absence = Absence::none;
   /// Additional environment entries, NAME=value, for an attempt of a run.
   std::function<std::vector<std::string>(const std::string& run)> environment = [](const std::string&) {

@@ -173,8 +173,7 @@ std::optional<Refusal> refuse_batch(Database& database, const Batch& batch, cons
 }
 
 Admitted admit(Database& database, const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms) {
-  // Records may come hours later, from a spool: they tell when things happened. Created is when the server learned of
-  // it.
+  // A spool may deliver records hours later, so started_ms comes from the record; created_ms is the time of arrival.
   const std::int64_t at_ms = batch.records.empty() ? now_ms : std::min(batch.records.front().header.time_ms, now_ms);
   if (!known) {
     Statement insert = database.prepare(

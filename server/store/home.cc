@@ -119,6 +119,7 @@ std::string move_folder(const fs::path& data, const std::string& move) {
   if (from == to || to.starts_with(from + '/') || from.starts_with(to + '/')) {
     throw UsageFailure(fmt::format("--moved: {} and {} are one inside the other", printable(from), printable(to)));
   }
+  if (!fs::is_directory(data, error)) fail("data folder {} does not exist", data.string());
   DataFolder folder(data);
   folder.require_database(false);
   if (!folder.has_database()) fail("data folder {} has no database", folder.path().string());

@@ -21,7 +21,7 @@ namespace babelring {
 struct CertificateOptions {
   std::string names = "DNS:localhost,IP:127.0.0.1";
   int valid_from = -1, valid_to = 1;
-  bool by_authority = false;  // issued by an authority of its own; otherwise self-signed
+  bool by_authority = false;  // issued by a test authority; otherwise self-signed
 };
 
 /// A certificate and its private key, in PEM, made with OpenSSL.

@@ -34,7 +34,7 @@ TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
   EXPECT_LE(server.largest_body(), std::size_t{1} << 20);
 }
 
-TEST_F(ReporterTest, WhatTheServerLostIsSentAgain) {
+TEST_F(ReporterTest, RecordsThatTheServerLostAreSentAgain) {
   const LogCapture log;
   TestServer server(ledger_);
   { Reporter(options(server.address())).write(LogRecord{.level = "info", .text = "of attempt 1"}); }

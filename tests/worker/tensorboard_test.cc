@@ -94,7 +94,7 @@ std::vector<std::int64_t> shown_steps(const fs::path& folder, bool ignores_first
   return steps;
 }
 
-/// Waits until a new file has a name of its own, which contains the time in ms.
+/// Waits for the next millisecond: a file's name contains the time in ms, so the next file gets another name.
 void wait_for_another_millisecond() {
   for (const std::int64_t now = wall_time_ms(); wall_time_ms() == now;) std::this_thread::yield();
 }

@@ -79,7 +79,7 @@ TEST_F(SyncTest, SendsWhatIsNotConfirmedAndOnlyThat) {
   EXPECT_EQ(ledger_.duplicates(), 3) << "one record a spool asks whether the server has those before it";
 }
 
-TEST_F(SyncTest, SendsAgainWhatTheServerLost) {
+TEST_F(SyncTest, SendsAgainTheRecordsThatTheServerLost) {
   write(1, 0, 100, 0);
   TestServer server(ledger_);
   sync(server);

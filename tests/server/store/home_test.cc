@@ -108,6 +108,13 @@ TEST_F(HomeTest, TheCommandMovesARootAndRefusesWhatItCannotMean) {
   EXPECT_EQ(message_of("disk=mnt"), "--moved: expected /OLD=/NEW, two absolute paths, found 'disk=mnt'");
   EXPECT_EQ(message_of(from + "=" + to + "x"), "--moved: " + to + "x is no folder");
   EXPECT_EQ(message_of(to + "/a=" + to), "--moved: " + to + "/a and " + to + " are one inside the other");
+  try {
+    move_folder(folder.path() / "absent", from + "=" + to);
+    FAIL() << "moved paths of no database";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.what(), "data folder " + (folder.path() / "absent").string() + " does not exist");
+  }
+  EXPECT_FALSE(fs::exists(folder.path() / "absent"));
   EXPECT_EQ(message_of("/nowhere=" + to),
             "--moved: no stored path lies below /nowhere; the newest checkpoint's is " + from + "/update-1");
   EXPECT_EQ(message_of(from + "/=" + to + "/"),

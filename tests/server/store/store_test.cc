@@ -224,7 +224,7 @@ TEST_F(WalDamageTest, OneFlippedBitIsFoundAndSaid) {
   EXPECT_LT(newest(opened), 40);
 }
 
-TEST_F(WalDamageTest, WhatAKilledServerHadOnlyBegunIsNoDamage) {
+TEST_F(WalDamageTest, AFrameThatAKilledServerHadOnlyBegunIsNoDamage) {
   const fs::path copy = killed_copy(), wal = copy / "babelring.db-wal";
   const auto bytes = fs::file_size(wal);
   fs::resize_file(wal, bytes - 100);  // a torn frame
