@@ -90,10 +90,10 @@ void multiply_block(const WidenedMatmul<In, Out>& p, std::int64_t row, std::int6
   }
 #pragma GCC unroll 6
   for (int i = 0; i < rows; ++i) {
-    alignas(Vector) float of_row[panel_outputs];  // not the array itself, which then stays in registers
+    alignas(Vector) float row_sums[panel_outputs];  // not the array itself, which then stays in registers
 #pragma GCC unroll 4
-    for (int v = 0; v < panel_vectors; ++v) vector_at(of_row + v * vector_floats) = sums[i][v];
-    store_sums(p, of_row, row + i, panel * panel_outputs);
+    for (int v = 0; v < panel_vectors; ++v) vector_at(row_sums + v * vector_floats) = sums[i][v];
+    store_sums(p, row_sums, row + i, panel * panel_outputs);
   }
 }
 
@@ -161,6 +161,7 @@ Buffer pack_widened(const ConstTensor& weight, int threads) {
 }
 
 void multiply_widened(const LinearForward& op, const CpuContext& context) {
+  // One thread below the number of operations that packed_matmul.cc uses, too.
   const int threads = op.flops() < 128 * 1024 ? 1 : context.threads();
   if (op.x.dtype == DType::f32) return multiply_all<float, float>(op, threads);
   op.y.dtype == DType::bf16 ? multiply_all<BFloat16, BFloat16>(op, threads)

@@ -1,7 +1,7 @@
 /// The bearer token. It comes from the link that the server prints (#token=…), or is entered at the log-in. By default this browser
 /// keeps it for all tabs until it has not been used for KEPT_DAYS; the user may choose to keep it for one tab. It is sent with
 /// requests and never written into a link.
-/// Of this server's path, since several may share an origin.
+/// Where this server's token is stored. Servers below different paths of one origin have different names.
 const KEY = tokenKey(globalThis.location?.pathname ?? '/');
 export const KEPT_DAYS = 30;
 const DAY_MS = 86_400_000;
