@@ -24,7 +24,7 @@ std::string system_error() {
 bool is_special(const std::filesystem::path& target) {
   std::error_code no_link;
   if (std::filesystem::read_symlink(target, no_link).string().starts_with("/proc/")) return true;
-  struct stat status {};
+  struct stat status{};
   if (::stat(target.c_str(), &status) != 0) return false;
   return !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
@@ -99,7 +99,7 @@ std::string read_file(const std::filesystem::path& file) {
   const FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (in.get() < 0) fail("read {}: {}", file.string(), system_error());
   std::string content;
-  struct stat status {};
+  struct stat status{};
   if (::fstat(in.get(), &status) == 0 && status.st_size > 0) content.reserve(static_cast<std::size_t>(status.st_size));
   char block[1 << 16];
   for (;;) {

@@ -18,7 +18,7 @@ constexpr std::uint32_t osxsave = 1u << 27;  // leaf 1 ecx: xgetbv is available
 
 struct Extension {
   const char* name;
-  std::uint32_t CpuidAnswers::*answer;
+  std::uint32_t CpuidAnswers::* answer;
   int bit;
   std::uint64_t state;
 };

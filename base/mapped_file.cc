@@ -18,7 +18,7 @@ namespace babelring {
 MappedFile::MappedFile(const std::filesystem::path& file) {
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.get() < 0) fail("cannot open {}: {}", file.string(), std::strerror(errno));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor.get(), &status) != 0) fail("cannot stat {}: {}", file.string(), std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("cannot map {}: it is not a regular file", file.string());
   size_ = static_cast<std::size_t>(status.st_size);

@@ -22,7 +22,7 @@ struct Guarded {
 // A signal handler can use only global state. If all slots are in use, further mappings are not guarded.
 std::array<Guarded, 64> guarded;
 std::mutex guarded_mutex;  // not taken by the handler
-struct sigaction before {};
+struct sigaction before{};
 
 iovec part(const char* text) {
   return {.iov_base = const_cast<char*>(text), .iov_len = std::strlen(text)};
@@ -44,11 +44,11 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 void install() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
-  struct sigaction current {};
+  struct sigaction current{};
   ::sigaction(SIGBUS, nullptr, &current);
   if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_bus_error) return;
   before = current;

@@ -34,7 +34,7 @@ std::filesystem::path existing_folder(const std::filesystem::path& wanted) {
 }
 
 DiskType disk_type(const std::filesystem::path& folder) {
-  struct statfs status {};
+  struct statfs status{};
   if (::statfs(existing_folder(folder).c_str(), &status) != 0) return {};
   return disk_type_of(static_cast<unsigned>(status.f_type));
 }

@@ -83,7 +83,7 @@ class OptionBinder {
   void choice(const char* key, std::string& member, const std::vector<std::string>& allowed, const char* help);
   /// The value of one of the words: b.choice("norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}}, "…").
   template <class Enum>
-  requires std::is_enum_v<Enum>
+    requires std::is_enum_v<Enum>
   void choice(const char* key, Enum& member, const Choices<std::type_identity_t<Enum>>& choices, const char* help) {
     add_choice(
         key, words_of(choices), [&member, choices] { return word_of(choices, member); },

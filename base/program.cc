@@ -76,7 +76,7 @@ void print_error(std::string_view text) {
 }
 
 int terminal_columns(int descriptor) {
-  struct winsize size {};
+  struct winsize size{};
   return isatty(descriptor) == 1 && ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 

@@ -131,7 +131,7 @@ std::optional<SpoolMark> read_spool_mark(const fs::path& spool) {
 }
 
 std::uint64_t inode_of(const fs::path& file) {
-  struct stat status {};
+  struct stat status{};
   return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
@@ -176,7 +176,7 @@ bool SpoolReader::next_part() {
 std::string SpoolReader::read_lines(std::size_t max_bytes) {
   const fs::path file = part();
   const FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (in.get() < 0 || ::fstat(in.get(), &status) != 0) return "";
   if (status.st_ino != file_id_) return read_lines(max_bytes);  // rotated just now
   const auto unread = static_cast<std::size_t>(std::max<std::int64_t>(0, status.st_size - acknowledged_));

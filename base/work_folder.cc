@@ -29,8 +29,7 @@ std::string work_error(int error) {
 }
 
 bool is_named(int descriptor, const fs::path& file) {
-  struct stat open {
-  }, named{};
+  struct stat open{}, named{};
   return ::fstat(descriptor, &open) == 0 && ::lstat(file.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
          open.st_ino == named.st_ino;
 }

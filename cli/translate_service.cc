@@ -25,10 +25,10 @@ void apply(const ServiceLimits& limits) {
   if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));
   if (limits.memory_mb > 0) {
     const auto bytes = static_cast<rlim_t>(limits.memory_mb) << 20;
-    const struct rlimit limit { bytes, bytes };
+    const struct rlimit limit{bytes, bytes};
     if (setrlimit(RLIMIT_AS, &limit) != 0) fail("setrlimit: {}", std::strerror(errno));
   }
-  const struct rlimit no_core { 0, 0 };
+  const struct rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
 }
 

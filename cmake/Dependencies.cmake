@@ -1,6 +1,9 @@
 # Every library from outside, found once. Rooms name the imported targets they link.
+if(POLICY CMP0167)  # Boost is found by the configuration that it installs; CMake 3.30 has no FindBoost of its own
+  cmake_policy(SET CMP0167 NEW)
+endif()
 set(Boost_NO_WARN_NEW_VERSIONS ON)
-set(BABELRING_BOOST_HINT "scripts/setup.sh installs libboost1.81-dev, libboost-json1.81-dev and libboost-url1.81-dev")
+set(BABELRING_BOOST_HINT "scripts/setup.sh installs libboost, libboost-json and libboost-url by version")
 find_package(Boost 1.81 QUIET COMPONENTS json url)
 if(NOT Boost_FOUND)
   message(FATAL_ERROR "Boost 1.81 or newer not found; ${BABELRING_BOOST_HINT}")
@@ -22,8 +25,15 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 add_library(DNNL::dnnl UNKNOWN IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
                       INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
+# Debian 13's sentencepiece.pc requires protobuf-lite.pc, which libsentencepiece-dev does not bring along.
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train REQUIRED)
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_trainer.h REQUIRED)
+add_library(sentencepiece::sentencepiece UNKNOWN IMPORTED)
+set_target_properties(sentencepiece::sentencepiece PROPERTIES IMPORTED_LOCATION "${SENTENCEPIECE_LIBRARY}"
+                      INTERFACE_INCLUDE_DIRECTORIES "${SENTENCEPIECE_INCLUDE_DIR}"
+                      INTERFACE_LINK_LIBRARIES "${SENTENCEPIECE_TRAIN_LIBRARY}")
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(JEMALLOC REQUIRED IMPORTED_TARGET jemalloc)
 # Debian's prometheus-cpp-config.cmake wants the libraries of its web server and client, which we do not use.

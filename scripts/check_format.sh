@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks every source against its formatter: clang-format for C++, black for Python, shfmt for shell, Prettier for TypeScript
+# Checks every source against its formatter: clang-format 19 for C++, black for Python, shfmt for shell, Prettier for TypeScript
 # and JavaScript. Lines have 120 columns. Without Node, TypeScript and JavaScript are skipped with a message.
 #
 #   scripts/check_format.sh [FILE...]          names what differs and exits 1
 #   scripts/check_format.sh --fix [FILE...]    rewrites it
 #
-# Configuration: .clang-format, pyproject.toml, .prettierrc.json; scripts/format pins Prettier's version.
+# Configuration: .clang-format, pyproject.toml, .prettierrc.json; scripts/format pins Prettier's version, scripts/setup.sh clang-format's.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -42,7 +42,7 @@ format() {
 format_cpp() {
   local how=(--dry-run -Werror)
   if [ "$fix" = yes ]; then how=(-i); fi
-  format 16 h cc cu cuh -- clang-format "${how[@]}"
+  format 16 h cc cu cuh -- clang-format-19 "${how[@]}"
 }
 
 format_python() {

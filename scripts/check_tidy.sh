@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs clang-tidy (rules in .clang-tidy) with the compile commands of a build folder.
+# Runs clang-tidy 19 (rules in .clang-tidy) with the compile commands of a build folder.
 #
 #   scripts/check_tidy.sh [FOLDER...]   sources under these folders (default: all)
 #   scripts/check_tidy.sh --changed     sources that differ from the last commit
@@ -7,7 +7,7 @@
 #   scripts/check_tidy.sh --help        this text
 #
 # BABELRING_BUILD names the build folder (default build/dev, with --quick build/ci). It is configured anew each time: an old list of compile
-# commands lacks new sources. Files with coroutines (server/http, server/api) are left out: clang-tidy 14 cannot read
+# commands lacks new sources. Files with coroutines (server/http, server/api) are left out: clang-tidy cannot read
 # coroutines as g++ 12's library defines them. So are those of nmt/ops/cuda, which the emulation compiles too, with
 # options that only g++ knows.
 set -euo pipefail
@@ -45,7 +45,7 @@ unity_sources() {
 
 # check CLANG-TIDY-ARGUMENTS... < SOURCES
 check() {
-  xargs -n 1 -P "$(nproc)" clang-tidy --quiet -p "$BUILD" --extra-arg=-Wno-unknown-warning-option "$@" \
+  xargs -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$BUILD" --extra-arg=-Wno-unknown-warning-option "$@" \
     2> >(grep -vE 'warnings? generated|^Suppressed' >&2)
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs everything Babelring needs, by package name, on Debian 12 (bookworm).
+# Installs everything Babelring needs, by package name, on Debian 12 (bookworm) and 13 (trixie).
 #
 #   scripts/setup.sh            what building and running need
 #   scripts/setup.sh --test     also what only the tests and checks need (a browser only where there is Node)
 #   scripts/setup.sh --bundle   also what only scripts/gpu_bundle.sh needs
 #   scripts/setup.sh --check    installs nothing; names missing packages and exits 1 if there are any
-#   scripts/setup.sh --list     prints the package names, one per line
+#   scripts/setup.sh --list     prints the package names of this release, one per line; on Ubuntu 24.04 and 26.04 too (not tried)
 #   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
 #   scripts/setup.sh --help     this text
 #
@@ -18,21 +18,34 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# Boost by version only: an unversioned libboost-*-dev is 1.74 here and the two sets exclude each other.
+# Prints "ID VERSION_ID" of this system, such as "debian 12".
+system() {
+  if [ -r /etc/os-release ]; then (. /etc/os-release && printf '%s %s' "${ID:-unknown}" "${VERSION_ID:-}"); else printf unknown; fi
+}
+
+# The names that differ between releases. Boost by version: Debian 12's unversioned libboost-*-dev is 1.74, and the two sets exclude
+# each other. clang-format and clang-tidy are 19 everywhere: another version formats and reports otherwise. Ubuntu's names were
+# looked up in its package lists and not tried.
+case $(system) in
+  "debian 13") boost=1.83 fuzzer=libclang-rt-19-dev launcher=() ;;
+  "ubuntu 24.04") boost=1.83 fuzzer=libclang-rt-18-dev launcher=() ;;
+  "ubuntu 26.04") boost=1.88 fuzzer=libclang-rt-21-dev launcher=(libprrte-bin) ;;
+  *) boost=1.81 fuzzer=libclang-rt-14-dev launcher=() ;;
+esac
 BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build ccache git pkg-config
-  libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev
+  "libboost$boost-dev" "libboost-json$boost-dev" "libboost-url$boost-dev"
   libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
   libsqlite3-dev libssl-dev zlib1g-dev libzstd-dev libjemalloc-dev prometheus-cpp-dev
   libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
 )
-RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates)
+RUN_PACKAGES=(openmpi-bin "${launcher[@]}" openssh-client python3 curl ca-certificates)
 TEST_PACKAGES=(
   libgtest-dev libgmock-dev
-  clang-format clang-tidy black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
+  clang-format-19 clang-tidy-19 black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
   debootstrap patchelf buildah docker-compose
-  faketime clang libclang-rt-14-dev # libFuzzer: 45 MB in addition to clang-tidy's packages
+  faketime clang "$fuzzer" # libFuzzer: 45 MB in addition to clang-tidy's packages
   slurm-wlm munge                   # 13 MB; the tests start daemons of their own, and none of the system's is configured
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
@@ -76,28 +89,25 @@ missing() {
 
 explain_elsewhere() {
   cat >&2 <<TEXT
-setup.sh installs packages on Debian 12 (bookworm); this is ${1:-an unknown system}.
+setup.sh installs packages on Debian 12 and 13; this is $1.
 Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
   Boost 1.81 or newer: headers (Beast, Asio), json, url
-  Open MPI 4.1 with mpirun and an ssh client; oneDNN 2.6; SentencePiece 0.1.97; ICU
+  Open MPI 4.1 or 5.0 with mpirun and an ssh client; oneDNN 2.6 or 3; SentencePiece 0.1.97; ICU
   SQLite 3.40, OpenSSL 3, zlib, zstd 1.5, jemalloc 5.2, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
-  tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 14, black, shfmt, shellcheck, ctags, ip, openssl;
+  tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 19, black, shfmt, shellcheck, ctags, ip, openssl;
     Node 20.19 with npm and Chromium for those of the dashboard
   for GPUs only: NVIDIA's CUDA toolkit 13.0 or newer (nvcc, cuBLASLt)
-On Debian this script's --list (and --list --test) prints the package names.
+On Debian and Ubuntu this script's --list (and --list --test) prints the package names; those of Ubuntu were looked up, not tried.
 TEXT
 }
 
-require_bookworm() {
-  local id=unknown version=unknown
-  if [ -r /etc/os-release ]; then
-    id=$(. /etc/os-release && printf '%s' "${ID:-unknown}")
-    version=$(. /etc/os-release && printf '%s' "${VERSION_ID:-}")
-  fi
-  [ "$id $version" = "debian 12" ] && command -v apt-get >/dev/null && return
-  explain_elsewhere "$id $version"
+require_known_release() {
+  local here
+  here=$(system)
+  [[ $here =~ ^debian\ (12|13)$ ]] && command -v apt-get >/dev/null && return
+  explain_elsewhere "$here"
   exit 1
 }
 
@@ -135,7 +145,7 @@ main() {
   parse_arguments "$@"
   if [ "$mode" = list ]; then wanted && return; fi
   if [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return; fi
-  require_bookworm
+  require_known_release
   local absent
   mapfile -t absent < <(missing)
   if [ ${#absent[@]} -eq 0 ]; then return; fi

@@ -38,8 +38,7 @@ int open_lock_file(const std::filesystem::path& file) {
 }
 
 bool same_file(int descriptor, const std::filesystem::path& file) {
-  struct stat open {
-  }, named{};
+  struct stat open{}, named{};
   return ::fstat(descriptor, &open) == 0 && ::stat(file.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
          open.st_ino == named.st_ino;
 }

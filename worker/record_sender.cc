@@ -17,7 +17,7 @@ namespace {
 std::string folder_identity(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  struct stat status {};
+  struct stat status{};
   if (::stat(folder.c_str(), &status) != 0) return "";
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string kernel;

@@ -134,9 +134,8 @@ RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::pat
     std::filesystem::create_directories(folder / "checkpoints");
     opened->open(earlier_attempts, communicator.hosts()[0]);
   });
-  const json::value shared = value_of_rank_0(communicator, [&opened]() -> json::value {
-    return {{"run", opened->run()}, {"attempt", opened->attempt()}};
-  });
+  const json::value shared = value_of_rank_0(
+      communicator, [&opened]() -> json::value { return {{"run", opened->run()}, {"attempt", opened->attempt()}}; });
   RankIdentity identity{.run = std::string(shared.at("run").as_string()),
                         .attempt = shared.at("attempt").as_int64(),
                         .rank = communicator.rank(),

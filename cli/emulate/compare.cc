@@ -64,7 +64,7 @@ ComparedSetting compare_setting(const MeasuredSetting& setting, const insight::C
   compared.predicted_ms = median_of(predicted);
   compared.error = median_of(errors);
   compared.warnings = predictions.front().warnings;
-  insight::StepParts::each([&](double insight::StepParts::*part) {
+  insight::StepParts::each([&](double insight::StepParts::* part) {
     std::vector<double> of_runs, of_predictions;
     for (const PairedRun& run : setting.runs) of_runs.push_back(run.measured.parts.*part);
     for (const insight::Prediction& prediction : predictions) of_predictions.push_back(prediction.parts.*part);

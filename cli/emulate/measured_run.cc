@@ -110,7 +110,7 @@ MeasuredRun read_measured_run(const std::filesystem::path& run) {
   measured.size = median_over(updates, [](const UpdateSums& sums) { return sums.size; });
   measured.larger_side = median_over(updates, [](const UpdateSums& sums) { return sums.larger_side; });
   measured.sent_bytes = median_over(updates, [](const UpdateSums& sums) { return sums.sent_bytes; });
-  insight::StepParts::each([&](double insight::StepParts::*part) {
+  insight::StepParts::each([&](double insight::StepParts::* part) {
     measured.parts.*part = median_over(updates, [part](const UpdateSums& sums) { return sums.parts.*part; });
   });
   return measured;

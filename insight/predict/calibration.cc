@@ -14,7 +14,7 @@ constexpr double overhead_unit_ms = 0.1;  // of a sum's overhead, whose factor i
 
 /// One number of a calibration as the logarithm of a factor within bounds.
 struct Dial {
-  double Calibration::*member;
+  double Calibration::* member;
   double low, high;  // logarithms
 };
 const Dial dials[] = {{&Calibration::crowding, -0.5, 0.7},

@@ -167,7 +167,7 @@ class Totals {
   }
   Prediction prediction() && {
     const auto n = static_cast<double>(steps_.size());
-    StepParts::each([&](double StepParts::*part) { sum_.*part /= n; });
+    StepParts::each([&](double StepParts::* part) { sum_.*part /= n; });
     Prediction result{.step_ms = quantiles_of(std::move(steps_)),
                       .parts = sum_,
                       .seconds = end_ms_ / 1000,

@@ -40,9 +40,9 @@ struct StepParts {
   /// Calls `use` with a pointer to each member.
   template <class Use>
   static void each(Use use) {
-    for (double StepParts::*part : {&StepParts::data, &StepParts::transfer, &StepParts::forward, &StepParts::backward,
-                                    &StepParts::exposed_communication, &StepParts::optimizer, &StepParts::other,
-                                    &StepParts::waiting_for_slowest}) {
+    for (double StepParts::* part : {&StepParts::data, &StepParts::transfer, &StepParts::forward, &StepParts::backward,
+                                     &StepParts::exposed_communication, &StepParts::optimizer, &StepParts::other,
+                                     &StepParts::waiting_for_slowest}) {
       use(part);
     }
   }

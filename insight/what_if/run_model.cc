@@ -30,7 +30,7 @@ double median_of(const std::vector<UpdateSplit>& window, Value value) {
 
 /// The median of a member of the window's steps over all ranks.
 double median_of_steps(const verdict::Input& input, const std::vector<UpdateSplit>& window,
-                       double verdict::Step::*member) {
+                       double verdict::Step::* member) {
   std::vector<double> values;
   for (const verdict::RankSteps& rank : input.ranks) {
     for (const verdict::Step& step : rank.steps) {
@@ -42,7 +42,7 @@ double median_of_steps(const verdict::Input& input, const std::vector<UpdateSpli
 
 StepParts measured_parts(const std::vector<UpdateSplit>& window) {
   StepParts parts;
-  const auto part = [&](double UpdateSplit::*member) {
+  const auto part = [&](double UpdateSplit::* member) {
     return median_of(window, [member](const UpdateSplit& update) { return update.*member; });
   };
   parts.data = part(&UpdateSplit::data_ms);
@@ -85,7 +85,7 @@ void describe_median_update(Prediction& prediction) {
   if (prediction.step_ms.mean <= 0) return;
   const double factor = prediction.step_ms.median / prediction.step_ms.mean;
   StepParts& parts = prediction.parts;
-  StepParts::each([&](double StepParts::*part) { parts.*part *= factor; });
+  StepParts::each([&](double StepParts::* part) { parts.*part *= factor; });
   prediction.size_per_s /= factor;
   prediction.step_ms.mean = prediction.step_ms.median;
 }

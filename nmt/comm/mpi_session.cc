@@ -90,7 +90,7 @@ MpiSession::MpiSession(int& argc, char**& argv, std::chrono::milliseconds deadli
   if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &granted) != MPI_SUCCESS) fail("mpi: MPI_Init_thread failed");
   if (granted != MPI_THREAD_MULTIPLE) {
     fail("mpi: this MPI grants thread level {}, the communication thread needs MPI_THREAD_MULTIPLE ({})", granted,
-         MPI_THREAD_MULTIPLE);
+         int{MPI_THREAD_MULTIPLE});
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

@@ -20,7 +20,7 @@ void SharedBoard::ring_peers() const {
   }
 }
 
-int SharedBoard::behind(std::atomic<std::int64_t> Place::*counter, std::int64_t number) const {
+int SharedBoard::behind(std::atomic<std::int64_t> Place::* counter, std::int64_t number) const {
   for (int rank = 0; rank < ranks_; ++rank) {
     if ((place(rank).*counter).load() <= number) return rank;
   }

@@ -37,7 +37,7 @@ class SharedBoard {
   Place& own() const { return place(rank_); }
   void ring_peers() const;
   /// The first rank whose `counter` has not reached collective `number`; -1 if all have.
-  int behind(std::atomic<std::int64_t> Place::*counter, std::int64_t number) const;
+  int behind(std::atomic<std::int64_t> Place::* counter, std::int64_t number) const;
 
  private:
   std::shared_ptr<SharedFile> file_;

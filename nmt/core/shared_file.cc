@@ -73,7 +73,7 @@ std::shared_ptr<SharedFile> SharedFile::open(const std::string& invitation) {
   const int own = ::open(fmt::format("/proc/{}/fd/{}", process, descriptor).c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) return nullptr;
   // On another machine the same process and descriptor numbers may refer to any file.
-  struct stat status {};
+  struct stat status{};
   if (fstat(own, &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size != static_cast<off_t>(header_bytes + bytes)) {
     close(own);

@@ -84,8 +84,7 @@ std::u32string split_ascii_punctuation(std::u32string text) {
   text = isolate(text, is_split_punctuation);
   text = split_pairs(text, not_digit, is_point, Spaces::after_each);
   text = split_pairs(text, is_point, not_digit, Spaces::before_each);
-  return split_pairs(
-      text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
+  return split_pairs(text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
 }
 
 std::u32string apply_13a(std::u32string text) {

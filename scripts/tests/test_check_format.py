@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = {
-    "clang-format": ("a.cc", "int  x;\n", "int x;\n"),
+    "clang-format-19": ("a.cc", "int  x;\n", "int x;\n"),
     "black": ("a.py", "x = [1,2]\n", "x = [1, 2]\n"),
     "shfmt": ("a.sh", "if true; then\n    echo a\nfi\n", "if true; then\n  echo a\nfi\n"),
     "npm": ("a.ts", 'const a = "b"\n', "const a = 'b';\n"),

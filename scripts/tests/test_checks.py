@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -174,8 +175,8 @@ class Setup(Tree):
     def test_boost_is_named_by_version_only(self) -> None:
         names = self.run_setup("--list", "--test").stdout.split()
         boost = [name for name in names if "boost" in name]
-        self.assertIn("libboost1.81-dev", boost)
-        self.assertTrue(all("1.81" in name for name in boost), boost)
+        versions = {re.search(r"\d\.\d+", name)[0] for name in boost}  # type: ignore[index]
+        self.assertIn(versions, ({"1.81"}, {"1.83"}, {"1.88"}), boost)
         self.assertEqual(len(names), len(set(names)))
         plain = set(self.run_setup("--list").stdout.split())
         self.assertLess(plain, set(names))
@@ -188,8 +189,8 @@ class Setup(Tree):
         self.write("bin/dpkg-query", "#!/bin/sh\necho 'cmake installed'\necho 'git half-installed'\nexit 1\n")
         (self.root / "bin" / "dpkg-query").chmod(0o755)
         done = self.run_setup("--check", PATH=f"{self.root}/bin:{os.environ['PATH']}", BABELRING_SKIP_SETUP="")
-        if "installs packages on Debian 12" in done.stderr:
-            self.skipTest("not Debian 12")
+        if "installs packages on Debian 12 and 13" in done.stderr:
+            self.skipTest("neither Debian 12 nor 13")
         self.assertEqual(done.returncode, 1)
         self.assertIn(" git ", done.stdout)
         self.assertNotIn(" cmake ", done.stdout)
@@ -206,8 +207,8 @@ class Setup(Tree):
         self.write("bin/sudo", '#!/bin/sh\nexec "$@"\n')
         (self.root / "bin" / "sudo").chmod(0o755)
         done = self.run_setup(PATH=f"{self.root}/bin:{os.environ['PATH']}", BABELRING_SKIP_SETUP="")
-        if "installs packages on Debian 12" in done.stderr:
-            self.skipTest("not Debian 12")
+        if "installs packages on Debian 12 and 13" in done.stderr:
+            self.skipTest("neither Debian 12 nor 13")
         self.assertEqual(done.returncode, 1)
         self.assertIn("would remove: libboost1.74-dev", done.stderr)
         self.assertNotIn(" install ", (self.root / "calls").read_text())

@@ -174,7 +174,7 @@ std::vector<FreeSpace> AlertWatch::free_space() const {
   std::vector<FreeSpace> disks;
   std::set<dev_t> looked_at;
   const auto look = [&](const std::filesystem::path& folder, bool again) {
-    struct stat status {};
+    struct stat status{};
     std::error_code error;
     if (stat(folder.c_str(), &status) != 0 || (!looked_at.insert(status.st_dev).second && !again)) return;
     const auto space = std::filesystem::space(folder, error);

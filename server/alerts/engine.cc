@@ -347,7 +347,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
       for (const auto& [folder, bytes] : disks) {
         if (!applies(rule, "")) continue;
         settle(rule, "", folder,
-               {bytes<rule.threshold, bytes> 1.25 * rule.threshold,
+               {bytes < rule.threshold, bytes > 1.25 * rule.threshold,
                 fmt::format("{}: {} MB free, expected at least {} MB", folder, grouped(bytes / 1e6),
                             grouped(rule.threshold / 1e6)),
                 bytes},

@@ -21,10 +21,8 @@ json::object backup_item(const artifacts::BackupMaker::Status& status) {
 
 http::Response start_backup(Service& service, const http::Request& request) {
   const std::string path = "/api/v1/admin/backup";
-  const auto status = service.backups.start([&] {
-    access::audited_write(
-        service.audit, request, 202, [](store::Database&) {}, path);
-  });
+  const auto status =
+      service.backups.start([&] { access::audited_write(service.audit, request, 202, [](store::Database&) {}, path); });
   http::Response response = json_response(backup_item(status));
   response.status = 202;
   response.set("Location", path);

@@ -146,7 +146,7 @@ fs::path folder_of(const Roots& roots, const store::CheckpointRow& checkpoint) {
 
 FileDescriptor open_file(const fs::path& folder, const ManifestFile& file) {
   FileDescriptor opened = http::open_beneath(folder, file.name);
-  struct stat status {};
+  struct stat status{};
   if (!opened) {
     throw http::Problem(410, "gone", fmt::format("file '{}' is missing or not a regular file", file.name));
   }
@@ -220,8 +220,7 @@ void mark_pinned(const fs::path& folder, bool pinned) {
   if (!marker || fsync(opened.get()) != 0) refuse(folder, "cannot pin");
   // The worker's retention may have renamed the folder meanwhile. It checks for the mark after renaming; this checks
   // for the folder after marking.
-  struct stat mine {
-  }, named{};
+  struct stat mine{}, named{};
   if (fstat(opened.get(), &mine) != 0 || lstat(folder.c_str(), &named) != 0 || mine.st_ino != named.st_ino ||
       mine.st_dev != named.st_dev) {
     throw http::Problem(410, "gone", fmt::format("{} has just been removed", folder.string()));

@@ -76,7 +76,7 @@ class AccessLog::File {
     if (to_stderr()) return {};
     file_ = FileDescriptor(::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (file_.get() < 0) return Error{std::strerror(errno)};
-    struct stat status {};
+    struct stat status{};
     bytes_ = ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
     return {};
   }

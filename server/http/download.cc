@@ -28,11 +28,11 @@ std::string header_quoted(const std::string& name) {
 FileDescriptor open_beneath(const std::filesystem::path& folder, const std::string& relative) {
   const FileDescriptor root(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return {};
-  struct open_how how {};
+  struct open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // do not block on a FIFO
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
   FileDescriptor file(static_cast<int>(syscall(SYS_openat2, root.get(), relative.c_str(), &how, sizeof how)));
-  struct stat status {};
+  struct stat status{};
   if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   return file;
 }

@@ -18,8 +18,7 @@ class Lanes {
  public:
   using Now = std::function<SteadyClock::time_point()>;
   /// Starts the threads.
-  explicit Lanes(
-      const LaneTable& table = default_lanes(), Now now = [] { return SteadyClock::now(); });
+  explicit Lanes(const LaneTable& table = default_lanes(), Now now = [] { return SteadyClock::now(); });
   /// Calls stop().
   ~Lanes();
   Lanes(const Lanes&) = delete;

@@ -17,8 +17,8 @@ class Reply {
 
   explicit Reply(Deliver deliver) : Reply(std::move(deliver), nullptr) {}
   template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, Reply> && std::invocable<F&, Response>) Reply(F deliver)
-      : Reply(Deliver(std::move(deliver)), nullptr) {}  // NOLINT: a lambda is a reply
+    requires(!std::same_as<std::remove_cvref_t<F>, Reply> && std::invocable<F&, Response>)
+  Reply(F deliver) : Reply(Deliver(std::move(deliver)), nullptr) {}  // NOLINT: a lambda is a reply
 
   /// A reply that cannot get lost: if its last copy is destroyed without a call, the result of `lost` is delivered.
   static Reply required(Deliver deliver, std::function<Response()> lost) {

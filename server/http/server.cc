@@ -180,8 +180,7 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
         wanted, wanted + 256);
   }
   impl_->dispatcher.emplace(make(impl_->lanes));
-  asio::co_spawn(
-      impl_->loops.front()->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
+  asio::co_spawn(impl_->loops.front()->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
   for (const auto& loop : impl_->loops) {
     loop->thread = std::thread([context = &loop->context] { context->run(); });
   }

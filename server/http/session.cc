@@ -49,8 +49,7 @@ Session::~Session() {
 void Session::start() {
   client_.set_owner(weak_from_this());
   connections_.add(shared_from_this());
-  asio::co_spawn(
-      client_.socket().get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
+  asio::co_spawn(client_.socket().get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
 void Session::finish() {

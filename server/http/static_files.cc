@@ -91,7 +91,7 @@ Response StaticFiles::serve_embedded(const RequestMessage& request, const PageFi
 
 Response StaticFiles::serve_folder(const std::string& path) const {
   FileDescriptor file = open_beneath(folder_, path);
-  struct stat status {};
+  struct stat status{};
   if (!file || fstat(file.get(), &status) != 0) return text_response(404, "text/plain", "the file was removed\n");
   Response response;
   response.set("Content-Type", std::string(type_of(path))).set("Cache-Control", "no-cache");

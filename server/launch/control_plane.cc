@@ -92,7 +92,7 @@ Absence ControlPlane::find_absence() {
   try {
     const std::string now = process_world(),
                       before =
-                          store_.write([&](store::Database&database) { return store::exchange_world(database, now); });
+                          store_.write([&](store::Database& database) { return store::exchange_world(database, now); });
     if (!before.empty() && before != now) return Absence::world;
   } catch (const std::exception& failure) {
     spdlog::error("supervisor: {}", failure.what());

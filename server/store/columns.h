@@ -24,9 +24,7 @@ struct AnyColumn {
 };
 
 template <class T>
-concept HasColumns = requires(T& row) {
-  visit_columns(row, AnyColumn{});
-};
+concept HasColumns = requires(T& row) { visit_columns(row, AnyColumn{}); };
 
 struct ColumnNames {
   bool with_key;

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Where a table keeps absolute paths.
 struct PathColumn {
   std::string_view table, column;
-  std::int64_t MovedRows::*count;  // null: not counted
+  std::int64_t MovedRows::* count;  // null: not counted
 };
 constexpr std::array<PathColumn, 5> path_columns = {{{"checkpoints", "folder", &MovedRows::checkpoints},
                                                      {"launches", "folder", &MovedRows::runs},

@@ -66,7 +66,8 @@ class Row {
   }
   /// An enum is stored by its name.
   template <class Enum>
-  requires std::is_enum_v<Enum> Row& operator>>(Enum& value) {
+    requires std::is_enum_v<Enum>
+  Row& operator>>(Enum& value) {
     std::string_view name;
     *this >> name;
     from_name(name, value);
@@ -192,8 +193,10 @@ class Statement {
     value ? bind_one(index, *value) : bind_one(index, std::nullopt);
   }
   template <class Enum>
-  requires std::is_enum_v<Enum>
-  void bind_one(int index, Enum value) { bind_one(index, name_of(value)); }
+    requires std::is_enum_v<Enum>
+  void bind_one(int index, Enum value) {
+    bind_one(index, name_of(value));
+  }
   void check(int code) const;
 
   sqlite3_stmt* handle_;

@@ -43,7 +43,9 @@ TEST_F(AtomicFileTest, AppearsOnlyWhenCommitted) {
 }
 
 TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
-  { AtomicFile(file_).write("lost"); }
+  {
+    AtomicFile(file_).write("lost");
+  }
   EXPECT_EQ(files(), 0U);
 }
 

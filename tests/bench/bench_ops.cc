@@ -60,8 +60,7 @@ Timing measure(Backend& backend, const OpCase& one, const PreparedOp& first, int
     sets.push_back(one.prepare(backend));
   }
   std::size_t next = 0;
-  return measure(
-      backend, [&] { sets[next++ % sets.size()].run(); }, 32, repeats);
+  return measure(backend, [&] { sets[next++ % sets.size()].run(); }, 32, repeats);
 }
 
 /// Where an op runs, and where its small twin on the host's tensors does.

@@ -29,7 +29,7 @@ double relative_error(const ConstTensor& found, const ConstTensor& expected) {
 /// A case of ops made by `make(tensors, rows)`; `result` is compared with the reference, on 96 rows, or on 16
 /// where its plain loops would take seconds.
 template <class Make, class Op>
-OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tensor Op::*result) {
+OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tensor Op::* result) {
   OpCase one{fmt::format("{} {} {}", Op::name, name_of(type), what), type, {}, {}};
   one.prepare = [make, rows](Backend& backend) {
     const auto tensors = std::make_shared<BenchTensors>(backend);

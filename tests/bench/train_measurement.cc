@@ -83,7 +83,7 @@ void add_rates(json::object& result, const std::vector<UpdateCost>& costs) {
 }
 
 void add_split(json::object& result, const std::vector<TimedUpdate>& updates) {
-  const auto part = [&](double StepRecord::*member) {
+  const auto part = [&](double StepRecord::* member) {
     return median(column(updates, [member](const TimedUpdate& update) { return update.record.*member; }));
   };
   result["data_ms"] = part(&StepRecord::data_ms);

@@ -72,16 +72,10 @@ TEST(ApiClient, ReportsAnInvalidResponse) {
 TEST(ApiClient, ExplainsHowToProvideAToken) {
   ScriptedServer server(
       [](const ScriptedRequest&) { return ScriptedAnswer{.status = 401, .body = R"({"detail":"send a token"})"}; });
-  EXPECT_THAT(
-      [&] {
-        ApiClient({server.address(), ""}).get("/runs");
-      },
-      ThrowsMessage<ServerRefusal>(HasSubstr("--token-file, BABELRING_TOKEN")));
-  EXPECT_THAT(
-      [&] {
-        ApiClient({server.address(), "bbr_x"}).get("/runs");
-      },
-      ThrowsMessage<ServerRefusal>("server says 401: send a token"));
+  EXPECT_THAT([&] { ApiClient({server.address(), ""}).get("/runs"); },
+              ThrowsMessage<ServerRefusal>(HasSubstr("--token-file, BABELRING_TOKEN")));
+  EXPECT_THAT([&] { ApiClient({server.address(), "bbr_x"}).get("/runs"); },
+              ThrowsMessage<ServerRefusal>("server says 401: send a token"));
 }
 
 TEST(ApiClient, NoBodyIsAnEmptyObject) {

@@ -37,7 +37,9 @@ TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
 TEST_F(ReporterTest, RecordsThatTheServerLostAreSentAgain) {
   const LogCapture log;
   TestServer server(ledger_);
-  { Reporter(options(server.address())).write(LogRecord{.level = "info", .text = "of attempt 1"}); }
+  {
+    Reporter(options(server.address())).write(LogRecord{.level = "info", .text = "of attempt 1"});
+  }
   expect_complete(1);
   Reporter reporter(options(server.address(), 2));
   write_steps(reporter, 60);

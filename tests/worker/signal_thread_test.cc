@@ -53,7 +53,9 @@ TEST_F(SignalThreadTest, SigtermReachesTheRegisteredCommunicatorOnly) {
   ThreadGroup group(1);
   FailFastCount first(group), second(group);
   SignalThread signals(stop_);
-  { const SignalledRanks registered(signals, first); }
+  {
+    const SignalledRanks registered(signals, first);
+  }
   const SignalledRanks registered(signals, second);
   kill(getpid(), SIGTERM);
   EXPECT_TRUE(soon([&] { return second.calls == 1; }));

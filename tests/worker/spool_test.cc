@@ -388,7 +388,9 @@ TEST_F(RotatedSpoolTest, TellsWhetherItHasAWriter) {
   EXPECT_TRUE(has_writer(file_)) << "after a rotation";
   EXPECT_FALSE(has_writer(folder_ / "absent.jsonl"));
   const fs::path closed = folder_ / "rank-15.jsonl";
-  { const SpoolWriter writer(closed); }
+  {
+    const SpoolWriter writer(closed);
+  }
   EXPECT_FALSE(has_writer(closed));
 }
 

@@ -142,9 +142,9 @@ TEST_F(TensorBoardTest, TheTrainingSampleIsAGroupOfItsOwn) {
 TEST_F(TensorBoardTest, AFullDiskStopsEventsButNotTheRun) {
   TensorBoard board(folder_, "host", 0);
   std::signal(SIGXFSZ, SIG_IGN);
-  struct rlimit before {};
+  struct rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
-  const struct rlimit small { 2000, before.rlim_max };
+  const struct rlimit small{2000, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   std::string said;
   {

@@ -22,7 +22,7 @@ double median_of(std::vector<double> values) {
 std::map<std::pair<std::string, std::string>, insight::OpWork> median_ops(const RecordedSize& recorded) {
   std::map<std::pair<std::string, std::string>, insight::OpWork> medians;
   for (const auto& [name, first] : recorded.updates.front().ops) {
-    const auto median = [&](double insight::OpWork::*member) {
+    const auto median = [&](double insight::OpWork::* member) {
       std::vector<double> values;
       for (const RecordedUpdate& update : recorded.updates) {
         const auto found = update.ops.find(name);

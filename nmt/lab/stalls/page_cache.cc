@@ -53,7 +53,7 @@ void drop(const FileDescriptor& file) {
 /// Reads `share` of the blocks, without read-ahead, so that the other blocks stay out of memory.
 void read_evenly(const FileDescriptor& file, const fs::path& name, double share) {
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail("{}: {}", name.string(), std::strerror(errno));
   std::vector<char> block(static_cast<std::size_t>(block_bytes));
   const std::int64_t blocks = (status.st_size + block_bytes - 1) / block_bytes;

@@ -45,27 +45,57 @@ struct Operands {
         bias({1, s.n}, dnnl::memory::data_type::f32, {s.n, 1}) {}
 };
 
+/// oneDNN 3.7 multiplies bf16 wrongly (relative error 1.5) where the number of rows is known only at run time and the
+/// rows of A are farther apart than they are long; 2.6 does not.
+bool needs_row_count(const MatmulShape& shape) {
+  return DNNL_VERSION_MAJOR >= 3 && shape.varying == MatmulShape::Varying::m && shape.operands == DType::bf16 &&
+         shape.a_column == 1 && shape.a_row != shape.k;
+}
+
 /// Equal for all shapes that one primitive serves: the varying dimension has oneDNN's mark for "known at run time".
 MatmulShape key_of(MatmulShape shape) {
+  if (needs_row_count(shape)) shape.varying = MatmulShape::Varying::none;
   if (shape.varying == MatmulShape::Varying::m) shape.m = DNNL_RUNTIME_DIM_VAL;
   if (shape.varying == MatmulShape::Varying::k) shape.k = DNNL_RUNTIME_DIM_VAL;
   return shape;
 }
+
+#if DNNL_VERSION_MAJOR >= 3
+void append_relu(dnnl::post_ops& after) {
+  after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+}
+
+dnnl::matmul::primitive_desc describe(const MatmulShape& key, const dnnl::primitive_attr& attributes,
+                                      const dnnl::engine& engine) {
+  const Operands operands(key);
+  return key.bias ? dnnl::matmul::primitive_desc(engine, operands.a, operands.b, operands.bias, operands.c, attributes)
+                  : dnnl::matmul::primitive_desc(engine, operands.a, operands.b, operands.c, attributes);
+}
+#else
+void append_relu(dnnl::post_ops& after) {
+  after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+}
+
+dnnl::matmul::primitive_desc describe(const MatmulShape& key, const dnnl::primitive_attr& attributes,
+                                      const dnnl::engine& engine) {
+  const Operands operands(key);
+  const auto operation = key.bias ? dnnl::matmul::desc(operands.a, operands.b, operands.bias, operands.c)
+                                  : dnnl::matmul::desc(operands.a, operands.b, operands.c);
+  return {operation, attributes, engine};
+}
+#endif
 
 class MatmulPrimitive {
  public:
   MatmulPrimitive(const MatmulShape& key, const dnnl::engine& engine) : engine_(engine) {
     dnnl::post_ops after;
     if (key.accumulate) after.append_sum(1.0f);
-    if (key.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    if (key.relu) append_relu(after);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
     // The library's scratch memory belongs to the thread that made the primitive.
     if (key.one_thread) attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const Operands of(key);
-    const auto description =
-        key.bias ? dnnl::matmul::desc(of.a, of.b, of.bias, of.c) : dnnl::matmul::desc(of.a, of.b, of.c);
-    const dnnl::matmul::primitive_desc chosen(description, attributes, engine);
+    const auto chosen = describe(key, attributes, engine);
     scratch_ = chosen.scratchpad_desc();
     primitive_ = dnnl::matmul(chosen);
   }
@@ -75,11 +105,11 @@ class MatmulPrimitive {
 
   void run(dnnl::stream& stream, const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c,
            void* scratch = nullptr) const {
-    const Operands of(shape);
-    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, {of.a, engine_, const_cast<void*>(a)}},
-                                                    {DNNL_ARG_WEIGHTS, {of.b, engine_, const_cast<void*>(b)}},
-                                                    {DNNL_ARG_DST, {of.c, engine_, c}}};
-    if (shape.bias) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(of.bias, engine_, const_cast<float*>(bias)));
+    const Operands operands(shape);
+    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, {operands.a, engine_, const_cast<void*>(a)}},
+                                                    {DNNL_ARG_WEIGHTS, {operands.b, engine_, const_cast<void*>(b)}},
+                                                    {DNNL_ARG_DST, {operands.c, engine_, c}}};
+    if (shape.bias) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(operands.bias, engine_, const_cast<float*>(bias)));
     if (scratch != nullptr) arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratch_, engine_, scratch));
     primitive_.execute(stream, arguments);
   }
@@ -245,7 +275,7 @@ void Matmul::run_in_pieces(const MatmulShape& shape, const void* a, const void* 
     char* const scratch = cache_->scratch(std::max(whole.scratch_bytes(), rest.scratch_bytes()), threads);
     const std::int64_t scratch_stride = cache_->scratch_stride();
     std::exception_ptr failure;
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(std::min <std::int64_t>(threads, last + 1)))
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(std::min<std::int64_t>(threads, last + 1)))
     for (std::int64_t piece = 0; piece <= last; ++piece) {
       const std::int64_t first = pieces.first(piece), row = pieces.by_rows() ? first : 0, column = first - row;
       const auto* to = element(c, row * shape.c_row + column, shape.result);

@@ -54,7 +54,7 @@ __device__ Ranked ranked(float value, int place) {
 
 /// From one piece of a thread to its next.
 template <int n>
-constexpr int piece_step = row_threads* n;
+constexpr int piece_step = row_threads * n;
 
 /// Calls body(pieces, column) until all of the thread's pieces were in an array of two, so that two are on their way at
 /// a time, or of one; column is that of the first.
@@ -105,9 +105,7 @@ struct LogitSums {
     return sums;
   }
   /// Logarithm of the sum of e^(x - largest).
-  __device__ float log_sum() const {
-    return logf(exponentials / power(largest, minus_shift));
-  }
+  __device__ float log_sum() const { return logf(exponentials / power(largest, minus_shift)); }
 };
 
 /// The first place in the row that has the value; 0 if there is none, as in a row that is not finite. For every thread.

@@ -35,9 +35,7 @@ struct Elements {
 #pragma unroll
     for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(values[e]);
   }
-  __device__ float operator[](int e) const {
-    return widen(piece.of[e]);
-  }
+  __device__ float operator[](int e) const { return widen(piece.of[e]); }
   Piece<T, n> piece;
 };
 /// Eight bf16 in four words, without instructions that take them apart.
@@ -49,9 +47,7 @@ struct Elements<bfloat, 8> {
 #pragma unroll
     for (int i = 0; i < 4; ++i) piece.of[i] = pack_bf16(values[2 * i], values[2 * i + 1]);
   }
-  __device__ float operator[](int e) const {
-    return half(piece.of[e / 2], e % 2 != 0);
-  }
+  __device__ float operator[](int e) const { return half(piece.of[e / 2], e % 2 != 0); }
   /// A bf16 is the upper half of an f32.
   __device__ static float half(unsigned word, bool upper) {
     return std::bit_cast<float>(upper ? word & 0xffff0000U : word << 16);
@@ -111,7 +107,7 @@ __device__ inline int first_column() {
 }
 /// From one piece of a lane to its next.
 template <int n>
-constexpr int column_step = warp_lanes* n;
+constexpr int column_step = warp_lanes * n;
 
 /// Calls body(k, column) for each piece that a lane takes of a row: k counts them where a row has `pieces` for a lane,
 /// and is 0 where that is not known, pieces = 0.

@@ -120,11 +120,8 @@ TEST_F(SyncTest, ARunThatIsStillWrittenIsLeftToItsWorker) {
     ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
     EXPECT_THAT([&] { sync(server); }, ThrowsMessage<UsageFailure>(HasSubstr("a process still trains there")));
   }
-  EXPECT_THAT(
-      [&] {
-        sync_runs({folder_, folder_ / "absent"}, {.server = {server.address()}});
-      },
-      ThrowsMessage<UsageFailure>(HasSubstr("absent: found no spool/attempt-*/rank-*.jsonl")));
+  EXPECT_THAT([&] { sync_runs({folder_, folder_ / "absent"}, {.server = {server.address()}}); },
+              ThrowsMessage<UsageFailure>(HasSubstr("absent: found no spool/attempt-*/rank-*.jsonl")));
   EXPECT_EQ(server.requests(), 0);
 }
 

@@ -84,11 +84,8 @@ TEST(Watch, DrawsABarOnATerminal) {
 TEST(Watch, AFailedRunIsAFailure) {
   ScriptedServer server(story("failed"));
   std::ostringstream out;
-  EXPECT_THAT(
-      [&] {
-        watch_run({server.address(), ""}, id, false, {.out = out});
-      },
-      ThrowsMessage<Failure>("run toy (" + id + ") failed: why"));
+  EXPECT_THAT([&] { watch_run({server.address(), ""}, id, false, {.out = out}); },
+              ThrowsMessage<Failure>("run toy (" + id + ") failed: why"));
 }
 
 TEST(Watch, PrintsEventsAsJsonLines) {

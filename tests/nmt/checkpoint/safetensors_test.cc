@@ -169,16 +169,10 @@ TEST_F(SafetensorsTest, WriterEnforcesItsLayout) {
     EXPECT_THAT([&] { writer.add(two); }, ThrowsMessage<Failure>(HasSubstr("all 2 tensors are written")));
   }
   EXPECT_TRUE(fs::is_empty(folder_)) << "an unfinished file leaves nothing behind";
-  EXPECT_THAT(
-      [&] {
-        SafetensorsWriter(file_, {layout("a"), layout("a")});
-      },
-      ThrowsMessage<Failure>(HasSubstr("expected distinct names, found 'a' again")));
-  EXPECT_THAT(
-      [&] {
-        SafetensorsWriter(file_, {layout("a", DType::bf16), layout("b")});
-      },
-      ThrowsMessage<Failure>(HasSubstr("'b' follows a narrower type")));
+  EXPECT_THAT([&] { SafetensorsWriter(file_, {layout("a"), layout("a")}); },
+              ThrowsMessage<Failure>(HasSubstr("expected distinct names, found 'a' again")));
+  EXPECT_THAT([&] { SafetensorsWriter(file_, {layout("a", DType::bf16), layout("b")}); },
+              ThrowsMessage<Failure>(HasSubstr("'b' follows a narrower type")));
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 

@@ -58,7 +58,7 @@ constexpr bool same_call = false;
 template <class... Ours, class... Theirs, class OurResult, class TheirResult>
 constexpr bool same_call<OurResult (*)(Ours...), TheirResult (*)(Theirs...)> =
     sizeof...(Ours) == sizeof...(Theirs) && sizeof(OurResult) == sizeof(TheirResult) &&
-    ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>)&&...);
+    ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>) && ...);
 
 TEST(NcclLibraryTest, DeclarationsMatchTheHeader) {
   static_assert(same_call<decltype(NcclFunctions::get_version), decltype(&ncclGetVersion)>);

@@ -110,7 +110,7 @@ TEST_F(SharedPlanTest, DropsTheFirstHalfOfALongEpochWhenTheNextIsMade) {
     ASSERT_GT(plan.updates_per_epoch(), 4096);
     const DataPosition late = own.position_at(0.75), early = own.position_at(0.25);
     const auto held = [&] {
-      struct stat status {};
+      struct stat status{};
       EXPECT_EQ(fstat(std::stoi(file_->invitation().substr(file_->invitation().find(' '))), &status), 0);
       return status.st_blocks * 512;
     };

@@ -47,7 +47,9 @@ TEST_F(IdFileInUse, OverwrittenIsNamed) {
 TEST_F(IdFileInUse, LaterMappingIsNamedItself) {
   EXPECT_EXIT(
       {
-        { const IdSequences gone(file_, 8); }
+        {
+          const IdSequences gone(file_, 8);
+        }
         const auto other = folder_.path() / "other.ids";
         std::filesystem::copy_file(file_, other);
         const IdSequences ids(other, 8);

@@ -352,7 +352,7 @@ TEST_F(PrepareTest, OpenFilesAreReplacedNotOverwritten) {
   prepare(config);
   std::map<std::string, ino_t> before;
   for (const auto& entry : std::filesystem::directory_iterator(config.output)) {
-    struct stat status {};
+    struct stat status{};
     ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
     before[entry.path().filename()] = status.st_ino;
   }
@@ -365,7 +365,7 @@ TEST_F(PrepareTest, OpenFilesAreReplacedNotOverwritten) {
   add_valid(other, "one 99\n", "eins 99\n");
   prepare(other);
   for (const auto& [name, number] : before) {
-    struct stat status {};
+    struct stat status{};
     ASSERT_EQ(::stat((config.output / name).c_str(), &status), 0);
     EXPECT_NE(status.st_ino, number) << name;
   }

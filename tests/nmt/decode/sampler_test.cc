@@ -85,17 +85,11 @@ TEST(Sampler, ASequenceDependsOnItsSeedAndNumberOnly) {
 TEST(Sampler, RefusesWrongPromptsAndLengths) {
   EXPECT_THAT([] { sample(1, {.prompt = {}}); },
               ThrowsMessage<UsageFailure>("sample: the prompt is empty, expected at least one token"));
-  EXPECT_THAT(
-      [] {
-        sample(1, {.prompt = {0, 8}});
-      },
-      ThrowsMessage<UsageFailure>("sample: token 8 of the prompt, expected 0 to 7"));
-  EXPECT_THAT(
-      [] {
-        sample(1, {.length = 2, .prompt = {0, 1}});
-      },
-      ThrowsMessage<UsageFailure>("sample: a length of 2 tokens, expected more "
-                                  "than those of the prompt, 2"));
+  EXPECT_THAT([] { sample(1, {.prompt = {0, 8}}); },
+              ThrowsMessage<UsageFailure>("sample: token 8 of the prompt, expected 0 to 7"));
+  EXPECT_THAT([] { sample(1, {.length = 2, .prompt = {0, 1}}); },
+              ThrowsMessage<UsageFailure>("sample: a length of 2 tokens, expected more "
+                                          "than those of the prompt, 2"));
 }
 
 }  // namespace

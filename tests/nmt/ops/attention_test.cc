@@ -49,8 +49,8 @@ const Layout layouts[] = {
     {{0, 10, 110}, {0, 190, 195}, 5, 40, false, 0.1f},
 };
 
-constexpr Tensor AttentionBackward::*gradients[] = {&AttentionBackward::dq, &AttentionBackward::dk,
-                                                    &AttentionBackward::dv};
+constexpr Tensor AttentionBackward::* gradients[] = {&AttentionBackward::dq, &AttentionBackward::dk,
+                                                     &AttentionBackward::dv};
 
 class AttentionTest : public OpTest {
  protected:
@@ -98,11 +98,11 @@ TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
       EXPECT_TRUE(same_bits(again.out, op.out)) << threads;
       EXPECT_TRUE(same_bits(again.log_sum_exp, op.log_sum_exp)) << threads;
       AttentionBackward gradient_again = gradient;
-      for (Tensor AttentionBackward::*result : gradients) {
+      for (Tensor AttentionBackward::* result : gradients) {
         gradient_again.*result = tensors.zeros((gradient.*result).shape, type());
       }
       backend->run(gradient_again);
-      for (Tensor AttentionBackward::*result : gradients) {
+      for (Tensor AttentionBackward::* result : gradients) {
         EXPECT_TRUE(same_bits(gradient_again.*result, tensors.copy(gradient.*result))) << threads;
       }
     }
@@ -127,12 +127,12 @@ TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
     EXPECT_LE(relative_error(tiles.log_sum_exp, vectors.log_sum_exp), f32_tolerance());
     const AttentionBackward gradient = gradient_of(tiles, tensors);
     AttentionBackward by_vectors = gradient;
-    for (Tensor AttentionBackward::*result : gradients) {
+    for (Tensor AttentionBackward::* result : gradients) {
       by_vectors.*result = tensors.zeros((gradient.*result).shape, type());
     }
     cpu::run(gradient, with_tiles);
     cpu::run(by_vectors, without);
-    for (Tensor AttentionBackward::*result : gradients) {
+    for (Tensor AttentionBackward::* result : gradients) {
       EXPECT_LE(relative_error(gradient.*result, by_vectors.*result), 2 * GetParam().tolerance);
     }
   }

@@ -13,11 +13,11 @@ class DeterminismTest : public OpTest {
     std::vector<Op> runs;
     for (const int threads : {1, 2, 3, 3}) {
       Op again = op;
-      for (Tensor Op::*result : results) again.*result = tensors.copy(op.*result);
+      for (Tensor Op::* result : results) again.*result = tensors.copy(op.*result);
       another_backend(threads)->run(again);
       runs.push_back(again);
     }
-    for (Tensor Op::*result : results) {
+    for (Tensor Op::* result : results) {
       EXPECT_TRUE(same_bits(runs[2].*result, runs[3].*result)) << Op::name << " again";
       if (matmuls) continue;
       EXPECT_TRUE(same_bits(runs[0].*result, runs[1].*result)) << Op::name << " with 2 threads";
@@ -93,7 +93,7 @@ TEST_P(DeterminismTest, AttentionAndNorm) {
 class FixedBlockingTest : public testing::TestWithParam<DType> {
  protected:
   template <class Op>
-  void expect_same_bits(const Op& op, Tensor Op::*result) {
+  void expect_same_bits(const Op& op, Tensor Op::* result) {
     Op truth = op;
     truth.*result = tensors.copy(op.*result);
     make_reference_backend()->run(truth);

@@ -91,11 +91,11 @@ class KernelSetBits : public testing::Test {
     std::vector<Op> runs;
     for (const KernelSet set : sets) {
       Op copy = op;
-      for (Tensor Op::*result : results) copy.*result = tensors.copy(op.*result);
+      for (Tensor Op::* result : results) copy.*result = tensors.copy(op.*result);
       CpuContext context(2, set);
       run(copy, context);
       runs.push_back(copy);
-      for (Tensor Op::*result : results) {
+      for (Tensor Op::* result : results) {
         EXPECT_TRUE(same_bits(runs[0].*result, copy.*result)) << Op::name << " of " << name_of(set);
       }
     }

@@ -137,10 +137,10 @@ class OpTest : public testing::TestWithParam<Precision> {
   template <class Op>
   void expect_as_reference(const Op& op, std::initializer_list<Tensor Op::*> results, double largest = 1e-3) {
     Op truth = op;
-    for (Tensor Op::*result : results) truth.*result = tensors.copy(op.*result);
+    for (Tensor Op::* result : results) truth.*result = tensors.copy(op.*result);
     reference->run(truth);
     tested->run(op);
-    for (Tensor Op::*result : results) {
+    for (Tensor Op::* result : results) {
       const bool rounded = (op.*result).dtype == DType::bf16;
       EXPECT_LE(relative_error(op.*result, truth.*result, largest), rounded ? GetParam().tolerance : f32_tolerance())
           << Op::name << ", a result of shape " << (op.*result).shape.text();

@@ -16,8 +16,7 @@ class TeamWaitingTest : public testing::Test {
     ::unsetenv("GOMP_SPINCOUNT");
   }
   cpu::TeamWaiting make(int threads) {
-    return cpu::TeamWaiting(
-        threads, [this] { return waited_; }, [this] { return now_; });
+    return cpu::TeamWaiting(threads, [this] { return waited_; }, [this] { return now_; });
   }
   /// A second in which threads wait for processors, in sum, for `waited`.
   static void second(cpu::TeamWaiting& waiting, TeamWaitingTest& test, milliseconds waited) {

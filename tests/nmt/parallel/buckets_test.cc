@@ -111,16 +111,10 @@ TEST_F(BucketsTest, RejectBeginWithBucketsInFlight) {
 
 TEST_F(BucketsTest, RejectGapsBetweenParameters) {
   const Tensor flat(gradient_.data(), {15}, DType::f32);
-  EXPECT_THAT(
-      [&] {
-        GradientBuckets(communicator_, flat, {{0, 4}, {5, 10}}, 8);
-      },
-      ThrowsMessage<Failure>(HasSubstr("parameter 1 has 10 elements at 5, expected it at 4")));
-  EXPECT_THAT(
-      [&] {
-        GradientBuckets(communicator_, flat, {{0, 4}}, 8);
-      },
-      ThrowsMessage<Failure>(HasSubstr("end at 4, the flat gradient has 15")));
+  EXPECT_THAT([&] { GradientBuckets(communicator_, flat, {{0, 4}, {5, 10}}, 8); },
+              ThrowsMessage<Failure>(HasSubstr("parameter 1 has 10 elements at 5, expected it at 4")));
+  EXPECT_THAT([&] { GradientBuckets(communicator_, flat, {{0, 4}}, 8); },
+              ThrowsMessage<Failure>(HasSubstr("end at 4, the flat gradient has 15")));
 }
 
 TEST_F(BucketsTest, PropagateALostPeer) {

@@ -166,7 +166,9 @@ TEST_F(AbandonedTest, AReplyCountsOnceAndCannotGetLost) {
   EXPECT_EQ(client.get("/twice").body, "first");
   EXPECT_EQ(client.get("/lost").status, 500) << "the connection has no answer too many";
   client.send(asking());
-  { const Held dropped = next(); }
+  {
+    const Held dropped = next();
+  }
   EXPECT_EQ(client.receive().status, 500);
 }
 

@@ -91,7 +91,7 @@ TEST_F(AccessLogTest, HasALineForEachRefusedRequestAndNoneForOthers) {
   EXPECT_EQ(probe.at("target"), "/wp-login.php?token=[hidden]&x=[token]&y=%0A");
   EXPECT_TRUE(broken.at("method").is_null());
   EXPECT_EQ(read_file(file).find("bbr_"), std::string::npos);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(stat(file.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
 }

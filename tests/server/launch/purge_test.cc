@@ -70,8 +70,7 @@ TEST_F(PurgeTest, LeavesEveryCheckpointToWhoeverKnowsWhatMayBeRemoved) {
 
 TEST_F(PurgeTest, RemovesARunWhoseCheckpointMustStay) {
   const std::string run = deleted_run(folder_ / "update-00000010", true, long_ago);
-  purge_deleted_runs(
-      *store_, [](const store::CheckpointRow&) { fail("no checkpoint of ours"); }, note_, now);
+  purge_deleted_runs(*store_, [](const store::CheckpointRow&) { fail("no checkpoint of ours"); }, note_, now);
   EXPECT_FALSE(is_there(run));
 }
 

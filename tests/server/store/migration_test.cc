@@ -278,7 +278,9 @@ TEST_F(MigrationTest, RefusesANewerSchemaWithoutTouchingTheFile) {
     Database database(file, Database::Mode::plain);
     database.execute("PRAGMA user_version = 99");
   }
-  { Database database(file, Database::Mode::writer); }  // what opening alone changes (WAL mode) is no matter of schemas
+  {
+    Database database(file, Database::Mode::writer);
+  }  // what opening alone changes (WAL mode) is no matter of schemas
   const std::string before = sha256_file(file);
   try {
     Store store(folder.path());

@@ -111,10 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadGraph{[](Nodes& n) { n[1].state_dim = 0; }, "gssm.nodes.2.state_dim",
                  "missing; expected an integer of at least 2"},
         BadGraph{[](Nodes& n) { n[1].parents = {"D"}; }, "gssm.nodes.2.parents", "unknown node 'D'; did you mean 'X'?"},
-        BadGraph{[](Nodes& n) {
-                   n[1].parents = {"X", "X"};
-                 },
-                 "gssm.nodes.2.parents", "'X' appears twice"},
+        BadGraph{[](Nodes& n) { n[1].parents = {"X", "X"}; }, "gssm.nodes.2.parents", "'X' appears twice"},
         BadGraph{[](Nodes& n) { n[1].parents = {"A"}; }, "gssm.nodes.2.parents",
                  "A is the node itself, whose old state is always an input"},
         BadGraph{[](Nodes& n) { n[0].parents = {"X"}; }, "gssm.nodes.1.parents", "X does not see its own past"},

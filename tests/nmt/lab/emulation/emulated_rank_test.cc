@@ -60,16 +60,10 @@ TEST(EmulatedRank, HasTheProcessorsOfARecord) {
 TEST(EmulatedRank, RefusesARecordThatDoesNotFit) {
   EXPECT_THAT([] { emulated_times(small_record(), "r.json", {.parameters = 1234}, 0); },
               ThrowsMessage<UsageFailure>("r.json: the record is of a model with 7 parameters, the run's has 1,234"));
-  EXPECT_THAT(
-      [] {
-        emulated_times(small_record(), "r.json", {7, "gssm", "bf16"}, 0);
-      },
-      ThrowsMessage<UsageFailure>("r.json: the record is of task translation, the run of task gssm"));
-  EXPECT_THAT(
-      [] {
-        emulated_times(small_record(), "r.json", {7, "translation", "f32"}, 0);
-      },
-      ThrowsMessage<UsageFailure>("r.json: the record is of precision bf16, the run of f32"));
+  EXPECT_THAT([] { emulated_times(small_record(), "r.json", {7, "gssm", "bf16"}, 0); },
+              ThrowsMessage<UsageFailure>("r.json: the record is of task translation, the run of task gssm"));
+  EXPECT_THAT([] { emulated_times(small_record(), "r.json", {7, "translation", "f32"}, 0); },
+              ThrowsMessage<UsageFailure>("r.json: the record is of precision bf16, the run of f32"));
   insight::RankRecord table = small_record();
   table.ops.clear();
   EXPECT_THAT([&] { emulated_times(table, "r.json", small_run(), 0); },

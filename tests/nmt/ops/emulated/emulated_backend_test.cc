@@ -49,7 +49,9 @@ TEST_F(EmulatedBackendTest, AnOpTakesItsTimeInItsPhase) {
 
 TEST_F(EmulatedBackendTest, EachUpdateDrawsAFactor) {
   const auto update = [](Backend& backend) {
-    { const WorkRange data(backend, "data"); }
+    {
+      const WorkRange data(backend, "data");
+    }
     return ms_of_matmuls(backend, "forward");
   };
   const EmulatedTimes times{
@@ -87,7 +89,7 @@ TEST_F(EmulatedBackendTest, MemoryStaysZero) {
 
 TEST_F(EmulatedBackendTest, ABalloonIsLockedInMemory) {
   const auto backend = make_emulated_backend({}, true);
-  struct rlimit before {};
+  struct rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   const rlimit none{0, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &none), 0);

@@ -100,8 +100,7 @@ class TranslationValidatorTest : public testing::Test {
   }
 
   /// Trains one rank with checkpoints. Calls `meanwhile` after all files are open. Gives the model to a WeightKiller.
-  void train(
-      Collector& records, const std::function<void()>& meanwhile = [] {}) {
+  void train(Collector& records, const std::function<void()>& meanwhile = [] {}) {
     const auto backend = make_cpu_backend(1);
     const auto communicator = make_single_communicator();
     const Corpus corpus = Corpus::open(config_.data.folder, "train");

@@ -75,12 +75,8 @@ class Run {
     return {p_.packed_b + panel * whole_panel + k / 32 * step_bytes, count, whole_panel};
   }
 
-  char* b_of(std::int64_t panel) const {
-    return b_ + panel * panel_bytes();
-  }
-  std::int64_t panel_bytes() const {
-    return k_chunk_ * panel_width * 2;
-  }
+  char* b_of(std::int64_t panel) const { return b_ + panel * panel_bytes(); }
+  std::int64_t panel_bytes() const { return k_chunk_ * panel_width * 2; }
 
   void pack_b(std::int64_t panel, std::int64_t k, std::int64_t depth, char* to) const {
     const std::int64_t first = panel * panel_width, count = std::min(panel_width, p_.n - first);

@@ -29,8 +29,7 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
   babelring::emulation::meet_block(where);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffU, std::source_location where = std::source_location::current()) {
-  babelring::emulation::meet_lanes(
-      mask, nullptr, nullptr, [](auto&) {}, "__syncwarp", where);
+  babelring::emulation::meet_lanes(mask, nullptr, nullptr, [](auto&) {}, "__syncwarp", where);
 }
 
 namespace babelring::emulation {
