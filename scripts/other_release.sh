@@ -212,7 +212,7 @@ main() {
     bash "${BASH_SOURCE[0]}" --inside --root "$root" "${options[@]}" </dev/null &
   namespaces=$!
   set +m
-  trap 'kill -KILL "$namespaces" 2>/dev/null; exit 130' INT TERM HUP
+  trap 'kill -KILL "$namespaces" 2>/dev/null; wait "$namespaces" 2>/dev/null || true; exit 130' INT TERM HUP
   wait "$namespaces" || status=$?
   [ "$status" -eq 0 ] || exit 1
 }
