@@ -33,7 +33,7 @@ case $(system) in
   *) boost=1.81 fuzzer=libclang-rt-14-dev launcher=() ;;
 esac
 BUILD_PACKAGES=(
-  build-essential g++ cmake ninja-build ccache git pkg-config
+  build-essential g++ cmake ninja-build ccache git pkg-config file # cpack -G DEB needs file
   "libboost$boost-dev" "libboost-json$boost-dev" "libboost-url$boost-dev"
   libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
   libsqlite3-dev libssl-dev zlib1g-dev libzstd-dev libjemalloc-dev prometheus-cpp-dev
@@ -46,7 +46,7 @@ TEST_PACKAGES=(
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
   debootstrap patchelf buildah docker-compose
   faketime clang "$fuzzer" # libFuzzer: 45 MB in addition to clang-tidy's packages
-  slurm-wlm munge                   # 13 MB; the tests start daemons of their own, and none of the system's is configured
+  slurm-wlm munge          # 13 MB; the tests start daemons of their own, and none of the system's is configured
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested

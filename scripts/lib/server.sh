@@ -6,7 +6,7 @@
 server_pid() {
   local pid
   pid=$(cat "$1/server.pid" 2>/dev/null) || return 1
-  tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF -- "$1/server" || return 1
+  tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | grep -qxF -- "$1/server" || return 1
   printf '%s' "$pid"
 }
 
