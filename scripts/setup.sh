@@ -44,9 +44,9 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev
   clang-format-19 clang-tidy-19 black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
-  debootstrap patchelf buildah docker-compose
-  faketime clang "$fuzzer" # libFuzzer: 45 MB in addition to clang-tidy's packages
-  slurm-wlm munge          # 13 MB; the tests start daemons of their own, and none of the system's is configured
+  debootstrap patchelf buildah netavark docker-compose # Debian 13's buildah starts no build without netavark
+  faketime clang "$fuzzer"                             # libFuzzer: 45 MB in addition to clang-tidy's packages
+  slurm-wlm munge                                      # 13 MB; the tests start daemons of their own, and none of the system's is configured
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested
