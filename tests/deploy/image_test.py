@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import shutil
 import sys
 import tempfile
@@ -51,7 +52,12 @@ class ImageCase(unittest.TestCase):
 
     @classmethod
     def build(cls, name: str, *words: object) -> None:
-        cls.buildah("build", "--isolation", "chroot", "--format", "docker", "--tag", f"localhost/{name}", *words)
+        # Debian 13's buildah would raise the limits of open files and processes, which not every machine permits.
+        limits = [("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)]
+        kept = [
+            f"--ulimit={kind}={soft}:{hard}" for kind, number in limits for soft, hard in [resource.getrlimit(number)]
+        ]
+        cls.buildah("build", "--isolation", "chroot", "--format", "docker", "--tag", f"localhost/{name}", *kept, *words)
 
     @classmethod
     def build_image(cls, target: str, *words: object) -> None:
