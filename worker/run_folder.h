@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/run_marks.h"
 #include "worker/folder_lock.h"
 #include "worker/job.h"
 #include "worker/rank_identity.h"
@@ -14,18 +15,6 @@ namespace babelring {
 /// Throws UsageFailure unless `run` is a valid run id and `attempt` is at least 1. All ranks are given the same values
 /// and check them before their first collective, so no rank waits for a failed one.
 void check_identity(const std::string& run, std::int64_t attempt);
-
-/// The content of run.json.
-struct RunFile {
-  std::string run;
-  std::int64_t attempt = 0;
-  std::string host;  // host of the attempt's rank 0; empty: written by a worker of version 0.1
-};
-
-/// Reads run.json, if it exists. Throws Failure if it cannot be read or parsed.
-std::optional<RunFile> read_run_file(const std::filesystem::path& folder);
-/// Writes run.json unless its content is the same. Creates the folder if needed. Throws Failure.
-void write_run_file(const std::filesystem::path& folder, const RunFile& content);
 
 /// The folder of one run on the host of rank 0: run.json (run id and attempt), run.lock, config.yaml, checkpoints/,
 /// spool/. Holds the folder's lock for the lifetime of the object.
@@ -48,6 +37,10 @@ class RunFolder {
 
   const std::string& run() const { return run_; }
   std::int64_t attempt() const { return attempt_; }
+
+  /// Notes in run.json how training ended ("finished", "stopped" or "failed"), for those who only see that mpirun has
+  /// ended. A file of a newer attempt stays as it is. A file that cannot be written is a warning.
+  void note_end(const std::string& end, const std::string& detail) const;
 
   /// Throws Fenced if this attempt is over. Call before writing a file that a newer attempt would read.
   void require_current() const;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/records.h"
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 
 namespace babelring {
 namespace {
@@ -166,6 +166,7 @@ TEST_F(RunFolderTest, AKilledHolderLeavesNoLock) {
 
 TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   const std::filesystem::path other = folder_ / "of-another-host";
+  std::filesystem::create_directories(other);
   write_run_file(other, {run_, 2, "hostA"});
   write_run_file(other, {run_, 2, "hostA"});
   const auto kept = read_run_file(other);
@@ -173,6 +174,22 @@ TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   EXPECT_EQ(kept->run, run_);
   EXPECT_EQ(kept->attempt, 2);
   EXPECT_EQ(kept->host, "hostA");
+}
+
+TEST_F(RunFolderTest, NotesTheEndOfItsOwnAttemptOnly) {
+  const auto first = start();
+  EXPECT_EQ(read_run_file(folder_)->end, "");
+  first->note_end("stopped", "at update 7");
+  EXPECT_EQ(read_run_file(folder_)->end, "stopped");
+  EXPECT_EQ(read_run_file(folder_)->detail, "at update 7");
+  EXPECT_EQ(read_run_file(folder_)->host, "hostA");
+  const auto second = start(true);
+  EXPECT_EQ(read_run_file(folder_)->end, "") << "the next attempt has not ended";
+  first->note_end("finished", "late");
+  EXPECT_EQ(read_run_file(folder_)->end, "");
+  second->note_end("finished", "done");
+  EXPECT_EQ(read_run_file(folder_)->attempt, 2);
+  EXPECT_EQ(read_run_file(folder_)->end, "finished");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 #include "base/write_watch.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/comm/rank_results.h"
