@@ -41,7 +41,8 @@ std::int64_t fenced_attempt(const std::filesystem::path& folder) {
 
 std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / run_name;
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  std::error_code unreachable;  // then reading it says why
+  if (std::filesystem::status(file, unreachable).type() == std::filesystem::file_type::not_found) return std::nullopt;
   const Result<json::value> stored = parse_json(read_file(file));
   const json::object* object = stored.ok() ? stored->if_object() : nullptr;
   const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
