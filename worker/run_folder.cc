@@ -71,16 +71,19 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
       !valid_id(run->get_string(), 'r')) {
     fail("{}: expected {{\"run\": id, \"attempt\": number}}; move the folder away to start a new run", file.string());
   }
+  const json::value* libraries = object->if_contains("libraries");
   return RunFile{std::string(run->get_string()), attempt->get_int64(),
-                 host != nullptr && host->is_string() ? std::string(host->get_string()) : ""};
+                 host != nullptr && host->is_string() ? std::string(host->get_string()) : "",
+                 libraries != nullptr ? library_versions_from_json(*libraries) : LibraryVersions()};
 }
 
 void write_run_file(const std::filesystem::path& folder, const RunFile& content) {
   create_run_folder(folder);
-  const auto before = read_run_file(folder);
-  if (before && before->run == content.run && before->attempt == content.attempt && before->host == content.host)
-    return;
-  const json::object object{{"run", content.run}, {"attempt", content.attempt}, {"host", content.host}};
+  if (const auto before = read_run_file(folder); before && *before == content) return;
+  const json::object object{{"run", content.run},
+                            {"attempt", content.attempt},
+                            {"host", content.host},
+                            {"libraries", to_json(content.libraries)}};
   write_file_atomically(folder / file_name, to_text(object) + "\n");
 }
 
@@ -89,7 +92,7 @@ RunFolder::RunFolder(std::filesystem::path path, Options options)
   if (!options_.run.empty()) check_identity(options_.run, options_.attempt);
 }
 
-void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
+void RunFolder::open(std::int64_t earlier_attempts, const std::string& host, const LibraryVersions& libraries) {
   const auto before = read_run_file(path_);
   if (options_.run.empty()) {
     run_ = before ? before->run : make_id('r');
@@ -100,7 +103,7 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
     run_ = options_.run;
     attempt_ = options_.attempt;
   }
-  write_run_file(path_, {run_, attempt_, host});
+  write_run_file(path_, {run_, attempt_, host, libraries});
   if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 
@@ -126,23 +129,26 @@ void RunFolder::require_current() const {
     throw Fenced(fmt::format("attempt {} is over: another worker has taken over its folder", attempt_));
 }
 
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
+                           const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened) {
   const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
   run_on_every_rank(communicator, [&] {
     if (communicator.rank() != 0) return;
     std::filesystem::create_directories(folder / "checkpoints");
-    opened->open(earlier_attempts, communicator.hosts()[0]);
+    opened->open(earlier_attempts, communicator.hosts()[0], libraries);
   });
-  const json::value shared = value_of_rank_0(
-      communicator, [&opened]() -> json::value { return {{"run", opened->run()}, {"attempt", opened->attempt()}}; });
+  const json::value shared = value_of_rank_0(communicator, [&]() -> json::value {
+    return {{"run", opened->run()}, {"attempt", opened->attempt()}, {"libraries", to_json(libraries)}};
+  });
   RankIdentity identity{.run = std::string(shared.at("run").as_string()),
                         .attempt = shared.at("attempt").as_int64(),
                         .rank = communicator.rank(),
                         .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
   run_on_every_rank(communicator, [&] {
     if (communicator.local_rank() != 0) return;
-    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0],
+                            library_versions_from_json(shared.at("libraries"))});
   });
   return identity;
 }

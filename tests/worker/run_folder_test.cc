@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/records.h"
 #include "base/run_fence.h"
 
@@ -173,6 +174,17 @@ TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   EXPECT_EQ(kept->run, run_);
   EXPECT_EQ(kept->attempt, 2);
   EXPECT_EQ(kept->host, "hostA");
+}
+
+TEST_F(RunFolderTest, RunFileHoldsTheLibraries) {
+  const LibraryVersions libraries = {.onednn = "2.6.3", .open_mpi = "4.1.4", .glibc = "2.36"};
+  RunFolder first(folder_, {});
+  first.open(0, "hostA", libraries);
+  EXPECT_EQ(read_run_file(folder_)->libraries, libraries);
+  const std::filesystem::path older = folder_ / "of-an-older-worker";
+  std::filesystem::create_directory(older);
+  write_file_atomically(older / "run.json", fmt::format(R"({{"run":"{}","attempt":2,"host":"hostA"}})", first.run()));
+  EXPECT_EQ(read_run_file(older)->libraries, LibraryVersions());
 }
 
 }  // namespace
