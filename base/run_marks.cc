@@ -49,16 +49,21 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
   if (attempt == nullptr || !attempt->is_int64() || !valid_id(text_of(*object, "run"), 'r')) {
     fail("{}: expected {{\"run\": id, \"attempt\": number}}; move the folder away to start a new run", file.string());
   }
+  const json::value* libraries = object->if_contains("libraries");
   return RunFile{.run = text_of(*object, "run"),
                  .attempt = attempt->get_int64(),
                  .host = text_of(*object, "host"),
+                 .libraries = libraries != nullptr ? library_versions_from_json(*libraries) : LibraryVersions(),
                  .end = text_of(*object, "end"),
                  .detail = text_of(*object, "detail")};
 }
 
 void write_run_file(const std::filesystem::path& folder, const RunFile& content) {
   if (read_run_file(folder) == content) return;
-  json::object object{{"run", content.run}, {"attempt", content.attempt}, {"host", content.host}};
+  json::object object{{"run", content.run},
+                      {"attempt", content.attempt},
+                      {"host", content.host},
+                      {"libraries", to_json(content.libraries)}};
   if (!content.end.empty()) {
     object["end"] = content.end;
     object["detail"] = content.detail;

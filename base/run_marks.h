@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/failure.h"
+#include "base/library_versions.h"
 
 namespace babelring {
 
@@ -26,7 +27,8 @@ std::int64_t fenced_attempt(const std::filesystem::path& folder);
 struct RunFile {
   std::string run;
   std::int64_t attempt = 0;
-  std::string host;         // host of the attempt's rank 0; empty: written by a worker of version 0.1
+  std::string host;                // host of the attempt's rank 0; empty: written by a worker of version 0.1
+  LibraryVersions libraries = {};  // of the attempt's rank 0; unknown in files of older workers
   std::string end = {};     // how training ended, as rank 0 says: "finished", "stopped" or "failed"; empty before
   std::string detail = {};  // more about the end, for people
   bool operator==(const RunFile&) const = default;

@@ -24,6 +24,7 @@
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/own_libraries.h"
 #include "nmt/train/sequences_plan.h"
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
@@ -95,6 +96,7 @@ void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Co
                const std::string& gradient_comm, const Result<std::string>& gpu) {
   spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
+  spdlog::info("libraries: {}", text_of(own_libraries()));
   if (!gradient_comm.empty()) spdlog::info("gradients: {}", gradient_comm);
   if (config.training.device == DeviceChoice::automatic && !gpu) spdlog::info("no GPU is used: {}", gpu.error());
 }
@@ -154,7 +156,8 @@ LifecycleRecord rank_up(const TrainConfig& config, Backend& backend, int threads
           .pid = getpid(),
           .device = backend.description(),
           .peak_flops = peaks.flops,
-          .peak_bytes_per_second = peaks.bytes_per_second};
+          .peak_bytes_per_second = peaks.bytes_per_second,
+          .libraries = to_json(own_libraries())};
 }
 
 /// Trains, and records how the run ended. `opened` is the run's folder on rank 0, else null.
@@ -384,7 +387,7 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   require_agreement(on_every_rank(communicator, [&config, &own = *backend] { return facts_of(config, own); }),
                     communicator);
   std::optional<RunFolder> opened;
-  const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
+  const RankIdentity identity = begin_attempt(options, folder, own_libraries(), communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);
   if (communicator.rank() == 0) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;

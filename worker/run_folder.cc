@@ -63,7 +63,7 @@ RunFolder::RunFolder(std::filesystem::path path, Options options)
   if (!options_.run.empty()) check_identity(options_.run, options_.attempt);
 }
 
-void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
+void RunFolder::open(std::int64_t earlier_attempts, const std::string& host, const LibraryVersions& libraries) {
   const auto before = read_run_file(path_);
   if (options_.run.empty()) {
     run_ = before ? before->run : make_id('r');
@@ -74,7 +74,7 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
     run_ = options_.run;
     attempt_ = options_.attempt;
   }
-  write_run_file(path_, {run_, attempt_, host});
+  write_run_file(path_, {run_, attempt_, host, libraries});
   if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 
@@ -92,8 +92,11 @@ void RunFolder::check_given(const std::optional<RunFile>& before) const {
 
 void RunFolder::note_end(const std::string& end, const std::string& detail) const {
   try {
-    const auto file = read_run_file(path_);
-    if (file && file->attempt == attempt_) write_run_file(path_, {run_, attempt_, file->host, end, detail});
+    auto file = read_run_file(path_);
+    if (!file || file->attempt != attempt_) return;
+    file->end = end;
+    file->detail = detail;
+    write_run_file(path_, *file);
   } catch (const Failure& failure) {
     spdlog::warn("the end of training is not in run.json: {}", failure.what());
   }
@@ -109,16 +112,18 @@ void RunFolder::require_current() const {
     throw Fenced(fmt::format("attempt {} is over: another worker has taken over its folder", attempt_));
 }
 
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
+                           const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened) {
   const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
   run_on_every_rank(communicator, [&] {
     if (communicator.rank() != 0) return;
     std::filesystem::create_directories(folder / "checkpoints");
-    opened->open(earlier_attempts, communicator.hosts()[0]);
+    opened->open(earlier_attempts, communicator.hosts()[0], libraries);
   });
-  const json::value shared = value_of_rank_0(
-      communicator, [&opened]() -> json::value { return {{"run", opened->run()}, {"attempt", opened->attempt()}}; });
+  const json::value shared = value_of_rank_0(communicator, [&]() -> json::value {
+    return {{"run", opened->run()}, {"attempt", opened->attempt()}, {"libraries", to_json(libraries)}};
+  });
   RankIdentity identity{.run = std::string(shared.at("run").as_string()),
                         .attempt = shared.at("attempt").as_int64(),
                         .rank = communicator.rank(),
@@ -126,7 +131,8 @@ RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::pat
   run_on_every_rank(communicator, [&] {
     if (communicator.local_rank() != 0) return;
     create_run_folder(folder);
-    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0],
+                            library_versions_from_json(shared.at("libraries"))});
   });
   return identity;
 }

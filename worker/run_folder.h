@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/library_versions.h"
 #include "base/run_marks.h"
 #include "worker/folder_lock.h"
 #include "worker/job.h"
@@ -31,9 +32,10 @@ class RunFolder {
   RunFolder(std::filesystem::path path, Options options);
 
   /// Begins the next attempt of the folder's run, or the attempt set by the server, and writes run.json.
-  /// `earlier_attempts`: the max attempt number found on any host. `host`: the host of rank 0. Throws Failure if the
-  /// folder belongs to another run. Throws Fenced if this attempt is over: abandoned, or replaced by a newer one.
-  void open(std::int64_t earlier_attempts, const std::string& host);
+  /// `earlier_attempts`: the max attempt number found on any host. `host` and `libraries`: those of rank 0. Throws
+  /// Failure if the folder belongs to another run. Throws Fenced if this attempt is over: abandoned, or replaced by a
+  /// newer one.
+  void open(std::int64_t earlier_attempts, const std::string& host, const LibraryVersions& libraries = {});
 
   const std::string& run() const { return run_; }
   std::int64_t attempt() const { return attempt_; }
@@ -56,10 +58,11 @@ class RunFolder {
 };
 
 /// Begins an attempt on all ranks: opens and locks `folder` on rank 0, checks that the folders of all hosts are
-/// consistent, and writes run.json on every host. Sets `opened` on rank 0. Collective. All ranks throw the same
-/// UsageFailure if the folder is in use, if a host cannot write it or if the hosts are inconsistent, and the same
-/// AgreedFailure if this attempt is over.
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+/// consistent, and writes run.json on every host. `libraries`: this rank's. Sets `opened` on rank 0. Collective. All
+/// ranks throw the same UsageFailure if the folder is in use, if a host cannot write it or if the hosts are
+/// inconsistent, and the same AgreedFailure if this attempt is over.
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
+                           const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened);
 
 }  // namespace babelring

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/records.h"
 #include "base/run_marks.h"
 
@@ -190,6 +191,17 @@ TEST_F(RunFolderTest, NotesTheEndOfItsOwnAttemptOnly) {
   second->note_end("finished", "done");
   EXPECT_EQ(read_run_file(folder_)->attempt, 2);
   EXPECT_EQ(read_run_file(folder_)->end, "finished");
+}
+
+TEST_F(RunFolderTest, RunFileHoldsTheLibraries) {
+  const LibraryVersions libraries = {.onednn = "2.6.3", .open_mpi = "4.1.4", .glibc = "2.36"};
+  RunFolder first(folder_, {});
+  first.open(0, "hostA", libraries);
+  EXPECT_EQ(read_run_file(folder_)->libraries, libraries);
+  const std::filesystem::path older = folder_ / "of-an-older-worker";
+  std::filesystem::create_directory(older);
+  write_file_atomically(older / "run.json", fmt::format(R"({{"run":"{}","attempt":2,"host":"hostA"}})", first.run()));
+  EXPECT_EQ(read_run_file(older)->libraries, LibraryVersions());
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ class ExitCodeZero : public testing::Test {
   ~ExitCodeZero() override { std::filesystem::remove_all(folder_); }
   Ending ending() const { return classify_end(run_, nullptr, status_, Absence::none); }
   void note(std::int64_t attempt, const std::string& end) {
-    write_run_file(folder_, {run_.id, attempt, "h0", end, "as noted"});
+    write_run_file(folder_, {.run = run_.id, .attempt = attempt, .host = "h0", .end = end, .detail = "as noted"});
   }
 
   std::filesystem::path folder_;
