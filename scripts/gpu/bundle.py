@@ -44,7 +44,12 @@ PLUGINS_LEFT_OUT = re.compile(
     r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem"
 )
 SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
-PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix
+LIBRARIES = pathlib.Path("lib/x86_64-linux-gnu")  # where plug-ins lie: fixed relative to the prefix
+#: By the first number of Open MPI's version: what mpirun starts, and the folder and pattern of plug-ins. Those of Debian's Open MPI 5
+#: are part of its libraries; PMIx has one that compresses.
+LAUNCHERS = {4: ("orted",), 5: ("prterun", "prted")}
+PLUGINS = {4: "openmpi/lib/openmpi3/mca_*.so", 5: "pmix2/lib/pmix/pmix_mca_*.so"}
+HELP = ("openmpi", "prte")  # folders of /usr/share with the texts of error messages; Open MPI 5 has both
 CARRIED = (
     "LICENSE",
     "scripts/gpu_check.sh",
@@ -106,6 +111,14 @@ def libraries(files: Iterable[pathlib.Path]) -> dict[str, pathlib.Path]:
     return found
 
 
+def open_mpi_major(version: str) -> int:
+    """Returns the first number of the version that `mpirun --version` prints. Ends this program if it is not 4 or 5."""
+    found = re.match(r"mpirun \(Open MPI\) (4|5)\.", version)
+    if found is None:
+        stop(f"mpirun is {(version.splitlines() or ['silent'])[0]!r}, expected Open MPI 4 or 5")
+    return int(found[1])
+
+
 def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool = False) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(source.resolve(), target)
@@ -118,28 +131,29 @@ def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool
 
 def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, folder: str, plugins_left_out: re.Pattern[str]) -> None:
     """Copies programs and modules into `folder` of `out`, adds Open MPI's launcher and plug-ins, and all their libraries."""
-    launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
-    plugins = [
-        file
-        for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
-        if not plugins_left_out.search(file.name)
-    ]
+    major = open_mpi_major(run("mpirun", "--version"))
+    names = ("mpirun", *LAUNCHERS[major])
+    launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in names]
+    plugins = [file for file in sorted(SYSTEM_LIBRARIES.glob(PLUGINS[major])) if not plugins_left_out.search(file.name)]
     if not plugins:
-        stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
+        stop(f"no plugins {SYSTEM_LIBRARIES}/{PLUGINS[major]}: is Open MPI {major} Debian's?")
     for file in ours:
         put(file, out / folder / file.name, f"$ORIGIN/{'../' * len(pathlib.PurePath(folder).parts)}lib", strip=True)
     for file in launchers:
         put(file, out / "bin" / file.name, "$ORIGIN/../lib")
     for file in plugins:
-        put(file, out / PLUGINS / file.name, "$ORIGIN/../../../..")
+        place = LIBRARIES / file.relative_to(SYSTEM_LIBRARIES)
+        put(file, out / place, f"$ORIGIN/{'../' * (len(place.parts) - 2)}")
     for name, file in sorted(libraries([*ours, *launchers, *plugins]).items()):
         put(file, out / "lib" / name, "$ORIGIN")
-    shutil.copytree(
-        "/usr/share/openmpi",
-        out / "share" / "openmpi",
-        dirs_exist_ok=True,
-        ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))],
-    )
+    for name in HELP:
+        if pathlib.Path("/usr/share", name).is_dir():
+            shutil.copytree(
+                pathlib.Path("/usr/share", name),
+                out / "share" / name,
+                dirs_exist_ok=True,
+                ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))],
+            )
 
 
 def programs_of(programs: pathlib.Path) -> list[pathlib.Path]:

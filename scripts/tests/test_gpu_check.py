@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -404,6 +406,36 @@ class Bundle(unittest.TestCase):
         )
         with self.assertRaises(SystemExit), mock.patch("sys.stderr"):
             bundle.parse_ldd("\tlibdnnl.so.2 => not found\n", "worker")
+
+    def test_the_launcher_is_that_of_the_version(self) -> None:
+        self.assertEqual(bundle.open_mpi_major("mpirun (Open MPI) 4.1.4\n\nReport bugs to …\n"), 4)
+        self.assertEqual(bundle.open_mpi_major("mpirun (Open MPI) 5.0.7\n"), 5)
+        for other in ("mpirun (Open MPI) 3.1.3\n", "HYDRA build details:\n", ""):
+            with self.assertRaises(SystemExit), mock.patch("sys.stderr", new_callable=io.StringIO) as errors:
+                bundle.open_mpi_major(other)
+            self.assertIn("expected Open MPI 4 or 5\n", errors.getvalue())
+
+    @unittest.skipUnless(shutil.which("mpirun") and shutil.which("patchelf"), "needs Debian's Open MPI and patchelf")
+    def test_open_mpi_starts_programs_from_its_place_in_a_bundle(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "bundle"
+            bundle.lay_programs([], out, "bin", bundle.PLUGINS_LEFT_OUT)
+            daemons = {file.name for file in (out / "bin").iterdir()} - {"mpirun"}
+            self.assertIn(daemons, [set(names) for names in bundle.LAUNCHERS.values()])
+            moved = out.rename(pathlib.Path(folder) / "moved")
+            variables = machine.environment(moved, moved / "bin", sys.executable) | {"OPAL_PREFIX": str(moved)}
+            variables |= {
+                "PATH": f"{moved}/bin:/usr/bin:/bin",
+                "LD_DEBUG": "files",
+                "LD_DEBUG_OUTPUT": f"{folder}/loaded",
+            }
+            command = ["mpirun", "--oversubscribe", "-np", "2", "/bin/echo", "started"]
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+            self.assertEqual((done.returncode, done.stdout), (0, "started\n" * 2), done.stderr)
+            loaded = "".join(file.read_text(errors="replace") for file in pathlib.Path(folder).glob("loaded.*"))
+            its_own = set(re.findall(r"calling init: (\S*/lib(?:open-|prrte|pmix)\S*)", loaded))
+            self.assertGreater(len(its_own), 0)
+            self.assertEqual([file for file in its_own if not file.startswith(str(moved))], [])
 
     def test_a_folder_that_is_no_bundle_is_left_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -249,7 +249,8 @@ class KubernetesTest(ImageCase):
         for mount in container["volumeMounts"]:
             source = "tmpfs" if "emptyDir" in sources.get(mount["name"], {}) else str(mounts[mount["name"]])
             volumes.append((source, mount["mountPath"], "ro" if mount.get("readOnly") else "rw"))
-        return Container(name, image, container["command"] + container["args"], {}, volumes)
+        environment = {variable["name"]: variable["value"] for variable in container.get("env", [])}
+        return Container(name, image, container["command"] + container["args"], environment, volumes)
 
     def secret(self, name: str, files: dict[str, str], group: int) -> Path:
         """A folder as Kubernetes mounts it for a pod with this fsGroup."""
@@ -300,10 +301,13 @@ class KubernetesTest(ImageCase):
             self.wait_healthy(switch, host, ["bash", "-c", "exec 3<>/dev/tcp/localhost/2222"])
         other_key = f"KnownHostsCommand=/bin/sed s/AAAA/AAAB/ {key_folder}/id_rsa.pub"
         self.assertNotEqual(switch.inside(hosts[0], "ssh", "-o", other_key, "host-1", "true").returncode, 0)
-        hostfile = self.volume("mpi", 0)
-        (hostfile / "hostfile").write_text("host-0 slots=2\nhost-1 slots=2\n")
-        launcher = self.container("launcher", pod["MPIJob Launcher"], image, {}, [*keys, (str(hostfile), "/mnt", "ro")])
-        launcher.environment["OMPI_MCA_orte_default_hostfile"] = "/mnt/hostfile"
+        hosts_folder = self.volume("mpi", 0)
+        (hosts_folder / "hostfile").write_text("host-0 slots=2\nhost-1 slots=2\n")
+        (image.files / "etc/mpi").mkdir()  # as Kubernetes makes the places of volumes
+        volumes = [*keys, (str(hosts_folder), "/etc/mpi", "ro")]
+        launcher = self.container("launcher", pod["MPIJob Launcher"], image, {}, volumes)
+        # The operator sets Open MPI 4's variable; mpijob.yaml has Open MPI 5's.
+        launcher.environment["OMPI_MCA_orte_default_hostfile"] = kubernetes_test.OPERATORS_HOSTFILE
         process = switch.start(launcher).process
         assert process is not None
         self.assertEqual(process.wait(timeout=300), 0, switch.log("launcher"))

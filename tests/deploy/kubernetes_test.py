@@ -17,6 +17,7 @@ import yaml
 from programs import ROOT, unknown_words, unknown_words_of
 
 FOLDER = ROOT / "deploy" / "kubernetes"
+OPERATORS_HOSTFILE = "/etc/mpi/hostfile"  # where both operators put the list of hosts
 
 
 @functools.cache
@@ -180,6 +181,16 @@ class References(unittest.TestCase):
             mounts = [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
             for file in files:
                 self.assertTrue(any(file.startswith(f"{mount}/") for mount in mounts), f"{name}: {file}")
+
+    def test_launchers_name_the_list_of_hosts_for_open_mpi_5(self) -> None:
+        """Both operators set the variable of Open MPI 4 alone; without its own, 5 starts all ranks in the launcher and exits 0."""
+        launchers = {name: pod for name, pod in pods() if "auncher" in name}
+        self.assertEqual(set(launchers), {"MPIJob Launcher", "TrainingRuntime launcher"})
+        for name, pod in launchers.items():
+            with self.subTest(pod=name):
+                (container,) = pod["spec"]["containers"]
+                variable = {"name": "PRTE_MCA_prte_default_hostfile", "value": OPERATORS_HOSTFILE}
+                self.assertEqual(container["env"], [variable])
 
     def test_both_jobs_start_the_same_ranks(self) -> None:
         job, runtime = found("MPIJob")["spec"], found("TrainingRuntime")["spec"]

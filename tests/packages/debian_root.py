@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import unittest
@@ -10,6 +11,7 @@ from pathlib import Path
 
 BIN = Path(os.environ["BABELRING_BIN"]).resolve()
 ROOT = Path(__file__).resolve().parents[2]
+RELEASE = platform.freedesktop_os_release()
 
 
 def run(*command: object, seconds: int = 600, **options: object) -> str:
@@ -35,9 +37,12 @@ def make_packages(folder: Path) -> Path:
 
 
 def make_root(folder: Path) -> Path:
-    """Debian's minimal system, from the mirror that debootstrap uses by default; skips the test where it cannot be reached."""
+    """Debian's minimal system of this machine's release, from the mirror that debootstrap uses by default; skips the test where it
+    cannot be reached. Packages of this build need the libraries of this release."""
+    if RELEASE["ID"] != "debian":
+        raise unittest.SkipTest(f"needs Debian; this is {RELEASE['ID']}")
     try:
-        run("debootstrap", "--variant=minbase", "bookworm", folder, seconds=900)
+        run("debootstrap", "--variant=minbase", RELEASE["VERSION_CODENAME"], folder, seconds=900)
     except AssertionError as failure:
         raise unittest.SkipTest(f"debootstrap made no root: {str(failure)[-300:]}") from failure
     shutil.copy("/etc/resolv.conf", folder / "etc")

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from debian_root import BIN, ROOT, make_packages, make_root, require, run
+from debian_root import BIN, RELEASE, ROOT, make_packages, make_root, require, run
 
 ENVIRONMENT = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "DEBIAN_FRONTEND=noninteractive"]
 #: Mounts what programs expect, in a mount namespace that ends with the command.
@@ -49,7 +49,12 @@ class PackagesTest(unittest.TestCase):
         def field(name: str, field: str) -> str:
             return run("dpkg-deb", "-f", self.package(name), field)
 
-        self.assertRegex(field("worker", "Depends"), r"babelring-common \(= .*openmpi-bin.*libopenmpi3")
+        version = field("common", "Version").strip()
+        self.assertRegex(version, rf"^\d[\d.]*-1~{RELEASE['ID']}{re.escape(RELEASE['VERSION_ID'])}$")
+        self.assertIn(f"_{version}_", self.package("server").name)
+        for name in ("server", "worker", "nmt"):
+            self.assertIn(f"babelring-common (= {version})", field(name, "Depends"))
+        self.assertRegex(field("worker", "Depends"), r"openmpi-bin.*libopenmpi(3|40)\b")
         self.assertIn("libsqlite3-0", field("server", "Depends"))
         self.assertNotIn("openmpi", field("server", "Depends"))
         self.assertIn("babelring-worker", field("server", "Recommends"))
