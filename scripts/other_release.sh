@@ -149,8 +149,7 @@ timed() {
   local name=$1 began=$SECONDS status=0
   shift
   say "other_release: $name on $release"
-  (cd "$CLONE" && environment "$@") > >(tee "$CLONE.$name.out") || status=$?
-  wait $! || true
+  (cd "$CLONE" && environment "$@") | tee "$CLONE.$name.out" || status=$?
   results+=("$(printf '%-10s %7s min  exit code %s  %s' "$name" "$(minutes $((SECONDS - began)))" "$status" "$(count_of "$name")")")
   [ "$status" -eq 0 ] || failed=yes
 }
@@ -212,7 +211,7 @@ main() {
     bash "${BASH_SOURCE[0]}" --inside --root "$root" "${options[@]}" </dev/null &
   namespaces=$!
   set +m
-  trap 'kill -KILL "$namespaces" 2>/dev/null; exit 130' INT TERM HUP
+  trap 'kill -KILL "$namespaces" 2>/dev/null; wait "$namespaces" 2>/dev/null || true; exit 130' INT TERM HUP
   wait "$namespaces" || status=$?
   [ "$status" -eq 0 ] || exit 1
 }

@@ -22,9 +22,9 @@ ENVIRONMENT = """\
 # Source this file in bash or zsh: it puts the programs, Open MPI and the manual pages into the environment.
 babelring_home=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)
 export PATH=$babelring_home/bin:$babelring_home/lib/babelring:$PATH OPAL_PREFIX=$babelring_home MANPATH=$babelring_home/share/man:${MANPATH:-}
-# Open MPI 5 finds the plug-in of its PMIx by this alone.
-[ ! -d "$babelring_home/lib/x86_64-linux-gnu/pmix2" ] || export PMIX_PKGLIBDIR=$babelring_home/lib/x86_64-linux-gnu/pmix2/lib/pmix
 unset babelring_home
+# PMIx's plug-in that compresses messages is not here, and a host that has one must not send what others cannot read.
+export PMIX_MCA_pcompress=^zlib PMIX_MCA_pcompress_base_silence_warning=1
 # Without ssh, Open MPI 4 has to be told to start ranks on this host alone.
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
 """

@@ -70,18 +70,23 @@ stages_for() {
 
 stage_setup() {
   scripts/setup.sh --test
-  fetch_tool usr/bin/promtool prometheus
+  if has_package promtool; then fetch_tool usr/bin/promtool promtool; else fetch_tool usr/bin/promtool prometheus; fi # Debian 13, 12
 }
 
+# has_package PACKAGE: whether this release has it under this name.
+has_package() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
+
 # fetch_tool FILE PACKAGE...: a program that a test needs, unpacked into the build folder from packages of Debian's, the last
-# ones its libraries, whose installation would start a daemon.
+# ones its libraries, whose installation would start a daemon. Packages that this release does not have (libraries' other names) are
+# left out.
 fetch_tool() {
-  local file=$1 program=${1##*/} folder
+  local file=$1 program=${1##*/} folder package packages
   shift
   if command -v "$program" >/dev/null || [ -x "$TOOLS/$program" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
   folder=$TOOLS/$program.files
   rm -rf "$folder" && mkdir -p "$folder/packages"
-  if ! (cd "$folder/packages" && apt-get -qq download "$@" && for package in *.deb; do dpkg-deb -x "$package" .. || exit; done); then
+  mapfile -t packages < <(for package in "$@"; do if has_package "$package"; then echo "$package"; fi; done)
+  if ! (cd "$folder/packages" && apt-get -qq download "${packages[@]:-$1}" && for package in *.deb; do dpkg-deb -x "$package" .. || exit; done && [ -x "../$file" ]); then
     echo "$program is not available: its test is skipped"
     return 0
   fi
@@ -150,8 +155,8 @@ stage_contract() {
 stage_slow() {
   fetch_tool usr/sbin/nginx nginx
   fetch_tool usr/bin/caddy caddy
-  fetch_tool usr/sbin/apache2 apache2-bin libapr1 libaprutil1
-  fetch_tool usr/sbin/haproxy haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
+  fetch_tool usr/sbin/apache2 apache2-bin libapr1{,t64} libaprutil1{,t64} liblua5.4-0
+  fetch_tool usr/sbin/haproxy haproxy liblua5.{3,4}-0 libopentracing-c-wrapper0{,t64} libopentracing1
   run_ctest "build/$PRESET" slow -L slow -j 1
 }
 

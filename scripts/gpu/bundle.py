@@ -44,11 +44,9 @@ PLUGINS_LEFT_OUT = re.compile(
     r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem"
 )
 SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
-LIBRARIES = pathlib.Path("lib/x86_64-linux-gnu")  # where plug-ins lie: fixed relative to the prefix
-#: By the first number of Open MPI's version: what mpirun starts, and the folder and pattern of plug-ins. Those of Debian's Open MPI 5
-#: are part of its libraries; PMIx has one that compresses.
+PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix; Open MPI 4's
+#: What mpirun starts, by the first number of Open MPI's version. Debian's Open MPI 5 has its plug-ins in its libraries.
 LAUNCHERS = {4: ("orted",), 5: ("prterun", "prted")}
-PLUGINS = {4: "openmpi/lib/openmpi3/mca_*.so", 5: "pmix2/lib/pmix/pmix_mca_*.so"}
 HELP = ("openmpi", "prte")  # folders of /usr/share with the texts of error messages; Open MPI 5 has both
 CARRIED = (
     "LICENSE",
@@ -134,16 +132,19 @@ def lay_programs(ours: list[pathlib.Path], out: pathlib.Path, folder: str, plugi
     major = open_mpi_major(run("mpirun", "--version"))
     names = ("mpirun", *LAUNCHERS[major])
     launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in names]
-    plugins = [file for file in sorted(SYSTEM_LIBRARIES.glob(PLUGINS[major])) if not plugins_left_out.search(file.name)]
-    if not plugins:
-        stop(f"no plugins {SYSTEM_LIBRARIES}/{PLUGINS[major]}: is Open MPI {major} Debian's?")
+    plugins = [
+        file
+        for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
+        if not plugins_left_out.search(file.name)
+    ]
+    if not plugins and major == 4:
+        stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
     for file in ours:
         put(file, out / folder / file.name, f"$ORIGIN/{'../' * len(pathlib.PurePath(folder).parts)}lib", strip=True)
     for file in launchers:
         put(file, out / "bin" / file.name, "$ORIGIN/../lib")
     for file in plugins:
-        place = LIBRARIES / file.relative_to(SYSTEM_LIBRARIES)
-        put(file, out / place, f"$ORIGIN/{'../' * (len(place.parts) - 2)}")
+        put(file, out / PLUGINS / file.name, "$ORIGIN/../../../..")
     for name, file in sorted(libraries([*ours, *launchers, *plugins]).items()):
         put(file, out / "lib" / name, "$ORIGIN")
     for name in HELP:

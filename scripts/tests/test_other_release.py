@@ -99,6 +99,23 @@ class OtherRelease(unittest.TestCase):
         self.assertRegex(done.stderr, r"\A\S+: --root: \S+/root is not empty and not from this script\n\Z")
         self.assertTrue((root / "letter").exists())
 
+    def test_summary_has_minutes_counts_and_exit_codes(self) -> None:
+        self.program(
+            "fake_test", "echo first; echo 'in all      1.25 min, 4 skipped'; echo '9 passed, 1 failed'; exit 3"
+        )
+        self.program("fake_quickstart", "echo first; echo '{\"bleu\": 7}'")
+        stub = f"CLONE='{self.folder}/clone' release=trixie results=() failed=no; mkdir $CLONE; environment() {{ \"$@\"; }}"
+        show = "echo ==; printf '%s\\n' \"${results[@]}\" $failed"
+        done = self.call(f"{stub}; timed quickstart fake_quickstart; echo $failed; timed test fake_test; {show}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        before, _, after = done.stdout.partition("==\n")
+        self.assertIn("no\n", before)
+        self.assertRegex(
+            after,
+            r"\Aquickstart +[\d.]+ min  exit code 0  \{\"bleu\": 7\}\n"
+            r"test +[\d.]+ min  exit code 3  1\.25 min, 4 skipped; 9 passed, 1 failed\nyes\n\Z",
+        )
+
     def test_mirror_and_settings_are_those_of_this_machines_apt(self) -> None:
         self.program(
             "apt-get",
