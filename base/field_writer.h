@@ -32,6 +32,10 @@ class FieldWriter {
   void if_known(std::string_view name, const std::string& value) {
     if (!value.empty()) (*this)(name, value);
   }
+  /// Writes nothing if the value is null.
+  void if_known(std::string_view name, const json::value& value) {
+    if (!value.is_null()) (*this)(name, value);
+  }
   void operator()(std::string_view name, double value);
   void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }
   void operator()(std::string_view name, bool value) { out_.emplace(name, value); }

@@ -7,7 +7,7 @@ namespace babelring {
 
 // One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
 // docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
-// `field.if_known(name, member)` is optional and left out if the number is NaN or the text empty.
+// `field.if_known(name, member)` is optional and left out if the number is NaN, the text empty or the value null.
 
 template <const_or_not<StepRecord> Step, class Visitor>
 void visit_fields(Step& step, Visitor&& field) {
@@ -133,6 +133,7 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("labels", lifecycle.labels);
   field("peak_flops", lifecycle.peak_flops);
   field("peak_bytes_per_second", lifecycle.peak_bytes_per_second);
+  field.if_known("libraries", lifecycle.libraries);
 }
 
 }  // namespace babelring

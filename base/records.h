@@ -157,6 +157,8 @@ struct LifecycleRecord {
   json::value data;
   // Of `rank_up`: measured on the rank's device by multiply-adds and by streaming through memory. 0: not measured.
   double peak_flops = 0, peak_bytes_per_second = 0;
+  // Of `rank_up`: LibraryVersions of the rank. Null: unknown.
+  json::value libraries;
   // Of `started`: 10^6 bytes of gradients in each all-reduce, as communication.bucket_mb says or as `auto` chose them.
   // 0: unknown, or nothing is summed in buckets (a single rank, or ranks that share one copy of the model).
   double bucket_mb = 0;

@@ -19,9 +19,9 @@ double seconds_since(SteadyClock::rep begin) {
 
 }  // namespace
 
-WriteWatch::WriteWatch(std::string name, std::chrono::milliseconds patience)
-    : name_(std::move(name)), patience_(patience) {
-  looker_.emplace("watch of writes", patience / 40, [this] { look(); });
+WriteWatch::WriteWatch(std::string name, std::chrono::milliseconds late_after)
+    : name_(std::move(name)), patience_(late_after) {
+  looker_.emplace("watch of writes", late_after / 40, [this] { look(); });
 }
 
 WriteWatch::~WriteWatch() {

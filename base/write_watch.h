@@ -15,7 +15,7 @@ namespace babelring {
 /// thread from another one.
 class WriteWatch {
  public:
-  explicit WriteWatch(std::string name, std::chrono::milliseconds patience = std::chrono::seconds(10));
+  explicit WriteWatch(std::string name, std::chrono::milliseconds late_after = std::chrono::seconds(10));
   ~WriteWatch();
   WriteWatch(const WriteWatch&) = delete;
   WriteWatch& operator=(const WriteWatch&) = delete;

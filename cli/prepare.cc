@@ -27,7 +27,7 @@ using FilePair = std::pair<std::string, std::string>;
 /// The parsed command line.
 struct PrepareArguments {
   PrepareOptions options;
-  std::vector<FilePair> train;
+  std::vector<std::string> train;  // source and target in turn
   FilePair valid, test;
   std::string output, vocabulary, unequal = "refuse";
   bool json = false;
@@ -44,16 +44,15 @@ bool is_same_file(const std::string& one, const std::string& other) {
 
 /// The training files as pairs. A pair that is given again, also by other names, counts once: a list that a shell made
 /// has links and overlapping patterns.
-std::vector<TextFiles> training_files(const std::vector<FilePair>& given) {
+std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
+  if (given.size() % 2 != 0) {
+    throw UsageFailure(
+        fmt::format("--train: found {} files, '{}' is without a target; expected pairs of files, source and target",
+                    given.size(), given.back()));
+  }
   std::vector<TextFiles> pairs;
-  for (const FilePair& pair : given) {
-    // CLI11 fills the last pair of an odd number of files with nothing.
-    if (pair.second.empty()) {
-      throw UsageFailure(
-          fmt::format("--train: found {} files, '{}' is without a target; expected pairs of files, source "
-                      "and target",
-                      2 * given.size() - 1, pair.first));
-    }
+  for (std::size_t i = 0; i < given.size(); i += 2) {
+    const FilePair pair{given[i], given[i + 1]};
     const auto again = std::find_if(pairs.begin(), pairs.end(), [&](const TextFiles& earlier) {
       return is_same_file(earlier.source, pair.first) && is_same_file(earlier.target, pair.second);
     });

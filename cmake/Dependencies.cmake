@@ -25,7 +25,8 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 add_library(DNNL::dnnl UNKNOWN IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
                       INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
-# Debian 13's sentencepiece.pc requires protobuf-lite.pc, which libsentencepiece-dev does not bring along.
+# Debian 13's sentencepiece.pc requires protobuf-lite.pc, which libsentencepiece-dev does not bring along, so that
+# pkg-config does not tell even the version, which the library does not, either.
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train REQUIRED)
 find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_trainer.h REQUIRED)
@@ -33,6 +34,18 @@ add_library(sentencepiece::sentencepiece UNKNOWN IMPORTED)
 set_target_properties(sentencepiece::sentencepiece PROPERTIES IMPORTED_LOCATION "${SENTENCEPIECE_LIBRARY}"
                       INTERFACE_INCLUDE_DIRECTORIES "${SENTENCEPIECE_INCLUDE_DIR}"
                       INTERFACE_LINK_LIBRARIES "${SENTENCEPIECE_TRAIN_LIBRARY}")
+cmake_path(GET SENTENCEPIECE_LIBRARY PARENT_PATH sentencepiece_folder)
+find_file(SENTENCEPIECE_PC sentencepiece.pc HINTS "${sentencepiece_folder}" PATH_SUFFIXES pkgconfig)
+set(SENTENCEPIECE_VERSION "")
+if(SENTENCEPIECE_PC)
+  file(STRINGS "${SENTENCEPIECE_PC}" sentencepiece_line REGEX "^Version:")
+  string(REGEX REPLACE "^Version:[ \t]*([0-9A-Za-z.+~-]*).*$" "\\1" SENTENCEPIECE_VERSION "${sentencepiece_line}")
+endif()
+if(SENTENCEPIECE_VERSION STREQUAL "")
+  message(STATUS "SentencePiece: no version found in sentencepiece.pc; reports say nothing about it")
+else()
+  message(STATUS "Found SentencePiece: ${SENTENCEPIECE_LIBRARY} (found version \"${SENTENCEPIECE_VERSION}\")")
+endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(JEMALLOC REQUIRED IMPORTED_TARGET jemalloc)

@@ -227,6 +227,8 @@ stage_train() {
   wait "$mpirun_pid" || status=$?
   mpirun_pid=''
   [ "$status" -eq 0 ] || die "training ended with exit code $status; see $dir/logs/train.log and run again to resume"
+  # Open MPI 5 exits 0 when it has lost a host.
+  grep -q '"end":"' "$dir/run/run.json" || die "mpirun ended before training; see $dir/logs/train.log and run again to resume"
 }
 
 stage_evaluate() {

@@ -23,14 +23,14 @@ system() {
   if [ -r /etc/os-release ]; then (. /etc/os-release && printf '%s %s' "${ID:-unknown}" "${VERSION_ID:-}"); else printf unknown; fi
 }
 
-# The names that differ between releases. Boost by version: Debian 12's unversioned libboost-*-dev is 1.74, and the two sets exclude
-# each other. clang-format and clang-tidy are 19 everywhere: another version formats and reports otherwise. Ubuntu's names were
-# looked up in its package lists and not tried.
+# The names that differ between releases. Boost by version on Debian 12: its unversioned libboost-*-dev is 1.74, and the two sets
+# exclude each other. clang-format and clang-tidy are 19 everywhere: another version formats and reports otherwise. Ubuntu's names
+# were looked up in its package lists and not tried.
+boost='' clang_rt=libclang-rt-dev launcher=()
 case $(system) in
-  "debian 13") boost=1.83 fuzzer=libclang-rt-19-dev launcher=() ;;
-  "ubuntu 24.04") boost=1.83 fuzzer=libclang-rt-18-dev launcher=() ;;
-  "ubuntu 26.04") boost=1.88 fuzzer=libclang-rt-21-dev launcher=(libprrte-bin) ;;
-  *) boost=1.81 fuzzer=libclang-rt-14-dev launcher=() ;;
+  "debian 12") boost=1.81 clang_rt=libclang-rt-14-dev ;;
+  "ubuntu 24.04") clang_rt=libclang-rt-18-dev ;;
+  "ubuntu 26.04") launcher=(libprrte-bin) ;;
 esac
 BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build ccache git pkg-config file # cpack -G DEB needs file
@@ -45,7 +45,7 @@ TEST_PACKAGES=(
   clang-format-19 clang-tidy-19 black shfmt shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
   debootstrap patchelf buildah netavark docker-compose # Debian 13's buildah starts no build without netavark
-  faketime clang "$fuzzer"                             # libFuzzer: 45 MB in addition to clang-tidy's packages
+  faketime clang "$clang_rt"                           # libFuzzer: 45 MB in addition to clang-tidy's packages
   slurm-wlm munge                                      # 13 MB; the tests start daemons of their own, and none of the system's is configured
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)

@@ -24,6 +24,7 @@
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/gradient_comm.h"
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/own_libraries.h"
 #include "nmt/train/sequences_plan.h"
 #include "nmt/train/task_data.h"
 #include "nmt/train/trainer.h"
@@ -95,6 +96,7 @@ void log_ranks(const TrainConfig& config, const RankIdentity& identity, const Co
                const std::string& gradient_comm, const Result<std::string>& gpu) {
   spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
+  spdlog::info("libraries: {}", text_of(own_libraries()));
   if (!gradient_comm.empty()) spdlog::info("gradients: {}", gradient_comm);
   if (config.training.device == DeviceChoice::automatic && !gpu) spdlog::info("no GPU is used: {}", gpu.error());
 }
@@ -154,19 +156,21 @@ LifecycleRecord rank_up(const TrainConfig& config, Backend& backend, int threads
           .pid = getpid(),
           .device = backend.description(),
           .peak_flops = peaks.flops,
-          .peak_bytes_per_second = peaks.bytes_per_second};
+          .peak_bytes_per_second = peaks.bytes_per_second,
+          .libraries = to_json(own_libraries())};
 }
 
-/// Trains, and records how the run ended.
-void train(Trainer& trainer, RecordSink& records, bool first_rank) {
+/// Trains, and records how the run ended. `opened` is the run's folder on rank 0, else null.
+void train(Trainer& trainer, RecordSink& records, const RunFolder* opened) {
   const auto record_end = [&](const char* event, const std::string& detail) {
-    if (first_rank || std::string_view(event) == "failed") {
+    if (opened != nullptr || std::string_view(event) == "failed") {
       records.write(LifecycleRecord{.event = event, .detail = detail});
     }
+    if (opened != nullptr) opened->note_end(event, detail);
   };
   try {
     const TrainingEnd end = trainer.run();
-    if (first_rank) spdlog::info("{}", end.text);
+    if (opened != nullptr) spdlog::info("{}", end.text);
     record_end(end.reason == EndReason::stopped_on_request ? "stopped" : "finished", end.text);
   } catch (const std::exception& failure) {
     record_end("failed", reason(failure));
@@ -266,8 +270,8 @@ struct AttemptParts {
   Backend& backend;
   GpuMeter* gpu_meter;  // null without a GPU
   const TaskData& data;
-  DataCheck* data_check;        // null on ranks that are not the first of their host
-  std::function<void()> guard;  // throws Fenced on rank 0 if the attempt is over
+  DataCheck* data_check;    // null on ranks that are not the first of their host
+  const RunFolder* opened;  // the run's folder on rank 0; null on other ranks
 };
 
 void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) {
@@ -290,7 +294,7 @@ void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) 
   ProgressMeter progress(config.training.stop_after, config.training.max_minutes);
   RecordFanout records(progress, console.get(), *reporter, heartbeat.get());
   Checkpointer checkpoints(config, folder / "checkpoints", data.vocabulary_model(), parts.backend, parts.ranks, records,
-                           parts.guard);
+                           [opened = parts.opened] { opened->require_current(); });
   const auto lab = make_lab({config, folder / "lab", data.source->digest(), identity.run, identity.rank, records, spans,
                              data.vocabulary_or_null(), first_rank ? &requests.trace : nullptr, parts.threads});
   Trainer trainer({.config = config,
@@ -324,7 +328,7 @@ void run_attempt(const AttemptParts& parts, StopRequest& stop, LogRecords& log) 
     records.write(started(config, options.labels, communicator, trainer, progress));
   });
   records.write(rank_up(config, parts.backend, parts.threads));
-  train(trainer, records, first_rank);
+  train(trainer, records, parts.opened);
   end_together(communicator, *reporter, folder);
 }
 
@@ -383,12 +387,12 @@ void run_job(const JobOptions& options, const TrainConfig& given, Communicator& 
   require_agreement(on_every_rank(communicator, [&config, &own = *backend] { return facts_of(config, own); }),
                     communicator);
   std::optional<RunFolder> opened;
-  const RankIdentity identity = begin_attempt(options, folder, communicator, opened);
+  const RankIdentity identity = begin_attempt(options, folder, own_libraries(), communicator, opened);
   tune_matmuls(config, folder, communicator.rank(), *backend);
   if (communicator.rank() == 0) log_ranks(config, identity, communicator, gradient_comm.line, gpu);
   const std::unique_ptr<GpuMeter> gpu_meter = gpu ? make_gpu_meter(*gpu) : nullptr;
   run_attempt({options, config, folder, identity, threads, communicator, ranks, *backend, gpu_meter.get(), data,
-               data_check.get(), [&opened] { opened->require_current(); }},
+               data_check.get(), opened ? &*opened : nullptr},
               stop, log);
 }
 

@@ -25,6 +25,7 @@
 #include "nmt/comm/launched_ranks.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/rank_results.h"
+#include "nmt/train/own_libraries.h"
 #include "nmt/train/update/divergence.h"
 #include "nmt/train/update/rank_digests.h"
 #include "worker/config_check.h"
@@ -165,7 +166,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     require_launched_ranks(promised, communicator->size());
     if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
     // First, and separately: programs of different versions may not understand each other's configuration.
-    require_agreement({program_fact()}, *communicator);
+    require_agreement({program_fact(), open_mpi_fact(own_libraries())}, *communicator);
     // The configuration has the communicator's options and may exist on rank 0 only. So broadcast it with the defaults,
     // then create the communicator again.
     const TrainConfig config = shared_config(line.job, *communicator);

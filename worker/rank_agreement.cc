@@ -1,6 +1,7 @@
 #include "worker/rank_agreement.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
@@ -54,8 +55,8 @@ std::string describe_difference(const RankFact& fact, const std::vector<std::vec
     (known == holders.end() ? holders.emplace_back(value, Ranks{}) : *known).second.push_back(rank);
   }
   if (holders.size() < 2) return "";
-  const bool by_host = std::all_of(values_of_host.begin(), values_of_host.end(),
-                                   [](const auto& host) { return host.second.size() == 1; });
+  const bool by_host = !fact.names_ranks && std::all_of(values_of_host.begin(), values_of_host.end(),
+                                                        [](const auto& host) { return host.second.size() == 1; });
   std::vector<std::string> parts;
   for (const auto& [value, holding] : holders) {
     const std::string name = parts.empty() ? fact.name + " " : "";
@@ -64,16 +65,28 @@ std::string describe_difference(const RankFact& fact, const std::vector<std::vec
   return fmt::format("{}; {}", fmt::join(parts, ", "), fact.advice);
 }
 
-}  // namespace
-
-Status compare_facts(const std::vector<std::vector<RankFact>>& ranks, const std::vector<std::string>& hosts) {
+std::vector<std::string> differences(const std::vector<std::vector<RankFact>>& ranks,
+                                     const std::vector<std::string>& hosts, bool tolerated) {
   std::vector<std::string> lines;
   for (const RankFact& fact : ranks.at(0)) {
+    if (fact.only_warns != tolerated) continue;
     std::string line = describe_difference(fact, ranks, hosts);
     if (!line.empty()) lines.push_back(std::move(line));
   }
+  return lines;
+}
+
+}  // namespace
+
+Status compare_facts(const std::vector<std::vector<RankFact>>& ranks, const std::vector<std::string>& hosts) {
+  const std::vector<std::string> lines = differences(ranks, hosts, false);
   if (lines.empty()) return {};
   return Error{fmt::format("the ranks differ: {}", fmt::join(lines, "; "))};
+}
+
+std::vector<std::string> tolerated_differences(const std::vector<std::vector<RankFact>>& ranks,
+                                               const std::vector<std::string>& hosts) {
+  return differences(ranks, hosts, true);
 }
 
 void require_agreement(const std::vector<RankFact>& own, Communicator& communicator) {
@@ -86,19 +99,39 @@ void require_agreement(const std::vector<RankFact>& own, Communicator& communica
     if (!theirs.ok() || !theirs->is_object()) continue;
     for (const RankFact& fact : own) {
       const json::value* value = theirs->get_object().if_contains(fact.name);
-      facts.push_back(
-          {fact.name, value != nullptr && value->is_string() ? std::string(value->get_string()) : "", fact.advice});
+      RankFact& same = facts.emplace_back(fact);
+      same.value = value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
     }
   }
   ranks[static_cast<std::size_t>(communicator.rank())] = own;
   const Status agreed = compare_facts(ranks, communicator.hosts());
   if (!agreed) throw UsageFailure(agreed.error());
+  if (communicator.rank() != 0) return;
+  for (const std::string& line : tolerated_differences(ranks, communicator.hosts())) spdlog::warn("{}", line);
 }
 
 RankFact program_fact() {
   return {.name = "program",
           .value = fmt::format("{} build {}", version, sha256_file("/proc/self/exe").substr(0, 12)),
           .advice = "every rank needs the same program: install one build on all hosts"};
+}
+
+RankFact open_mpi_fact(const LibraryVersions& libraries) {
+  return {.name = "Open MPI",
+          .value = libraries.open_mpi,
+          .advice = "every rank needs the same version of Open MPI: install one on all hosts",
+          .names_ranks = true};
+}
+
+RankFact onednn_fact(const LibraryVersions& libraries, bool mixed) {
+  return {.name = "oneDNN",
+          .value = libraries.onednn,
+          .advice = mixed
+                        ? "communication.mixed_onednn allows it: the ranks' bf16 results may differ in their last bits"
+                        : "every rank needs the same version of oneDNN: install one on all hosts, or allow others "
+                          "with communication.mixed_onednn=true",
+          .names_ranks = true,
+          .only_warns = mixed};
 }
 
 }  // namespace babelring

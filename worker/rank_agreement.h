@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/library_versions.h"
 #include "base/result.h"
 #include "nmt/comm/communicator.h"
 
@@ -10,19 +11,33 @@ namespace babelring {
 
 /// A value that must be equal on all ranks of a run.
 struct RankFact {
-  std::string name;    // "training set"
-  std::string value;   // shown in messages; digests are cut to 12 digits there
-  std::string advice;  // "every rank needs the same data.folder"
+  std::string name;          // "training set"
+  std::string value;         // shown in messages; digests are cut to 12 digits there
+  std::string advice;        // "every rank needs the same data.folder"; of a warning: what follows
+  bool names_ranks = false;  // messages name the ranks also where all ranks of a host have the same value
+  bool only_warns = false;   // ranks with other values may train together
 };
 
 /// Compares the facts of ranks. The error names those that differ, with hosts and values. `ranks`: the facts of each
-/// rank, in rank order; a missing fact counts as an empty value. `hosts`: the host of each rank.
+/// rank, in rank order; a missing fact counts as an empty value. `hosts`: the host of each rank. Facts that only warn
+/// are no error.
 Status compare_facts(const std::vector<std::vector<RankFact>>& ranks, const std::vector<std::string>& hosts);
 
+/// A line for each fact that only warns and differs, in the same form.
+std::vector<std::string> tolerated_differences(const std::vector<std::vector<RankFact>>& ranks,
+                                               const std::vector<std::string>& hosts);
+
 /// Compares the facts of all ranks. Collective: one all_gather. If they differ, all ranks throw the same UsageFailure.
+/// Rank 0 logs the tolerated differences as warnings.
 void require_agreement(const std::vector<RankFact>& own, Communicator& communicator);
 
 /// Version and build of this program, as a fact.
 RankFact program_fact();
+
+/// The version of Open MPI, which ranks need to understand each other's messages, as a fact.
+RankFact open_mpi_fact(const LibraryVersions& libraries);
+
+/// The version of oneDNN, which decides in which order matmuls add. `mixed`: communication.mixed_onednn.
+RankFact onednn_fact(const LibraryVersions& libraries, bool mixed);
 
 }  // namespace babelring

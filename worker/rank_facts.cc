@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "nmt/data/manifest.h"
 #include "nmt/ops/cpu_kernels.h"
+#include "nmt/train/own_libraries.h"
 
 namespace babelring {
 namespace {
@@ -32,8 +33,13 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
   const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
   std::string kernels = backend.description();
   // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.
-  kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
+  kernels = backend.host_memory() ? cpu_instruction_sets() : kernels.substr(kernels.find(": ") + 1);
   std::vector<RankFact> facts = data_facts(config);
+  const bool mixed = config.communication.mixed_onednn;
+  if (backend.host_memory()) {
+    facts.push_back(onednn_fact(own_libraries(), mixed));
+    if (mixed) kernels.resize(kernels.find(','));  // another oneDNN may name and choose its instruction sets otherwise
+  }
   facts.push_back({"precision", std::string(name_of(config.training.precision)), "every rank needs the same"});
   facts.push_back({"kernels", kernels, same_kernels});
   facts.push_back({"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"});

@@ -1,5 +1,7 @@
 #include "worker/run_folder.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <system_error>
 #include <vector>
@@ -8,14 +10,11 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/records.h"
-#include "base/run_fence.h"
 #include "nmt/comm/rank_results.h"
 #include "worker/host_folders.h"
 
 namespace babelring {
 namespace {
-
-constexpr const char* file_name = "run.json";
 
 std::filesystem::path create_run_folder(std::filesystem::path folder) {
   std::error_code error;
@@ -59,37 +58,12 @@ void check_identity(const std::string& run, std::int64_t attempt) {
   if (attempt < 1) throw UsageFailure(fmt::format("--attempt: expected at least 1, found {}", attempt));
 }
 
-std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / file_name;
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  const Result<json::value> stored = parse_json(read_file(file));
-  const json::object* object = stored.ok() ? stored->if_object() : nullptr;
-  const json::value* run = object != nullptr ? object->if_contains("run") : nullptr;
-  const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
-  const json::value* host = object != nullptr ? object->if_contains("host") : nullptr;
-  if (run == nullptr || attempt == nullptr || !run->is_string() || !attempt->is_int64() ||
-      !valid_id(run->get_string(), 'r')) {
-    fail("{}: expected {{\"run\": id, \"attempt\": number}}; move the folder away to start a new run", file.string());
-  }
-  return RunFile{std::string(run->get_string()), attempt->get_int64(),
-                 host != nullptr && host->is_string() ? std::string(host->get_string()) : ""};
-}
-
-void write_run_file(const std::filesystem::path& folder, const RunFile& content) {
-  create_run_folder(folder);
-  const auto before = read_run_file(folder);
-  if (before && before->run == content.run && before->attempt == content.attempt && before->host == content.host)
-    return;
-  const json::object object{{"run", content.run}, {"attempt", content.attempt}, {"host", content.host}};
-  write_file_atomically(folder / file_name, to_text(object) + "\n");
-}
-
 RunFolder::RunFolder(std::filesystem::path path, Options options)
     : path_(create_run_folder(std::move(path))), options_(std::move(options)), lock_(path_, options_.lock) {
   if (!options_.run.empty()) check_identity(options_.run, options_.attempt);
 }
 
-void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
+void RunFolder::open(std::int64_t earlier_attempts, const std::string& host, const LibraryVersions& libraries) {
   const auto before = read_run_file(path_);
   if (options_.run.empty()) {
     run_ = before ? before->run : make_id('r');
@@ -100,7 +74,7 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
     run_ = options_.run;
     attempt_ = options_.attempt;
   }
-  write_run_file(path_, {run_, attempt_, host});
+  write_run_file(path_, {run_, attempt_, host, libraries});
   if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 
@@ -116,6 +90,18 @@ void RunFolder::check_given(const std::optional<RunFile>& before) const {
   if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
 }
 
+void RunFolder::note_end(const std::string& end, const std::string& detail) const {
+  try {
+    auto file = read_run_file(path_);
+    if (!file || file->attempt != attempt_) return;
+    file->end = end;
+    file->detail = detail;
+    write_run_file(path_, *file);
+  } catch (const Failure& failure) {
+    spdlog::warn("the end of training is not in run.json: {}", failure.what());
+  }
+}
+
 void RunFolder::require_current() const {
   if (fenced_attempt(path_) >= attempt_) throw Fenced(fmt::format("attempt {} is over", attempt_));
   const auto newest = read_run_file(path_);
@@ -126,23 +112,27 @@ void RunFolder::require_current() const {
     throw Fenced(fmt::format("attempt {} is over: another worker has taken over its folder", attempt_));
 }
 
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
+                           const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened) {
   const std::int64_t earlier_attempts = lock_folders(options, folder, communicator, opened);
   run_on_every_rank(communicator, [&] {
     if (communicator.rank() != 0) return;
     std::filesystem::create_directories(folder / "checkpoints");
-    opened->open(earlier_attempts, communicator.hosts()[0]);
+    opened->open(earlier_attempts, communicator.hosts()[0], libraries);
   });
-  const json::value shared = value_of_rank_0(
-      communicator, [&opened]() -> json::value { return {{"run", opened->run()}, {"attempt", opened->attempt()}}; });
+  const json::value shared = value_of_rank_0(communicator, [&]() -> json::value {
+    return {{"run", opened->run()}, {"attempt", opened->attempt()}, {"libraries", to_json(libraries)}};
+  });
   RankIdentity identity{.run = std::string(shared.at("run").as_string()),
                         .attempt = shared.at("attempt").as_int64(),
                         .rank = communicator.rank(),
                         .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
   run_on_every_rank(communicator, [&] {
     if (communicator.local_rank() != 0) return;
-    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+    create_run_folder(folder);
+    write_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0],
+                            library_versions_from_json(shared.at("libraries"))});
   });
   return identity;
 }

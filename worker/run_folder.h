@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/library_versions.h"
+#include "base/run_marks.h"
 #include "worker/folder_lock.h"
 #include "worker/job.h"
 #include "worker/rank_identity.h"
@@ -14,18 +16,6 @@ namespace babelring {
 /// Throws UsageFailure unless `run` is a valid run id and `attempt` is at least 1. All ranks are given the same values
 /// and check them before their first collective, so no rank waits for a failed one.
 void check_identity(const std::string& run, std::int64_t attempt);
-
-/// The content of run.json.
-struct RunFile {
-  std::string run;
-  std::int64_t attempt = 0;
-  std::string host;  // host of the attempt's rank 0; empty: written by a worker of version 0.1
-};
-
-/// Reads run.json, if it exists. Throws Failure if it cannot be read or parsed.
-std::optional<RunFile> read_run_file(const std::filesystem::path& folder);
-/// Writes run.json unless its content is the same. Creates the folder if needed. Throws Failure.
-void write_run_file(const std::filesystem::path& folder, const RunFile& content);
 
 /// The folder of one run on the host of rank 0: run.json (run id and attempt), run.lock, config.yaml, checkpoints/,
 /// spool/. Holds the folder's lock for the lifetime of the object.
@@ -42,12 +32,17 @@ class RunFolder {
   RunFolder(std::filesystem::path path, Options options);
 
   /// Begins the next attempt of the folder's run, or the attempt set by the server, and writes run.json.
-  /// `earlier_attempts`: the max attempt number found on any host. `host`: the host of rank 0. Throws Failure if the
-  /// folder belongs to another run. Throws Fenced if this attempt is over: abandoned, or replaced by a newer one.
-  void open(std::int64_t earlier_attempts, const std::string& host);
+  /// `earlier_attempts`: the max attempt number found on any host. `host` and `libraries`: those of rank 0. Throws
+  /// Failure if the folder belongs to another run. Throws Fenced if this attempt is over: abandoned, or replaced by a
+  /// newer one.
+  void open(std::int64_t earlier_attempts, const std::string& host, const LibraryVersions& libraries = {});
 
   const std::string& run() const { return run_; }
   std::int64_t attempt() const { return attempt_; }
+
+  /// Notes in run.json how training ended ("finished", "stopped" or "failed"), for those who only see that mpirun has
+  /// ended. A file of a newer attempt stays as it is. A file that cannot be written is a warning.
+  void note_end(const std::string& end, const std::string& detail) const;
 
   /// Throws Fenced if this attempt is over. Call before writing a file that a newer attempt would read.
   void require_current() const;
@@ -63,10 +58,11 @@ class RunFolder {
 };
 
 /// Begins an attempt on all ranks: opens and locks `folder` on rank 0, checks that the folders of all hosts are
-/// consistent, and writes run.json on every host. Sets `opened` on rank 0. Collective. All ranks throw the same
-/// UsageFailure if the folder is in use, if a host cannot write it or if the hosts are inconsistent, and the same
-/// AgreedFailure if this attempt is over.
-RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+/// consistent, and writes run.json on every host. `libraries`: this rank's. Sets `opened` on rank 0. Collective. All
+/// ranks throw the same UsageFailure if the folder is in use, if a host cannot write it or if the hosts are
+/// inconsistent, and the same AgreedFailure if this attempt is over.
+RankIdentity begin_attempt(const JobOptions& options, const std::filesystem::path& folder,
+                           const LibraryVersions& libraries, Communicator& communicator,
                            std::optional<RunFolder>& opened);
 
 }  // namespace babelring

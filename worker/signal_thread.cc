@@ -8,6 +8,9 @@ namespace babelring {
 
 namespace {
 
+/// Time to say why communication ends: Open MPI 5 sends SIGKILL 250 ms after SIGTERM, Open MPI 4 after a second.
+constexpr std::chrono::milliseconds before_sigkill{100};
+
 sigset_t handled_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -56,7 +59,7 @@ void SignalThread::handle(int signal) {
   terminated_ = true;
   const std::lock_guard lock(mutex_);
   if (communicator_ == nullptr) return;
-  communicator_->fail_fast(std::chrono::milliseconds(300));
+  communicator_->fail_fast(before_sigkill);
   const std::string ended = peers_->ended();
   if (!ended.empty()) spdlog::warn("received SIGTERM; already ended: {}", ended);
 }

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <string_view>
 #include <system_error>
 
 #include "base/file_descriptor.h"
+#include "base/open_mpi.h"
 #include "base/program.h"
 
 namespace babelring {
@@ -38,9 +38,7 @@ Process process_of(pid_t pid, const fs::path& proc) {
 }
 
 bool is_launcher(std::string_view name) {
-  constexpr std::array<std::string_view, 6> names = {"mpirun",  "mpiexec", "orterun",
-                                                     "prterun", "prun",    "mpiexec.hydra"};
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return open_mpi::is_mpirun(name) || name == "mpiexec.hydra";
 }
 
 /// The terminal that is the standard error of the MPI launcher above `pid`; "" if there is none.

@@ -19,6 +19,7 @@
 #include "nmt/comm/mpi_probe.h"
 #include "nmt/core/processors.h"
 #include "nmt/ops/backend.h"
+#include "nmt/train/own_libraries.h"
 
 namespace babelring {
 namespace {
@@ -55,6 +56,7 @@ Diagnoses examine(const DoctorArguments& arguments) {
   const KernelFiles files;
   const int processors = static_cast<int>(own_processors().allowed.size());
   Diagnoses findings = machine_findings(files, make_cpu_backend(1)->description(), processors);
+  findings.push_back(libraries_finding(own_libraries()));
   append(findings, std::move(mpi));
   const char* chosen = std::getenv("NCCL_SOCKET_IFNAME");
   append(findings, network_findings(read_interfaces(files, interface_addresses()), arguments.hosts, route_to,

@@ -21,6 +21,7 @@
 #include "cli/doctor/network.h"
 #include "nmt/comm/host_name.h"
 #include "nmt/ops/cpu_kernels.h"
+#include "nmt/train/own_libraries.h"
 
 namespace babelring {
 namespace {
@@ -68,12 +69,14 @@ Result<HostReport> report_in(const std::string& output) {
     const Result<json::value> value = line[0] == '{' ? parse_json(line) : Result<json::value>(Error{"no object"});
     if (!value.ok() || !value->is_object() || !value->get_object().contains("kernels")) continue;
     const json::object& object = value->get_object();
+    const json::value* libraries = object.if_contains("libraries");
     HostReport report{.nmt = member_of(object, "nmt"),
                       .worker = member_of(object, "worker"),
                       .kernels = member_of(object, "kernels"),
                       .processor = member_of(object, "processor"),
                       .identity = member_of(object, "identity"),
                       .addresses = {},
+                      .libraries = libraries != nullptr ? library_versions_from_json(*libraries) : LibraryVersions(),
                       .exchange = member_of(object, "exchange")};
     std::istringstream words(member_of(object, "addresses"));
     for (std::string address; words >> address;) report.addresses.push_back(address);
@@ -98,17 +101,22 @@ HostReport report_host(const KernelFiles& files) {
   const fs::path program = fs::read_symlink("/proc/self/exe");
   return {.nmt = program_at(program),
           .worker = program_at(program.parent_path() / "worker"),
-          .kernels = cpu_kernels(),
+          .kernels = cpu_instruction_sets(),
           .processor = processor_model(files),
           .identity = host_identity(),
           .addresses = outward_addresses(files),
+          .libraries = own_libraries(),
           .exchange = {}};
 }
 
 json::object json_of(const HostReport& report) {
-  return {{"nmt", report.nmt},           {"worker", report.worker},
-          {"kernels", report.kernels},   {"processor", report.processor},
-          {"identity", report.identity}, {"addresses", fmt::format("{}", fmt::join(report.addresses, " "))},
+  return {{"nmt", report.nmt},
+          {"worker", report.worker},
+          {"kernels", report.kernels},
+          {"processor", report.processor},
+          {"identity", report.identity},
+          {"addresses", fmt::format("{}", fmt::join(report.addresses, " "))},
+          {"libraries", to_json(report.libraries)},
           {"exchange", report.exchange}};
 }
 
@@ -157,6 +165,11 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
     compare(
         findings, host, "kernels", own.kernels, theirs->kernels,
         "ranks with different instruction sets are refused: limit them with BABELRING_CPU_ISA and DNNL_MAX_CPU_ISA");
+    compare(findings, host, "Open MPI", own.libraries.open_mpi, theirs->libraries.open_mpi,
+            "install one version on all hosts: ranks with different versions are refused");
+    compare(findings, host, "oneDNN", own.libraries.onednn, theirs->libraries.onednn,
+            "install one version on all hosts: ranks with different versions are refused, unless "
+            "communication.mixed_onednn=true allows them");
     if (own.processor != theirs->processor) {
       findings.push_back({.area = "hosts",
                           .severity = Severity::warn,

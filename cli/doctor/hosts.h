@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/library_versions.h"
 #include "base/result.h"
 #include "cli/doctor/finding.h"
 
@@ -14,10 +15,11 @@ namespace babelring {
 /// run.
 struct HostReport {
   std::string nmt, worker;             // version and build of the programs; empty: not in the folder of `nmt`
-  std::string kernels;                 // kernels that the CPU backend uses
+  std::string kernels;                 // cpu_instruction_sets()
   std::string processor;               // model name
   std::string identity;                // host_identity()
   std::vector<std::string> addresses;  // of interfaces that lead to other hosts: without loopback and local bridges
+  LibraryVersions libraries;           // own_libraries()
   std::string exchange;  // why the exchange with the host that asks failed; empty: it worked, or was not asked for
 
   bool operator==(const HostReport&) const = default;

@@ -89,6 +89,10 @@ Diagnosis memory_finding(const KernelFiles& files) {
 
 }  // namespace
 
+Diagnosis libraries_finding(const LibraryVersions& libraries) {
+  return {.area = "libraries", .text = text_of(libraries), .advice = {}};
+}
+
 Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors) {
   const ProcessorInfo info = read_processor_info(files);
   return {feature_finding(info, kernels), count_finding(files, info, processors), memory_finding(files)};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/library_versions.h"
 #include "cli/doctor/finding.h"
 
 namespace babelring {
@@ -8,5 +9,8 @@ namespace babelring {
 /// control groups, and the load of the machine. `kernels`: description of the CPU backend. `processors`: number of
 /// processors in this process's affinity mask.
 Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors);
+
+/// Names the versions of the libraries that can change results.
+Diagnosis libraries_finding(const LibraryVersions& libraries);
 
 }  // namespace babelring

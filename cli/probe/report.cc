@@ -171,6 +171,7 @@ void print_comparison(const ProbeComparison& comparison, const ProbeReportOption
   const bool differ = comparison.sameness == Sameness::differs;
   const std::string_view outcome = differ ? "differ" : name_of(comparison.sameness);
   screen.out << "probes: " << screen.coloured(outcome, colour_of(comparison.sameness)) << '\n';
+  for (const std::string& line : comparison.library_lines) screen.out << line << '\n';
   print_first(comparison, screen);
   for (const std::string& line : comparison.header_lines) screen.out << "differs: " << line << '\n';
   for (const std::string& note : comparison.notes) screen.out << "note: " << note << '\n';

@@ -9,11 +9,22 @@
 
 namespace babelring::insight {
 
+namespace {
+
+LibraryVersions libraries_of_ranks(const RunHistory& history) {
+  std::vector<LibraryVersions> ranks;
+  for (const RankHistory& rank : history.ranks) ranks.push_back(rank.libraries);
+  return merged(ranks);
+}
+
+}  // namespace
+
 Report make_report(const RunHistory& history) {
   Report report{.run = history.run,
                 .name = history.name,
                 .version = history.version,
                 .emulated = verdict::config_scalar(history.config, "training.device") == "emulated",
+                .libraries = libraries_of_ranks(history),
                 .answers = {}};
   for (Answer (*const answer)(const RunHistory&) :
        {how_long, trained_to_the_end, overfitting, fully_used, network_bottleneck, learning_rate_plot, training_set,
@@ -97,6 +108,7 @@ json::object report_json(const Report& report) {
           {"name", report.name},
           {"version", report.version},
           {"emulated", report.emulated},
+          {"environment", json::object{{"libraries", to_json(report.libraries)}}},
           {"answers", std::move(answers)}};
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/choices.h"
 #include "base/json.h"
+#include "base/library_versions.h"
 #include "insight/report/answer.h"
 #include "insight/report/run_history.h"
 
@@ -15,6 +16,7 @@ namespace babelring::insight {
 struct Report {
   std::string run, name, version;
   bool emulated = false;        // its ranks waited instead of computing
+  LibraryVersions libraries;    // of all ranks; "2.6.3 / 3.7.2" where they differ
   std::vector<Answer> answers;  // by their numbers
 };
 

@@ -95,12 +95,13 @@ std::string heading(const Report& report) {
 }
 
 std::string origin(const Report& report) {
-  return fmt::format("Run {}, {} with Babelring {}.{}", report.run, report.emulated ? "emulated" : "trained",
-                     report.version.empty() ? "of an unknown version" : report.version,
-                     report.emulated
-                         ? " Its ranks waited as long as a record says instead of computing: it has learned "
-                           "nothing, and its times rest on that record."
-                         : "");
+  const std::string libraries = text_of(report.libraries);
+  return fmt::format(
+      "Run {}, {} with Babelring {}{}.{}", report.run, report.emulated ? "emulated" : "trained",
+      report.version.empty() ? "of an unknown version" : report.version, libraries.empty() ? "" : ", " + libraries,
+      report.emulated ? " Its ranks waited as long as a record says instead of computing: it has learned "
+                        "nothing, and its times rest on that record."
+                      : "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/library_versions.h"
 #include "base/records.h"
 #include "insight/verdict/input.h"
 
@@ -54,7 +55,8 @@ HistoryStep history_step(std::int64_t attempt, std::int64_t time_ms, const StepR
 /// The steps of one rank.
 struct RankHistory {
   std::int64_t rank = 0;
-  std::string host, device;  // of the newest attempt
+  std::string host, device;   // of the newest attempt
+  LibraryVersions libraries;  // of the newest attempt
   double peak_flops = 0, peak_bytes_per_second = 0;
   std::vector<HistoryStep> steps;  // by rising update, without those that were done again later
 };

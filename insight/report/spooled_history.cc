@@ -77,6 +77,7 @@ void HistoryCollector::add(const RecordHeader& header, const LifecycleRecord& li
   if (lifecycle.event == "rank_up") {
     RankHistory& rank = ranks_[header.rank];
     rank.device = lifecycle.device;
+    rank.libraries = library_versions_from_json(lifecycle.libraries);
     rank.peak_flops = lifecycle.peak_flops;
     rank.peak_bytes_per_second = lifecycle.peak_bytes_per_second;
   }

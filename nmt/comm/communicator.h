@@ -125,8 +125,8 @@ class Communicator {
 
   /// From now on, a waiting collective fails as soon as a peer has been unresponsive for `silence`. A peer that
   /// responds but is late still gets the full deadline. Meant for SIGTERM: when a rank dies, mpirun sends SIGTERM to
-  /// all others one second before SIGKILL, so 300 ms leave time to name the dead rank. May be called from any thread or
-  /// a signal handler, but not during destruction.
+  /// all others, 250 ms (Open MPI 5) or a second (4) before SIGKILL, so 100 ms leave time to name the dead rank. May be
+  /// called from any thread or a signal handler, but not during destruction.
   virtual void fail_fast(std::chrono::milliseconds silence) = 0;
 
   /// Totals since construction.

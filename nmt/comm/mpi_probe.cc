@@ -80,6 +80,11 @@ std::string mpi_library() {
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }
 
+std::string open_mpi_version(std::string_view library) {
+  constexpr std::string_view name = "Open MPI v";
+  return std::string(library.starts_with(name) ? library.substr(name.size()) : library);
+}
+
 MpiReport probe_mpi(std::chrono::milliseconds deadline) {
   MpiReport report{.library = mpi_library(), .thread_safe = {}};
   std::array<int, 2> pipe{};

@@ -17,6 +17,9 @@ struct MpiReport {
 /// Name and version of the MPI library: "Open MPI v4.1.4". May be called before MPI is initialised.
 std::string mpi_library();
 
+/// The version in that text: "4.1.4". Of a library other than Open MPI the whole text.
+std::string open_mpi_version(std::string_view library);
+
 /// True if mpirun or srun sets the environment variable `name` for a rank. A program that inherits them and is no rank
 /// cannot initialise MPI.
 bool set_by_launcher(std::string_view name);

@@ -135,4 +135,8 @@ std::string train_vocabulary(const VocabularyOptions& options, const std::functi
   return model;
 }
 
+std::string sentencepiece_version() {
+  return BABELRING_SENTENCEPIECE_VERSION;
+}
+
 }  // namespace babelring

@@ -57,4 +57,8 @@ class Vocabulary {
 /// lines over 16 KiB. Throws Failure with SentencePiece's reason, for example too little text for the requested size.
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line);
 
+/// The version of SentencePiece that the program was built with, which the library does not tell: "0.1.97". Empty:
+/// unknown.
+std::string sentencepiece_version();
+
 }  // namespace babelring

@@ -8,4 +8,10 @@ namespace babelring {
 /// BABELRING_CPU_ISA names an instruction set that is not available.
 std::string cpu_kernels();
 
+/// The same without the version of oneDNN: "amx kernels, oneDNN for avx512_core_amx".
+std::string cpu_instruction_sets();
+
+/// The version of oneDNN that this process runs with: "2.6.3".
+std::string onednn_version();
+
 }  // namespace babelring

@@ -70,6 +70,10 @@ void CommConfig::bind(OptionBinder& b) {
       "GPUs, unless checkpoints are less than 30 updates apart");
   b.number("deadline_s", deadline_s, 0.1, 86400,
            "seconds until a stalled collective fails with an error that names the peer");
+  b.flag(
+      "mixed_onednn", mixed_onednn,
+      "train also if the ranks' versions of oneDNN differ, with a warning: in bf16 each adds in its own order, so that "
+      "results have other last bits if ranks move to other hosts; false: the run does not start");
 }
 
 void CommConfig::check() const {

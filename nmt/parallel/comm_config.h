@@ -23,6 +23,7 @@ struct CommConfig {
   double bucket_mb = automatic;
   OptimizerPlacement optimizer = OptimizerPlacement::automatic;
   double deadline_s = 120;
+  bool mixed_onednn = false;
 
   void bind(OptionBinder& binder);
   /// Throws ConfigError if `all_reduce` cannot send `gradient_wire` or scatter gradients for `optimizer`.

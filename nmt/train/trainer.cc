@@ -14,6 +14,7 @@
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/own_libraries.h"
 #include "nmt/train/rank_part.h"
 #include "nmt/train/update/rank_digests.h"
 
@@ -48,6 +49,7 @@ Trainer::Trainer(const TrainerParts& parts)
   state_.corpus_digest = parts.source.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
+  state_.libraries = own_libraries();
   state_.source_lines = parts.source_lines;
   if (parts.communicator.rank() == 0 && !replica_.sharding.line().empty()) {
     spdlog::info("{}", replica_.sharding.line());
@@ -105,6 +107,7 @@ void Trainer::adopt_state(const TrainingState& own) {
   state_.corpus_digest = own.corpus_digest;
   state_.ranks = own.ranks;
   state_.threads = own.threads;
+  state_.libraries = own.libraries;
   if (!own.scoring.empty()) state_.scoring = own.scoring;
   if (own.source_lines) state_.source_lines = own.source_lines;
   state_.position = parts_.source.resume(state_.data_order, state_.position, state_.progress.epoch);

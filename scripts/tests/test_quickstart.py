@@ -37,7 +37,7 @@ arguments = sys.argv[1:]
 folder = pathlib.Path(arguments[arguments.index("--run-dir") + 1])
 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
 rank = os.environ["OMPI_COMM_WORLD_RANK"]
-if rank == "0": (folder / "run.json").write_text('{"run": "r_01"}')
+if rank == "0": (folder / "run.json").write_text('{"run":"r_01","end":"finished"}')
 if rank == "0": (folder / "arguments").write_text(" ".join(arguments))
 assert pathlib.Path(arguments[arguments.index("--token-file") + 1]).read_text() == "bbr_secret\n"
 def note(text):

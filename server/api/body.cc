@@ -27,9 +27,9 @@ Body::Body(const http::Request& request, bool optional) {
   object_ = std::move(body.as_object());
 }
 
-Body::Body(const json::value& part, std::string place) : place_(std::move(place)) {
+Body::Body(json::value part, std::string place) : place_(std::move(place)) {
   if (!part.is_object()) refuse(place_.substr(0, place_.size() - 1), "expected a JSON object");
-  object_ = part.get_object();
+  object_ = std::move(part.get_object());
 }
 
 void Body::refuse(std::string_view name, const std::string& detail) {

@@ -23,7 +23,7 @@ class Body {
   /// With `optional`, an absent body is an empty object.
   explicit Body(const http::Request& request, bool optional = false);
   /// An object within a body, at the JSON pointer "/" + `place`. `place` ends in "/".
-  Body(const json::value& part, std::string place);
+  Body(json::value part, std::string place);
 
   /// Each returns nullopt for a member that is absent or null.
   std::optional<std::string> text(std::string_view name, std::size_t max_bytes);

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "base/clock.h"
+#include "base/library_versions.h"
 #include "server/api/control.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
@@ -16,6 +17,12 @@ const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, 
   const bool silent = age_s ? *age_s > fresh_s : now_ms - rank.updated_ms > verdict::stale_after_ms;
   if (silent || run.state == store::RunState::lost) return "silent";
   return rank.last_update == 0 ? "starting" : "training";
+}
+
+/// The versions of the rank's libraries by key; an empty object if it did not tell them.
+json::object libraries_of(const store::RankRow& rank) {
+  const Result<json::value> stored = parse_json(rank.libraries);
+  return to_json(library_versions_from_json(stored.ok() ? *stored : json::value()));
 }
 
 }  // namespace
@@ -42,6 +49,7 @@ http::Response list_ranks(Service& service, const http::Request& request) {
                          {"host", rank.host},
                          {"pid", rank.pid},
                          {"device", rank.device},
+                         {"libraries", libraries_of(rank)},
                          {"update", rank.last_update},
                          {"records", rank.records},
                          {"missing", rank.missing},

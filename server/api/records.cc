@@ -112,7 +112,7 @@ store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& 
   const std::string& run = request.parameter("run");
   require_run_id(run);
   UnknownMembers unknown;
-  const json::value body = parse_body(request);
+  json::value body = parse_body(request);
   auto records = batch_from_json(run, body, &unknown);
   if (!records) throw http::Problem(422, "record_refused", records.error());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
@@ -122,7 +122,7 @@ store::Batch parse_batch(const http::Request& request, telemetry::NewerWorkers& 
   if (unknown.count > 0) newer.report(run, unknown);
   store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};
   batch.unknown_members = unknown.count;
-  batch.confirmed = Body(body, "").integer("confirmed", 0, max_number).value_or(0);
+  batch.confirmed = Body(std::move(body), "").integer("confirmed", 0, max_number).value_or(0);
   return batch;
 }
 

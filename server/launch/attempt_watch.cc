@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/log.h"
+#include "base/open_mpi.h"
 #include "base/records.h"
+#include "base/run_marks.h"
 #include "server/launch/launcher_log.h"
 
 namespace babelring::launch {
@@ -20,20 +23,57 @@ double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to)
   return std::chrono::duration<double>(to - from).count();
 }
 
+/// The launcher's log of an attempt, with the lost rank, the lost host and the failed start that it names.
+struct Trace {
+  std::string log, lost_host;
+  std::optional<open_mpi::LostRank> rank;
+  std::optional<open_mpi::StartFailure> start;
+
+  explicit Trace(const store::LaunchRow& run)
+      : log(tail_of(launch_log_path(run.folder, run.attempt))),
+        lost_host(open_mpi::find_lost_host(log)),
+        rank(open_mpi::find_lost_rank(log)),
+        start(open_mpi::find_start_failure(log)) {}
+
+  std::string host() const {
+    if (rank) return rank->host;
+    return start && !start->host.empty() ? start->host : lost_host;
+  }
+};
+
 /// The cause of an attempt's unexpected end; empty if nothing tells it.
-std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& status, const std::optional<LostRank>& lost,
-                         const std::string& log) {
+std::string cause_of_end(const store::LaunchRow& run, const ProcessStatus& status, const Trace& trace) {
+  const auto& lost = trace.rank;
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
   if (run.outcome == store::Outcome::failed && !run.outcome_detail.empty()) return run.outcome_detail;
-  if (std::string line = last_error_line(log); !line.empty()) return line;
-  if (const std::string host = find_lost_host(log); !host.empty()) return "mpirun lost " + host;
+  if (std::string line = last_error_line(trace.log); !line.empty()) return line;
+  if (trace.start) return trace.start->cause;
+  if (!trace.lost_host.empty()) return "mpirun lost " + trace.lost_host;
   if (!status.detail.empty()) return status.detail;
   constexpr std::int64_t last_signal = 64;  // 255 is ssh's or mpirun's own code
   if (status.exit_code && *status.exit_code > 128 && *status.exit_code <= 128 + last_signal) {
     return fmt::format("{} was killed by signal {}", run.launcher, *status.exit_code - 128);
   }
+  if (status.exit_code == 0)
+    return run.launcher + " ended with exit code 0, but rank 0 did not say that training ended";
   if (status.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *status.exit_code);
   return "";
+}
+
+/// The run with the end that rank 0 noted in run.json, if its record has not come.
+store::LaunchRow with_noted_end(store::LaunchRow run) {
+  if (run.outcome != store::Outcome::none) return run;
+  try {
+    const auto noted = read_run_file(run.folder);
+    if (!noted || noted->run != run.id || noted->attempt != run.attempt) return run;
+    for (const auto outcome : {store::Outcome::finished, store::Outcome::stopped, store::Outcome::failed}) {
+      if (noted->end != store::name_of(outcome)) continue;
+      run.outcome = outcome;
+      run.outcome_detail = printable(noted->detail);
+    }
+  } catch (const Failure&) {  // unreadable: it says nothing
+  }
+  return run;
 }
 
 /// The ending of an attempt that ended together with the last server; nothing if it may have ended by itself.
@@ -140,16 +180,17 @@ bool AttemptWatch::is_lost_silent(const Beats& beats, const WatchTimes& times) c
          watched_s(times) >= std::chrono::duration<double>(lost_after).count();
 }
 
-Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status, Absence absence) {
+Ending classify_end(const store::LaunchRow& known, const Ending* decided, const ProcessStatus& status,
+                    Absence absence) {
+  const store::LaunchRow run = with_noted_end(known);
   if (run.outcome == store::Outcome::finished) return {RunEvent::finished, run.outcome_detail, ""};
   if (decided != nullptr) return *decided;
   // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
   if (status.kind == ProcessStatus::Kind::preempted && run.state != store::RunState::stopping) {
     return {RunEvent::preempted, status.detail, ""};
   }
-  const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
-  const auto lost = find_lost_rank(log);
-  const std::string cause = cause_of_end(run, status, lost, log);
+  const Trace trace(run);
+  const std::string cause = cause_of_end(run, status, trace);
   if (auto end = end_of_absence(run, status, absence, !cause.empty())) return std::move(*end);
   // Slurm ends a job with SIGTERM when its node is lost or its time is over, too: nobody asked the run to stop.
   const bool asked = run.outcome == store::Outcome::stopped && status.cause != ProcessStatus::Cause::revoked;
@@ -157,10 +198,9 @@ Ending classify_end(const store::LaunchRow& run, const Ending* decided, const Pr
     const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {RunEvent::ended_on_request, how, ""};
   }
-  if (status.exit_code == 0) return {RunEvent::finished, "exit code 0", ""};
   const std::string unknown = run.launcher + " ended while no server was running; its exit code is unknown";
-  return {RunEvent::faulted, cause.empty() ? unknown : cause, lost ? lost->host : find_lost_host(log),
-          lost ? std::optional(lost->rank) : std::nullopt};
+  return {RunEvent::faulted, cause.empty() ? unknown : cause, trace.host(),
+          trace.rank ? std::optional(trace.rank->rank) : std::nullopt};
 }
 
 }  // namespace babelring::launch

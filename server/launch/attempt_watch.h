@@ -126,9 +126,10 @@ enum class Absence {
   world,    // the machine or the container was started anew, which ended every process
 };
 
-/// Why an attempt ended whose processes are gone, from the most specific source: the ranks' reported outcome,
-/// `decided` (the ending that the supervisor began, or null), the launcher's status, the launcher's log in the run's
-/// folder. An end that belongs to the end of the last server is no fault of the run, which is suspended.
+/// Why an attempt ended whose processes are gone, from the most specific source: the end that the ranks reported or
+/// noted in run.json, `decided` (the ending that the supervisor began, or null), the launcher's status, the launcher's
+/// log in the run's folder. An exit code alone is no success: Open MPI 5 exits 0 when it has lost a host. An end that
+/// belongs to the end of the last server is no fault of the run, which is suspended.
 Ending classify_end(const store::LaunchRow& run, const Ending* decided, const ProcessStatus& status, Absence absence);
 
 }  // namespace babelring::launch

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/open_mpi.h"
 #include "server/launch/process.h"
 
 namespace babelring::launch {
@@ -90,7 +91,7 @@ std::vector<std::string> launch_environment(const Profile& profile, const Launch
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
-  set_entries(environment, profile.environment);
+  set_entries(environment, open_mpi::for_both_launchers(profile.environment));
   set_entries(environment, order.environment);
   set_entries(environment, attempt_marks(order.run, order.attempt));
   return environment;

@@ -85,9 +85,9 @@ std::optional<bool> MpirunLauncher::take_answer(Questions::iterator asked) {
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {
-  // After a rank has died, Open MPI's mpirun sleeps twice for this long (default: one second) before it has killed the
-  // others. They have nothing to save: a stop with a checkpoint does not use this path. A value set in the profile
-  // comes first and takes precedence.
+  // After a rank has died, Open MPI 4's mpirun sleeps twice for this long (default: one second) before it has killed
+  // the others. They have nothing to save: a stop with a checkpoint does not use this path. A value set in the profile
+  // comes first and takes precedence. Open MPI 5 waits at most 0.25 s and has no such option.
   std::vector<std::string> environment = launch_environment(profile, order);
   environment.emplace_back("OMPI_MCA_odls_base_sigkill_timeout=0");
   return start_leader({.arguments = command(profile, order),

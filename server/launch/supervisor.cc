@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/records.h"
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 
 namespace babelring::launch {
 namespace {

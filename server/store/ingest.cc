@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check_name.h"
+#include "base/library_versions.h"
 #include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"
@@ -32,6 +33,12 @@ void check_keys(Database& database, KeyLayouts& layouts, std::int64_t run) {
     throw Rejected(fmt::format("a run's steps have at most {} different sets of keys", max_layouts));
   }
   if (keys.size() > max_keys) throw Rejected(fmt::format("a run has at most {} metric keys", max_keys));
+}
+
+/// As the column `libraries` holds them.
+std::string libraries_text(const LifecycleRecord& lifecycle) {
+  const LibraryVersions versions = library_versions_from_json(lifecycle.libraries);
+  return versions == LibraryVersions() ? "" : to_text(to_json(versions));
 }
 
 }  // namespace
@@ -157,10 +164,11 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
     database_
         .prepare(
             "UPDATE ranks SET pid = max(pid, ?), device = coalesce(nullif(?, ''), device), "
-            "peak_flops = max(peak_flops, ?), peak_bytes_per_second = max(peak_bytes_per_second, ?) "
+            "peak_flops = max(peak_flops, ?), peak_bytes_per_second = max(peak_bytes_per_second, ?), "
+            "libraries = coalesce(nullif(?, ''), libraries) "
             "WHERE run = ? AND attempt = ? AND rank = ?")
-        .bind(lifecycle.pid, lifecycle.device, lifecycle.peak_flops, lifecycle.peak_bytes_per_second, target.run,
-              header.attempt, header.rank)
+        .bind(lifecycle.pid, lifecycle.device, lifecycle.peak_flops, lifecycle.peak_bytes_per_second,
+              libraries_text(lifecycle), target.run, header.attempt, header.rank)
         .run();
   }
   // Any rank may report a failure. Only rank 0 reports the end of the training.

@@ -13,6 +13,7 @@ void visit_columns(Row& rank, Column&& column) {
   column("device", rank.device);
   column("peak_flops", rank.peak_flops);
   column("peak_bytes_per_second", rank.peak_bytes_per_second);
+  column("libraries", rank.libraries);
   column("first_update", rank.first_update);
   column("last_update", rank.last_update);
   column("updated_ms", rank.updated_ms);

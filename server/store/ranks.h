@@ -39,6 +39,7 @@ struct RankRow {
   std::int64_t records = 0, missing = 0;
   std::string host, device;
   double peak_flops = 0, peak_bytes_per_second = 0;  // of the device; 0: not measured
+  std::string libraries;                             // LibraryVersions as JSON; empty: unknown
   LastStep last;
 
   bool on_gpu() const { return device.find("cuda") != std::string::npos || device.find("NVIDIA") != std::string::npos; }

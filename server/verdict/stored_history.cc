@@ -82,6 +82,9 @@ void add_ranks(store::Reader& reader, const store::RunRow& run, RunHistory& hist
     const auto found = ranks.find(row.rank);
     if (found == ranks.end()) continue;
     found->second.device = row.device;
+    if (const auto libraries = parse_json(row.libraries); libraries.ok()) {
+      found->second.libraries = library_versions_from_json(*libraries);
+    }
     found->second.peak_flops = row.peak_flops;
     found->second.peak_bytes_per_second = row.peak_bytes_per_second;
   }

@@ -14,6 +14,7 @@
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
 #include "nmt/data/manifest.h"
+#include "nmt/train/own_libraries.h"
 #include "tests/client/tls_server.h"
 #include "tests/nmt/data/temporary_folder.h"
 
@@ -264,14 +265,24 @@ TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
             R"({"area":"gpu","verdict":"warn","text":"no NCCL","advice":"install it"}]})");
 }
 
+TEST(DoctorLibraries, AreNamedWithTheirVersions) {
+  EXPECT_THAT(libraries_finding({.onednn = "2.6.3", .open_mpi = "4.1.4", .sentencepiece = "0.1.97", .glibc = "2.36"}),
+              says(Severity::ok, "oneDNN 2.6.3, Open MPI 4.1.4, SentencePiece 0.1.97, glibc 2.36"));
+  const HostReport report = report_host(KernelFiles());
+  EXPECT_EQ(report.libraries, own_libraries());
+  EXPECT_EQ(library_versions_from_json(json_of(report).at("libraries")), own_libraries());
+}
+
 TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
-  const HostReport own{.nmt = "1 build a",
-                       .worker = "1 build b",
-                       .kernels = "oneDNN avx512_core",
-                       .processor = "Xeon",
-                       .identity = "1",
-                       .addresses = {"10.0.0.1", "192.168.1.1"},
-                       .exchange = {}};
+  const HostReport own{
+      .nmt = "1 build a",
+      .worker = "1 build b",
+      .kernels = "oneDNN avx512_core",
+      .processor = "Xeon",
+      .identity = "1",
+      .addresses = {"10.0.0.1", "192.168.1.1"},
+      .libraries = {.onednn = "2.6.3", .open_mpi = "4.1.4", .sentencepiece = "0.1.97", .glibc = "2.36"},
+      .exchange = {}};
   HostReport other = own;
   EXPECT_THAT(host_findings(own, {{"hostB", other}}),
               ElementsAre(says(Severity::ok, "hostB: same programs, kernels and processor")));
@@ -282,6 +293,11 @@ TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
               ElementsAre(says(Severity::fail, "hostB: worker none, here 1 build b"),
                           says(Severity::fail, "hostB: kernels oneDNN avx2, here oneDNN avx512_core"),
                           says(Severity::warn, "hostB: processor EPYC, here Xeon")));
+  other = own;
+  other.libraries = {.onednn = "3.7.2", .open_mpi = "5.0.7", .sentencepiece = "0.2.0", .glibc = "2.41"};
+  EXPECT_THAT(host_findings(own, {{"hostB", other}}),
+              ElementsAre(says(Severity::fail, "hostB: Open MPI 5.0.7, here 4.1.4"),
+                          says(Severity::fail, "hostB: oneDNN 3.7.2, here 2.6.3")));
   other = own;
   other.identity = "2";
   other.addresses = {"10.0.0.2", "192.168.1.1"};

@@ -54,7 +54,7 @@ class Doctor(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             code, findings = doctor("--runs", folder, "--hosts", "127.0.0.1")
         areas = {finding["area"] for finding in findings}
-        self.assertLessEqual({"processor", "memory", "mpi", "network", "gpu", "storage"}, areas)
+        self.assertLessEqual({"processor", "memory", "libraries", "mpi", "network", "gpu", "storage"}, areas)
         self.assertEqual([one["verdict"] for one in findings if one["area"] == "mpi"], ["ok"], findings)
         self.assertEqual(code, 1 if any(one["verdict"] == "fail" for one in findings) else 0)
         self.assertTrue(any("127.0.0.1" in one["text"] and "lo" in one["text"] for one in findings), findings)

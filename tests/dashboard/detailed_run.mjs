@@ -180,7 +180,10 @@ export class DetailedRun {
 
   start(timeMs = this.startMs) {
     this.life(0, 'started', timeMs, { config: CONFIG(this.maxUpdates, this.rate) });
-    this.hosts.forEach((host, rank) => this.life(rank, 'rank_up', timeMs, { pid: 4100 + rank, device: 'NVIDIA A10G' }));
+    const libraries = { onednn: '2.6.3', open_mpi: '4.1.4', sentencepiece: '0.1.97', glibc: '2.36' };
+    this.hosts.forEach((host, rank) =>
+      this.life(rank, 'rank_up', timeMs, { pid: 4100 + rank, device: 'NVIDIA A10G', libraries }),
+    );
     this.log(0, 'info', `training starts with ${this.hosts.length} ranks`, timeMs);
   }
 

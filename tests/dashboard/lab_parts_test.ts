@@ -186,6 +186,16 @@ describe('Two probes', () => {
       { layer: 'encoder.2', cells: { output: 'differs' } },
     ]);
   });
+  it('name libraries of other versions apart from the rest of the environment', () => {
+    const with_ = (environment: Record<string, string>): Probe => probe(a, { environment });
+    const found = compareProbes(
+      with_({ oneDNN: '2.6.3', 'Open MPI': '4.1.4', glibc: '2.36', kernel: 'Linux 6.1' }),
+      with_({ oneDNN: '3.7.2', 'Open MPI': '4.1.4', SentencePiece: '0.2.0', glibc: '2.41', kernel: 'Linux 6.12' }),
+    );
+    expect(found.libraries).toEqual(['oneDNN differs: 2.6.3 / 3.7.2', 'glibc differs: 2.36 / 2.41']);
+    expect(found.environment).toEqual(['kernel: Linux 6.1 and Linux 6.12', 'SentencePiece: none and 0.2.0']);
+    expect(compareProbes(probe(a), probe(a)).libraries).toEqual([]);
+  });
   it('say from which op a difference was carried on, and what one of them lacks', () => {
     const found = compareProbes(probe([a[1]!, record(0, { sha256: 'x', inputs: [1] })]), probe([a[0]!]));
     expect(found).toMatchObject({ tensors: 2, different: 1, missing: 1 });

@@ -37,6 +37,7 @@ export async function checkPrint(page, address, run, options) {
     String(widths),
   );
   for (const name of ['Ranks', 'Evaluations', 'Log']) await page.getByRole('heading', { name, exact: true }).waitFor();
+  await page.getByText('Libraries: oneDNN 2.6.3, Open MPI 4.1.4, SentencePiece 0.1.97, glibc 2.36').waitFor();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'light');
   await page.evaluate(() => dispatchEvent(new Event('afterprint')));
   await until('the page is as before', async () => (await plots.count()) < frames);

@@ -7,7 +7,7 @@ import { emptySeries, stack, type Series } from '../../server/dashboard/src/lib/
 import { type XAxis } from '../../server/dashboard/src/lib/x_axis';
 import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
 import { matches } from '../../server/dashboard/src/views/run_metrics';
-import { rankState } from '../../server/dashboard/src/views/run_ranks';
+import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { chosenOf, linesOf } from '../../server/dashboard/src/views/run_translate';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
@@ -175,6 +175,19 @@ describe('state of a rank', () => {
     expect(rankState({ state: 'training', since_update_s: 90 })).toBe('no update for 1 min 30 s');
     expect(rankState({ state: 'silent', since_update_s: 90 })).toBe('silent');
     expect(rankState({ state: 'ended', since_update_s: 90 })).toBe('ended');
+  });
+});
+
+describe('libraries of the ranks', () => {
+  it('are told once where they are equal, and all where they differ', () => {
+    const older = { onednn: '2.6.3', open_mpi: '4.1.4', sentencepiece: '0.1.97', glibc: '2.36' };
+    const line = 'Open MPI 4.1.4, SentencePiece 0.1.97, glibc 2.36';
+    expect(librariesText([{ libraries: older }, { libraries: older }])).toBe(`oneDNN 2.6.3, ${line}`);
+    expect(librariesText([{ libraries: older }, { libraries: { ...older, onednn: '3.7.2' } }])).toBe(
+      `oneDNN 2.6.3 / 3.7.2, ${line}`,
+    );
+    expect(librariesText([{ libraries: {} }, { libraries: { glibc: '2.41' } }])).toBe('glibc 2.41');
+    expect(librariesText([{ libraries: {} }])).toBe('');
   });
 });
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -69,6 +70,45 @@ class FaultsTest(SystemTest):
             wait_for("the script's line", lambda: "a second signal ends them at once" in run.text())
         self.assertNotEqual(run.wait(), 0)
         wait_for("end of all ranks", lambda: not any(map(is_running, ranks)))
+
+    def test_exit_code_0_of_mpirun_alone_is_no_success(self) -> None:
+        """Open MPI 5 exits 0 when it has lost a host. The mpirun here writes what it is told to run.json."""
+        folder = self.folder / "run"
+        (self.folder / "bin").mkdir()
+        folder.mkdir()
+        mpirun = self.folder / "bin/mpirun"
+        mpirun.write_text(
+            '#!/bin/sh\n[ -z "$SAYS" ] || echo "$SAYS" > "$RUN/run.json"\nenv > "$RUN/environment"\n', encoding="utf-8"
+        )
+        mpirun.chmod(0o755)
+
+        def ended(says: str, *words: str) -> subprocess.CompletedProcess:
+            return subprocess.run(
+                [STARTS_MPIRUN, "worker", *(words or ("--run-dir", str(folder)))],
+                env={
+                    **os.environ,
+                    "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                    "SAYS": says,
+                    "RUN": str(folder),
+                    "OMPI_MCA_plm_rsh_agent": "/bin/agent",
+                    "OMPI_MCA_oob_tcp_if_include": "lo",
+                    "OMPI_MCA_orte_default_hostfile": "/hosts",
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        lost = ended('{"run":"r_1","attempt":1,"host":"a"}')
+        self.assertEqual(lost.returncode, 1)
+        self.assertIn(f"rank 0 did not say in {folder}/run.json that training ended", lost.stderr)
+        finished = ended('{"run":"r_1","attempt":1,"host":"a","end":"finished","detail":"done"}')
+        self.assertEqual((finished.returncode, finished.stderr), (0, ""))
+        self.assertEqual(ended("", f"--run-dir={folder}").returncode, 1, "no attempt began")
+        self.assertEqual(ended("", "--config", "x").returncode, 0, "without a folder there is nothing to ask")
+        variables = (folder / "environment").read_text(encoding="utf-8").splitlines()
+        for twin in ("plm_ssh_agent=/bin/agent", "oob_tcp_if_include=lo", "prte_default_hostfile=/hosts"):
+            self.assertIn(f"PRTE_MCA_{twin}", variables)
 
     def masks(self, pid: int) -> list[tuple[int, int]]:
         """Blocked and handled signals of each thread."""

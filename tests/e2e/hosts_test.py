@@ -248,9 +248,7 @@ class HostsTest(TwoHostTest):
     def test_a_killed_daemon_ends_all_ranks_and_mpirun_names_its_host(self) -> None:
         """mpirun's own daemon on hostB, the parent of that host's ranks."""
         text = self.start_and_lose(lambda run: os.kill(run.daemon(), signal.SIGKILL), deadline_s=120)
-        self.assertRegex(
-            text, r"ORTE has lost communication with a remote daemon\.[^~]*Remote daemon: .* on node hostB"
-        )
+        self.assertRegex(text, r"RTE has lost communication with a remote daemon\.[^~]*Remote daemon: .* on node hostB")
 
     def test_another_first_host_does_not_begin_anew(self) -> None:
         before = Path.cwd()

@@ -13,6 +13,24 @@ from pathlib import Path
 from system import BIN, Run, SystemTest, is_running, spool_records, wait_for
 
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
+# Sources of shared objects that answer in the place of a library of another version.
+OTHER_LIBRARIES = {
+    "open_mpi": """
+#include <string.h>
+int MPI_Get_library_version(char* version, int* length) {
+  strcpy(version, "Open MPI v99.0.7, package: another");
+  *length = (int)strlen(version);
+  return 0;
+}
+""",
+    "onednn": """
+struct version { int major, minor, patch; const char* hash; unsigned cpu_runtime, gpu_runtime; };
+const struct version* dnnl_version(void) {
+  static const struct version another = {99, 7, 2, "", 0, 0};
+  return &another;
+}
+""",
+}
 MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe"]
 
 
@@ -109,6 +127,52 @@ class StartsTest(SystemTest):
             r"rank 0 \(host \S+\) has kernels .*oneDNN \S+ avx, rank 1 \(host \S+\) has .* sse4.1; "
             "every rank needs the same instruction sets",
         )
+
+    def other_library(self, name: str) -> Path:
+        """A shared object that answers instead of a library of another version."""
+        if shutil.which("cc") is None:
+            self.skipTest("needs a C compiler")
+        source, library = self.folder / f"{name}.c", self.folder / f"{name}.so"
+        source.write_text(OTHER_LIBRARIES[name], encoding="utf-8")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        return library
+
+    def start_with_another(self, name: str, overrides: list[str], folder: str) -> Run:
+        """Two ranks, of which the second finds another version of the library."""
+        preloaded = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD={self.other_library(name)}; exec "$@"'
+        return self.start_by([*MPIRUN, "-np", "2", "sh", "-c", preloaded, "sh"], overrides, folder)
+
+    def test_ranks_with_another_open_mpi_are_refused(self) -> None:
+        run = self.start_with_another("open_mpi", [], "run")
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(
+            run.text(),
+            r"rank 0 \(host \S+\) has Open MPI [0-9.]+, rank 1 \(host \S+\) has 99\.0\.7; "
+            "every rank needs the same version of Open MPI",
+        )
+        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_ranks_with_another_onednn_are_refused_unless_allowed(self) -> None:
+        run = self.start_with_another("onednn", [], "run")
+        self.assertNotEqual(run.wait(), 0)
+        difference = r"rank 0 \(host \S+\) has oneDNN [0-9.]+, rank 1 \(host \S+\) has 99\.7\.2; "
+        self.assertRegex(run.text(), difference + "every rank needs the same version of oneDNN")
+        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertFalse((self.folder / "run").exists())
+
+        allowed = self.start_with_another(
+            "onednn", ["communication.mixed_onednn=true", "training.stop_after=3u"], "allowed"
+        )
+        self.assertEqual(allowed.wait(), 0, allowed.text())
+        self.assertRegex(allowed.text(), difference + "communication.mixed_onednn allows it")
+        self.assertEqual(allowed.text().count("communication.mixed_onednn allows it"), 1, allowed.text())
+        libraries = [one["libraries"] for one in self.records("allowed", "lifecycle") if one["event"] == "rank_up"]
+        self.assertNotEqual(libraries[0]["onednn"], "99.7.2")
+        self.assertEqual(self.run_file("allowed")["libraries"], libraries[0])
+        self.assertEqual(set(libraries[0]), {"onednn", "open_mpi", "sentencepiece", "glibc"})
+        report = json.loads((self.folder / "allowed" / "report.json").read_text(encoding="utf-8"))
+        self.assertEqual(report["environment"]["libraries"]["onednn"], f"{libraries[0]['onednn']} / 99.7.2")
 
     def test_a_second_start_is_refused_and_taking_over_ends_the_first(self) -> None:
         first = self.start_run(overrides=[LONG[0], "checkpoint.every=5u"])

@@ -19,9 +19,11 @@ HOST_OF = ["hostA"] * SLOTS + ["hostB"] * SLOTS
 def daemon_in(namespace: str) -> int:
     """The process of mpirun's daemon in a namespace."""
     inside = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=True)
-    daemons = [int(pid) for pid in inside.stdout.split() if Path(f"/proc/{pid}/comm").read_text() == "orted\n"]
-    assert len(daemons) == 1, f"{namespace}: expected a daemon, found {daemons}"
-    return daemons[0]
+    names = ("orted\n", "prted\n")  # Open MPI 4 and 5; 5's starts another process of its name, which is its child
+    daemons = [int(pid) for pid in inside.stdout.split() if Path(f"/proc/{pid}/comm").read_text() in names]
+    first = [pid for pid in daemons if int(Path(f"/proc/{pid}/stat").read_text().split()[3]) not in daemons]
+    assert len(first) == 1, f"{namespace}: expected a daemon, found {daemons}"
+    return first[0]
 
 
 class TwoHostRun(Run):
@@ -44,7 +46,7 @@ class TwoHostRun(Run):
     def ask_to_stop(self) -> None:
         """By SIGUSR1 to mpirun, which passes it on to all ranks."""
         for pid in self.pids():
-            if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n":
+            if Path(f"/proc/{pid}/comm").read_text() in ("mpirun\n", "prterun\n"):
                 os.kill(pid, signal.SIGUSR1)
 
     def end(self) -> None:

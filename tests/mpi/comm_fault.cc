@@ -32,7 +32,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void on_signal(int signal) {
   terminated = true;
   if (signal != SIGTERM) return;
-  if (auto* communicator = communicator_of_handler.load()) communicator->fail_fast(std::chrono::milliseconds(300));
+  if (auto* communicator = communicator_of_handler.load()) communicator->fail_fast(std::chrono::milliseconds(100));
 }
 
 /// Registers the communicator with the signal handler for this scope.

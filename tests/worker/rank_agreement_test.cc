@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/nmt/comm/thread_communicator.h"
+#include "tests/worker/log_capture.h"
 
 namespace babelring {
 namespace {
@@ -51,6 +52,45 @@ TEST(RankAgreement, NamesEachDifferentFactAndAFewHosts) {
       "the ranks differ: first has training set aaaaaaaaaaaa…, host0, host1, host2, host3 and 46 more hosts have "
       "none; every rank needs the same data.folder; first has kernels avx2, host0, host1, host2, host3 and 46 more "
       "hosts have avx512; every rank needs the same processor");
+}
+
+TEST(RankAgreement, AnotherOpenMpiIsRefusedByRankHostAndVersion) {
+  EXPECT_EQ(compare_facts({{open_mpi_fact({.open_mpi = "4.1.4"})}, {open_mpi_fact({.open_mpi = "5.0.7"})}},
+                          {"hostA", "hostB"})
+                .error(),
+            "the ranks differ: rank 0 (host hostA) has Open MPI 4.1.4, rank 1 (host hostB) has 5.0.7; every rank needs "
+            "the same version of Open MPI: install one on all hosts");
+}
+
+TEST(RankAgreement, AnotherOneDnnIsRefusedUnlessItIsAllowed) {
+  const auto ranks = [](bool mixed) {
+    return std::vector<Facts>{{onednn_fact({.onednn = "2.6.3"}, mixed)}, {onednn_fact({.onednn = "3.7.2"}, mixed)}};
+  };
+  const std::vector<std::string> hosts = {"hostA", "hostB"};
+  EXPECT_EQ(
+      compare_facts(ranks(false), hosts).error(),
+      "the ranks differ: rank 0 (host hostA) has oneDNN 2.6.3, rank 1 (host hostB) has 3.7.2; every rank needs the "
+      "same version of oneDNN: install one on all hosts, or allow others with communication.mixed_onednn=true");
+  EXPECT_THAT(tolerated_differences(ranks(false), hosts), testing::IsEmpty());
+  EXPECT_TRUE(compare_facts(ranks(true), hosts).ok());
+  EXPECT_THAT(tolerated_differences(ranks(true), hosts),
+              testing::ElementsAre("rank 0 (host hostA) has oneDNN 2.6.3, rank 1 (host hostB) has 3.7.2; "
+                                   "communication.mixed_onednn allows it: the ranks' bf16 results may differ in their "
+                                   "last bits"));
+}
+
+TEST(RankAgreement, RankZeroAloneWarnsOfAnAllowedDifferenceOnce) {
+  const LogCapture log;
+  ThreadGroup group(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      require_agreement({onednn_fact({.onednn = rank == 2 ? "3.7.2" : "2.6.3"}, true)}, *communicator);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(log.count("rank 2 (host here) has 3.7.2; communication.mixed_onednn allows it"), 1) << log.text();
 }
 
 TEST(RankAgreement, AllRanksThrowTheSameFailure) {

@@ -13,8 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/records.h"
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 
 namespace babelring {
 namespace {
@@ -166,6 +167,7 @@ TEST_F(RunFolderTest, AKilledHolderLeavesNoLock) {
 
 TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   const std::filesystem::path other = folder_ / "of-another-host";
+  std::filesystem::create_directories(other);
   write_run_file(other, {run_, 2, "hostA"});
   write_run_file(other, {run_, 2, "hostA"});
   const auto kept = read_run_file(other);
@@ -173,6 +175,33 @@ TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   EXPECT_EQ(kept->run, run_);
   EXPECT_EQ(kept->attempt, 2);
   EXPECT_EQ(kept->host, "hostA");
+}
+
+TEST_F(RunFolderTest, NotesTheEndOfItsOwnAttemptOnly) {
+  const auto first = start();
+  EXPECT_EQ(read_run_file(folder_)->end, "");
+  first->note_end("stopped", "at update 7");
+  EXPECT_EQ(read_run_file(folder_)->end, "stopped");
+  EXPECT_EQ(read_run_file(folder_)->detail, "at update 7");
+  EXPECT_EQ(read_run_file(folder_)->host, "hostA");
+  const auto second = start(true);
+  EXPECT_EQ(read_run_file(folder_)->end, "") << "the next attempt has not ended";
+  first->note_end("finished", "late");
+  EXPECT_EQ(read_run_file(folder_)->end, "");
+  second->note_end("finished", "done");
+  EXPECT_EQ(read_run_file(folder_)->attempt, 2);
+  EXPECT_EQ(read_run_file(folder_)->end, "finished");
+}
+
+TEST_F(RunFolderTest, RunFileHoldsTheLibraries) {
+  const LibraryVersions libraries = {.onednn = "2.6.3", .open_mpi = "4.1.4", .glibc = "2.36"};
+  RunFolder first(folder_, {});
+  first.open(0, "hostA", libraries);
+  EXPECT_EQ(read_run_file(folder_)->libraries, libraries);
+  const std::filesystem::path older = folder_ / "of-an-older-worker";
+  std::filesystem::create_directory(older);
+  write_file_atomically(older / "run.json", fmt::format(R"({{"run":"{}","attempt":2,"host":"hostA"}})", first.run()));
+  EXPECT_EQ(read_run_file(older)->libraries, LibraryVersions());
 }
 
 }  // namespace

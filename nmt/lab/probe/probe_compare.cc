@@ -10,6 +10,7 @@
 
 #include "base/failure.h"
 #include "nmt/checkpoint/safetensors.h"
+#include "nmt/lab/probe/probe_environment.h"
 
 namespace babelring {
 
@@ -117,9 +118,7 @@ class Comparer {
     if (!ranks_only_) refuse("batches", a_.batch, b_.batch);
   }
   void differ(const std::string& name, const std::string& a, const std::string& b) {
-    if (a != b)
-      result_.header_lines.push_back(
-          fmt::format("{}: {} and {}", name, a.empty() ? "none" : a, b.empty() ? "none" : b));
+    if (a != b) result_.header_lines.push_back(header_difference(name, a, b));
   }
   void compare_headers();
   void note_limits();
@@ -154,17 +153,9 @@ void Comparer::compare_headers() {
   differ("threads", std::to_string(a.threads), std::to_string(b.threads));
   differ("ranks", std::to_string(a.ranks), std::to_string(b.ranks));
   differ("layers", a.layers, b.layers);
-  const auto text_of = [](const json::object& object, std::string_view name) {
-    const json::value* value = object.if_contains(name);
-    return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-  };
-  std::vector<std::string> names;
-  for (const json::object* object : {&a.environment, &b.environment}) {
-    for (const auto& member : *object) names.emplace_back(member.key());
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  for (const std::string& name : names) differ(name, text_of(a.environment, name), text_of(b.environment, name));
+  EnvironmentDifferences environment = compare_environments(a.environment, b.environment);
+  result_.library_lines = std::move(environment.libraries);
+  for (std::string& line : environment.others) result_.header_lines.push_back(std::move(line));
 }
 
 void Comparer::note_limits() {
@@ -390,6 +381,7 @@ json::object to_json(const ProbeComparison& comparison) {
     if (comparison.carried_on_from)
       object["carried_on_from"] = to_object(comparison.pairs[*comparison.carried_on_from]);
   }
+  object["libraries"] = json::array(comparison.library_lines.begin(), comparison.library_lines.end());
   object["environment"] = json::array(comparison.header_lines.begin(), comparison.header_lines.end());
   object["notes"] = json::array(comparison.notes.begin(), comparison.notes.end());
   object["pairs"] = std::move(pairs);

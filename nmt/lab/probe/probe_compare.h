@@ -68,9 +68,10 @@ struct ProbeComparison {
   FirstCause cause = FirstCause::none;
   /// With `carried_on`: the input of that op with the worst sameness.
   std::optional<std::size_t> carried_on_from;
-  std::vector<LayerRow> layers;           // in forward order
-  std::vector<std::string> header_lines;  // differences of the headers: "threads: 1 and 2"
-  std::vector<std::string> notes;         // limits of the comparison: records and files that are left out
+  std::vector<LayerRow> layers;            // in forward order
+  std::vector<std::string> library_lines;  // "oneDNN differs: 2.6.3 / 3.7.2", which may explain all others
+  std::vector<std::string> header_lines;   // other differences of the headers: "threads: 1 and 2"
+  std::vector<std::string> notes;          // limits of the comparison: records and files that are left out
 };
 
 /// Compares two probes, which must outlive the result. Probes of different world sizes are compared as by `ranks`.

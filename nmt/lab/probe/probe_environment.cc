@@ -4,15 +4,17 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/digest.h"
 #include "base/version.h"
 #include "nmt/checkpoint/weights_digest.h"
-#include "nmt/comm/mpi_probe.h"
 #include "nmt/metering/host_meter.h"
+#include "nmt/train/own_libraries.h"
 
 namespace babelring {
 
@@ -53,8 +55,11 @@ json::object environment_of(const ModelReplica& replica) {
   json::object environment = {{"processor", processor_model()},
                               {"processor features", features()},
                               {"kernel", fmt::format("{} {}", kernel.sysname, kernel.release)},
-                              {"MPI", mpi_library()},
                               {"communication", replica.communicator.description()}};
+  const LibraryVersions libraries = own_libraries();
+  visit_libraries(libraries, [&](std::string_view, std::string_view name, const std::string& version) {
+    if (!version.empty()) environment[name] = version;
+  });
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     if (changes_arithmetic(text)) environment[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
@@ -66,6 +71,19 @@ std::string model_digest(ModelConfig model, std::int64_t vocabulary) {
   OptionBinder keys;
   model.bind(keys);
   return sha256_hex(fmt::format("{}vocabulary: {}\n", dump_yaml(keys), vocabulary));
+}
+
+std::string text_in(const json::object& environment, std::string_view name) {
+  const json::value* value = environment.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+LibraryVersions libraries_in(const json::object& environment) {
+  LibraryVersions versions;
+  visit_libraries(versions, [&](std::string_view, std::string_view name, std::string& version) {
+    version = text_in(environment, name);
+  });
+  return versions;
 }
 
 std::string weights_root(const ModelReplica& replica) {
@@ -96,6 +114,25 @@ ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica)
           .layers = "",
           .tensors = "",
           .environment = environment_of(replica)};
+}
+
+std::string header_difference(const std::string& name, const std::string& a, const std::string& b) {
+  return fmt::format("{}: {} and {}", name, a.empty() ? "none" : a, b.empty() ? "none" : b);
+}
+
+EnvironmentDifferences compare_environments(const json::object& a, const json::object& b) {
+  EnvironmentDifferences found{.libraries = library_differences(libraries_in(a), libraries_in(b)), .others = {}};
+  std::set<std::string> names;
+  for (const json::object* object : {&a, &b}) {
+    for (const auto& member : *object) names.emplace(member.key());
+  }
+  for (const std::string& name : names) {
+    const std::string first = text_in(a, name), second = text_in(b, name);
+    const bool told = std::ranges::any_of(
+        found.libraries, [&name](const std::string& line) { return line.starts_with(name + " differs: "); });
+    if (first != second && !told) found.others.push_back(header_difference(name, first, second));
+  }
+  return found;
 }
 
 }  // namespace babelring

@@ -36,6 +36,14 @@ std::string cpu_kernels() {
   return fmt::format("{} kernels, {}", cpu::name_of(cpu::kernel_set()), cpu::matmul_description());
 }
 
+std::string cpu_instruction_sets() {
+  return fmt::format("{} kernels, oneDNN for {}", cpu::name_of(cpu::kernel_set()), cpu::matmul_instruction_set());
+}
+
+std::string onednn_version() {
+  return cpu::matmul_library_version();
+}
+
 namespace cpu {
 
 CpuBackend::CpuBackend(int threads) : context_(threads), waiting_(threads) {}

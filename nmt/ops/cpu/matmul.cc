@@ -213,35 +213,34 @@ class Matmul::Cache {
   std::int64_t scratch_stride_ = 0;
 };
 
-std::string matmul_description() {
+std::string matmul_library_version() {
   const dnnl::version_t* version = dnnl::version();
-  std::string_view isa = "x86";
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+std::string matmul_description() {
+  return fmt::format("oneDNN {}, {}", matmul_library_version(), matmul_instruction_set());
+}
+
+std::string_view matmul_instruction_set() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
-      isa = "sse4.1";
-      break;
+      return "sse4.1";
     case dnnl::cpu_isa::avx:
-      isa = "avx";
-      break;
+      return "avx";
     case dnnl::cpu_isa::avx2:
-      isa = "avx2";
-      break;
+      return "avx2";
     case dnnl::cpu_isa::avx512_core:
-      isa = "avx512_core";
-      break;
+      return "avx512_core";
     case dnnl::cpu_isa::avx512_core_vnni:
-      isa = "avx512_core_vnni";
-      break;
+      return "avx512_core_vnni";
     case dnnl::cpu_isa::avx512_core_bf16:
-      isa = "avx512_core_bf16";
-      break;
+      return "avx512_core_bf16";
     case dnnl::cpu_isa::avx512_core_amx:
-      isa = "avx512_core_amx";
-      break;
+      return "avx512_core_amx";
     default:
-      break;
+      return "x86";
   }
-  return fmt::format("oneDNN {}.{}.{}, {}", version->major, version->minor, version->patch, isa);
 }
 
 Matmul::Matmul(std::size_t capacity) : cache_(std::make_unique<Cache>(capacity)) {}

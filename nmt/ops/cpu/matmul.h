@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "nmt/core/dtype.h"
 
@@ -50,5 +51,8 @@ class Matmul {
 
 /// The library's version and the instruction set that it uses here: "oneDNN 2.6.3, avx512_core_bf16".
 std::string matmul_description();
+/// "2.6.3" and "avx512_core_bf16".
+std::string matmul_library_version();
+std::string_view matmul_instruction_set();
 
 }  // namespace babelring::cpu

@@ -1,5 +1,7 @@
 #include "nmt/train/checkpointing/checkpointer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <chrono>
@@ -9,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 #include "base/write_watch.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/comm/rank_results.h"
@@ -282,8 +284,11 @@ bool Checkpointer::restore(ModelReplica& replica, TrainingState& state, const Re
   run_on_rank_0(communicator_, [&] {
     store_->require(options.expected);
     checkpoint = find(options.from);
-    if (checkpoint)
+    if (checkpoint) {
       check_resume(*checkpoint, config_, state, replica.model.parameters(), options.vocabulary, options.accept_changes);
+      const std::string line = other_onednn(run_state_from_json(checkpoint->state), state);
+      if (!line.empty() && backend_.host_memory()) spdlog::info("{}", line);
+    }
     if (options.from.empty()) return;
     for (CheckpointRecord& aside : store_->move_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });

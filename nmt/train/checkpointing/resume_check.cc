@@ -102,6 +102,15 @@ bool weights_fit(const TensorFiles& weights, const ParameterStore& parameters) {
          });
 }
 
+std::string other_onednn(const TrainingState& stored, const TrainingState& state) {
+  const std::string &then = stored.libraries.onednn, &now = state.libraries.onednn;
+  if (then.empty() || now.empty() || then == now) return "";
+  return fmt::format(
+      "the checkpoint was written with oneDNN {}, this attempt has {}: bf16 results may differ in their last bits from "
+      "those of an unbroken run, f32 results do not",
+      then, now);
+}
+
 void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const TrainingState& state,
                   const ParameterStore& parameters, const std::string& vocabulary, bool accept_changes) {
   const std::filesystem::path file = checkpoint.folder / "config.yaml";

@@ -13,6 +13,10 @@ std::string vocabulary_digest(const Checkpoint& checkpoint);
 /// True if the weights are exactly those of these parameters, with equal shapes.
 bool weights_fit(const TensorFiles& weights, const ParameterStore& parameters);
 
+/// A line about results if the checkpoint was written with another version of oneDNN than the run's (`state`); empty if
+/// it is the same or unknown.
+std::string other_onednn(const TrainingState& stored, const TrainingState& state);
+
 /// Compares a checkpoint with the run that resumes from it: configuration, `state` (corpus, threads, ranks) and
 /// parameters. Logs a line for each difference: `data.tokens_per_update 2048 → 512`. Keys unknown to the checkpoint's
 /// version count as their defaults.

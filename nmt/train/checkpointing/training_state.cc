@@ -33,6 +33,7 @@ json::object to_json(const TrainingState& state) {
   object["adam_steps"] = state.adam_steps;
   object["ranks"] = state.ranks;
   object["threads"] = state.threads;
+  object["libraries"] = to_json(state.libraries);
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
   if (std::isfinite(state.best_loss)) object["best_loss"] = state.best_loss;
@@ -77,6 +78,8 @@ TrainingState run_state_from_json(const json::object& object) {
       .adam_steps = integer("adam_steps"),
       .ranks = object.contains("ranks") ? integer("ranks") : 0,
       .threads = object.contains("threads") ? integer("threads") : 0,
+      .libraries =
+          object.contains("libraries") ? library_versions_from_json(object.at("libraries")) : LibraryVersions(),
       .elapsed_minutes = number("elapsed_minutes"),
       .evaluations_since_best = integer("evaluations_since_best"),
       .corpus_digest = text("corpus_digest")};

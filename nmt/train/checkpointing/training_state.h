@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/library_versions.h"
 #include "nmt/data/data_position.h"
 #include "nmt/decode/split_source.h"
 #include "nmt/optim/interval.h"
@@ -22,6 +23,7 @@ struct TrainingState {
   std::optional<DataPosition> position = DataPosition();  // nullopt in states of versions that stored the update only
   std::int64_t adam_steps = 0;
   std::int64_t ranks = 0, threads = 0;  // world size and threads per rank of the writing attempt; 0: unknown
+  LibraryVersions libraries;            // of rank 0 of the writing attempt; unknown in states of older versions
   double elapsed_minutes = 0;           // training time including earlier attempts
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss if BLEU is off
   double best_loss = std::numeric_limits<double>::infinity();    // of that evaluation; decides between equal scores

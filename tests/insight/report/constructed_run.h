@@ -21,7 +21,8 @@ class ConstructedRun {
   std::int64_t end_ms = 0;  // wall time from begin_ms to the end; 0: right after the last update
   std::vector<EvalRecord> evals;
   std::vector<CheckpointRecord> checkpoints;
-  double peak_flops = 0;  // of each rank
+  double peak_flops = 0;               // of each rank
+  std::vector<json::value> libraries;  // of the ranks; absent: unknown
 
   /// Passes each record to `take`.
   template <class Take>
@@ -67,7 +68,12 @@ class ConstructedRun {
                            .max_updates = max_updates,
                            .data = data});
     }
-    emit(LifecycleRecord{.event = "rank_up", .pid = 1, .device = "cpu (constructed)", .peak_flops = peak_flops});
+    const auto place = static_cast<std::size_t>(rank);
+    emit(LifecycleRecord{.event = "rank_up",
+                         .pid = 1,
+                         .device = "cpu (constructed)",
+                         .peak_flops = peak_flops,
+                         .libraries = place < libraries.size() ? libraries[place] : json::value()});
     double clock = static_cast<double>(begin_ms);
     std::size_t eval = 0, checkpoint = 0;
     for (std::int64_t update = 1; update <= updates; ++update) {

@@ -48,6 +48,22 @@ void expect_parts_add_up(const Answer& how_long) {
   EXPECT_NEAR(parts, wall, 0.01 * wall);
 }
 
+TEST(Report, NamesTheLibrariesOfAllRanks) {
+  ConstructedRun run = constructed::small_run();
+  EXPECT_EQ(to_text(report_json(report_of(run)).at("environment")), R"({"libraries":{}})");
+  run.ranks = 2;
+  const LibraryVersions older = {.onednn = "2.6.3", .open_mpi = "4.1.4", .sentencepiece = "0.1.97", .glibc = "2.36"};
+  LibraryVersions newer = older;
+  newer.onednn = "3.7.2";
+  run.libraries = {to_json(older), to_json(newer)};
+  const Report report = report_of(run);
+  EXPECT_EQ(to_text(report_json(report).at("environment")),
+            R"({"libraries":{"onednn":"2.6.3 / 3.7.2","open_mpi":"4.1.4","sentencepiece":"0.1.97","glibc":"2.36"}})");
+  for (const std::string& text : {report_html(report), report_markdown(report)}) {
+    EXPECT_NE(text.find("oneDNN 2.6.3 / 3.7.2, Open MPI 4.1.4, SentencePiece 0.1.97, glibc 2.36."), text.npos);
+  }
+}
+
 TEST(Report, AnswersThePublishedRun) {
   const Report report = report_of(constructed::published_run());
   ASSERT_EQ(report.answers.size(), 12u);

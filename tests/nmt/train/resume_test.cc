@@ -7,6 +7,7 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/data/text_source.h"
+#include "nmt/train/own_libraries.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"
@@ -140,6 +141,35 @@ TEST_F(Resume, ListsEveryDifference) {
     EXPECT_EQ(log.count(std::string("differs from the checkpoint: ") + line + "\n"), 1) << line << "\n" << log.text();
   }
   EXPECT_EQ(log.count("differs from the checkpoint"), 4) << log.text();
+}
+
+TEST_F(Resume, AnotherOneDnnIsNamedInOneLine) {
+  const auto lines_after = [this](const LibraryVersions& writer, const char* until) {
+    write_checkpoint({.progress = {.update = 4, .epoch = 0.1}, .libraries = writer, .corpus_digest = corpus_.digest()});
+    const LogCapture log;
+    train(until);
+    EXPECT_EQ(log.count("oneDNN"), log.count("the checkpoint was written with oneDNN 2.0.9, this attempt has "))
+        << log.text();
+    return log.count("bf16 results may differ in their last bits from those of an unbroken run, f32 results do not");
+  };
+  EXPECT_EQ(lines_after({.onednn = "2.0.9"}, "5u"), 1);
+  EXPECT_EQ(lines_after(own_libraries(), "6u"), 0);
+  EXPECT_EQ(lines_after({}, "7u"), 0) << "of a version that stored none";
+  LibraryVersions others = own_libraries();
+  others.open_mpi = "1.0.0";
+  EXPECT_EQ(lines_after(others, "8u"), 0);
+}
+
+TEST_F(Resume, CheckpointsHoldTheLibrariesOfTheirWriter) {
+  TrainingState state = {.libraries = {.onednn = "2.6.3", .glibc = "2.36"}};
+  json::object stored = to_json(state);
+  EXPECT_EQ(run_state_from_json(stored).libraries, state.libraries);
+  stored.erase("libraries");
+  EXPECT_EQ(run_state_from_json(stored).libraries, LibraryVersions()) << "of a version that stored none";
+  train("2u");
+  const Result<Checkpoint> written = load_checkpoint(folder_.path() / checkpoint_name(2));
+  ASSERT_TRUE(written.ok()) << written.error();
+  EXPECT_EQ(run_state_from_json(written->state).libraries, own_libraries());
 }
 
 TEST_F(Resume, AChangedOrderOrModelIsRejectedUnlessAccepted) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/library_versions.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring {
@@ -239,6 +240,22 @@ TEST_F(ApiTest, ShowsTheStateOfARank) {
   EXPECT_EQ(state(), "training");
   post({testing::record_of(LifecycleRecord{.event = "finished"}, 3)});
   EXPECT_EQ(state(), "ended");
+}
+
+TEST_F(ApiTest, ShowsTheLibrariesOfARank) {
+  const auto shown = [&](const std::string& path) {
+    return to_text(get(run_path(path)).at("items").at(0).at("libraries"));
+  };
+  post({testing::record_of(LifecycleRecord{.event = "started", .name = "n", .world_size = 1}, 1),
+        testing::record_of(LifecycleRecord{.event = "rank_up", .pid = 7}, 2), step_record(3, 1)});
+  EXPECT_EQ(shown("/ranks"), "{}") << "of an older worker";
+  EXPECT_EQ(to_text(get(run_path("/report")).at("environment")), R"({"libraries":{}})");
+  json::object libraries = to_json(LibraryVersions{.onednn = "2.6.3", .open_mpi = "4.1.4", .glibc = "2.36"});
+  libraries["other"] = 5;
+  post({testing::record_of(LifecycleRecord{.event = "rank_up", .pid = 7, .libraries = libraries}, 4)});
+  EXPECT_EQ(shown("/ranks"), R"({"onednn":"2.6.3","open_mpi":"4.1.4","glibc":"2.36"})");
+  EXPECT_EQ(to_text(get(run_path("/report")).at("environment")),
+            R"({"libraries":{"onednn":"2.6.3","open_mpi":"4.1.4","glibc":"2.36"}})");
 }
 
 TEST_F(ApiTest, PagesThroughRuns) {

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/run_marks.h"
 
 namespace babelring::launch {
 namespace {
@@ -108,6 +112,59 @@ TEST(AttemptWatch, TheRanksReportOutweighsTheLaunchersStatus) {
   EXPECT_EQ(classify_end(run, nullptr, killed, Absence::none).event, store::RunEvent::ended_on_request);
   run.outcome = store::Outcome::finished;
   EXPECT_EQ(classify_end(run, &silent, killed, Absence::none).event, store::RunEvent::finished);
+}
+
+/// mpirun ended with exit code 0, and no record told how training ended.
+class ExitCodeZero : public testing::Test {
+ protected:
+  ExitCodeZero() {
+    run_.launcher = "mpirun";
+    run_.id = "r_01J0000000000000000000000A";
+    run_.attempt = 2;
+    std::string name = std::filesystem::temp_directory_path() / "babelring-exit-code-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    run_.folder = folder_.string();
+  }
+  ~ExitCodeZero() override { std::filesystem::remove_all(folder_); }
+  Ending ending() const { return classify_end(run_, nullptr, status_, Absence::none); }
+  void note(std::int64_t attempt, const std::string& end) {
+    write_run_file(folder_, {.run = run_.id, .attempt = attempt, .host = "h0", .end = end, .detail = "as noted"});
+  }
+
+  std::filesystem::path folder_;
+  store::LaunchRow run_;
+  ProcessStatus status_{.kind = ProcessStatus::Kind::ended, .exit_code = 0, .detail = ""};
+};
+
+TEST_F(ExitCodeZero, AloneIsAFault) {
+  EXPECT_EQ(ending().event, store::RunEvent::faulted);
+  EXPECT_EQ(ending().cause, "mpirun ended with exit code 0, but rank 0 did not say that training ended");
+  note(2, "");
+  EXPECT_EQ(ending().event, store::RunEvent::faulted);
+}
+
+TEST_F(ExitCodeZero, WithALostHostNamesIt) {
+  write_file_atomically(
+      launch_log_path(folder_, 2),
+      "PRTE has lost communication with a remote daemon.\n  Remote daemon: [prterun-a-1@0,1] on node b\n");
+  EXPECT_EQ(ending().event, store::RunEvent::faulted);
+  EXPECT_EQ(ending().cause, "mpirun lost b");
+  EXPECT_EQ(ending().host, "b");
+}
+
+TEST_F(ExitCodeZero, CountsWhatRank0NotedOfThisAttempt) {
+  note(2, "finished");
+  EXPECT_EQ(ending().event, store::RunEvent::finished);
+  EXPECT_EQ(ending().cause, "as noted");
+  note(2, "stopped");
+  EXPECT_EQ(ending().event, store::RunEvent::ended_on_request);
+  note(2, "failed");
+  EXPECT_EQ(ending().event, store::RunEvent::faulted);
+  EXPECT_EQ(ending().cause, "as noted");
+  note(1, "finished");
+  EXPECT_EQ(ending().event, store::RunEvent::faulted) << "of another attempt";
+  write_file_atomically(folder_ / "run.json", "{");
+  EXPECT_EQ(ending().event, store::RunEvent::faulted) << "unreadable";
 }
 
 TEST(AttemptWatch, AnEndTogetherWithTheServersIsNoFault) {

@@ -78,6 +78,7 @@ TEST_F(EvaluationJobsTest, EndedOnPurposeOrByWrongUsageAreNotStartedAgain) {
     EXPECT_EQ(started_jobs(), before);
     EXPECT_EQ(told(run).size(), 1U);
     EXPECT_TRUE(told(run)[0].ends_with("the next attempt starts it again")) << told(run)[0];
+    say(run, "stopped");
     fake_->end(0);
     pass();
   }

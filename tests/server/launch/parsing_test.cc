@@ -6,7 +6,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 #include "base/shell.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/proc_table.h"
@@ -121,27 +121,7 @@ TEST(Slurm, ReadsOnlyWhatIsWellFormed) {
     EXPECT_EQ(parse_sbatch(text), "");
 }
 
-TEST(LauncherLog, NamesTheRankThatDiedFirst) {
-  const auto lost = find_lost_rank(
-      "noise\nmpirun noticed that process rank 1 with PID 0 on node hostA exited on signal 9 (Killed).\n");
-  ASSERT_TRUE(lost);
-  EXPECT_EQ(lost->rank, 1);
-  EXPECT_EQ(lost->host, "hostA");
-  EXPECT_EQ(lost->how, "killed by signal 9");
-  EXPECT_EQ(
-      find_lost_rank("mpirun noticed that process rank 1 with PID 0 on node 10.0.0.2 exited on signal 9 (Killed).")
-          ->host,
-      "10.0.0.2");
-  EXPECT_EQ(find_lost_host("ORTE has lost communication with a remote daemon.\n  Remote daemon: [[5,0],1] on node "
-                           "b.example.org\n"),
-            "b.example.org");
-  EXPECT_FALSE(find_lost_rank("mpirun noticed that process rank x"));
-  EXPECT_EQ(find_lost_host(
-                "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5423,0],0] on node hostA\n"
-                "  Remote daemon: [[5423,0],1] on node hostB\n\nThis is usually due to"),
-            "hostB");
-  EXPECT_EQ(find_lost_host("ORTE has lost communication with a remote daemon.\n"), "");
-  EXPECT_EQ(find_lost_host("on node hostB"), "");
+TEST(LauncherLog, HasTheLastErrorOfAWorker) {
   EXPECT_EQ(last_error_line("1 [rank 0] error: first\n2 [rank 1] error: second\x01\nend"), "second\\x01");
   EXPECT_EQ(last_error_line("nothing"), "");
 }

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <latch>
 
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 #include "server/http/lanes.h"
 #include "tests/server/launch/supervisor_fixture.h"
 #include "tests/soon.h"
@@ -142,6 +142,7 @@ TEST_F(SupervisionTest, ALaunchThatTheLastServerDidNotNoteIsLookedFor) {
   start();
   pass();
   EXPECT_EQ(state(run), "launching");
+  say(run, "finished");
   fake_->end(0);
   pass();
   EXPECT_EQ(state(run), "succeeded");

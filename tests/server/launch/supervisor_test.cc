@@ -1,5 +1,5 @@
 #include "base/atomic_file.h"
-#include "base/run_fence.h"
+#include "base/run_marks.h"
 #include "tests/server/launch/supervisor_fixture.h"
 
 namespace babelring::launch {
@@ -17,6 +17,7 @@ TEST_F(SupervisorTest, StartsInOrderAndNoMoreThanTheProfileAllows) {
   EXPECT_EQ(state(b), "launching");
   EXPECT_EQ(state(c), "queued");
   EXPECT_EQ(row(a).attempt, 1);
+  say(a, "finished");
   fake_->statuses[1001] = {.kind = ProcessStatus::Kind::ended, .exit_code = 0};
   pass(2);
   EXPECT_EQ(state(a), "succeeded");
@@ -35,6 +36,19 @@ TEST_F(SupervisorTest, FollowsARunToItsEnd) {
   EXPECT_EQ(row(run).detail, "as told");
   EXPECT_EQ(supervisor_->tick(), 30s) << "nothing is left to look at";
   EXPECT_GE(changes_, 3);
+}
+
+TEST_F(SupervisorTest, DoesNotTakeExitCode0ForTheEndOfTraining) {
+  const std::string run = started();
+  std::filesystem::create_directories(folder_ / run);
+  write_file_atomically(
+      launch_log_path(folder_ / run, 1),
+      "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-h0-7@0,0] on node h0\n"
+      "  Remote daemon: [prterun-h0-7@0,1] on node h1\n");
+  fake_->end(0);
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+  EXPECT_EQ(row(run).detail, "mpirun lost h1");
 }
 
 TEST_F(SupervisorTest, RestartsAfterAFaultAndThenGivesUp) {
@@ -165,8 +179,10 @@ TEST_F(SupervisorTest, FaultsOfNoListedHostAreTriedAgainOnceAtOnceAndThenAfterAP
     EXPECT_EQ(state(run), "restarting");
     pass(5);
     EXPECT_EQ(state(run), "launching");
+    say(run, "finished", 3);
     fake_->end(0);
     pass();
+    EXPECT_EQ(state(run), "succeeded");
   }
 }
 

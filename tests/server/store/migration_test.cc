@@ -22,14 +22,15 @@ namespace {
 
 using babelring::testing::run_id;
 
-/// Takes versions 8 to 16 back.
+/// Takes versions 8 to 17 back.
 constexpr const char* without_8 =
     "DROP TABLE home; DROP TABLE moves; DROP INDEX transitions_untold; ALTER TABLE transitions DROP COLUMN told; "
     "ALTER TABLE runs DROP COLUMN optimizer; ALTER TABLE runs DROP COLUMN bucket_mb; ALTER TABLE runs DROP COLUMN "
     "emulated; ALTER TABLE runs DROP COLUMN data; "
     "ALTER TABLE ranks DROP COLUMN "
     "peak_flops; ALTER TABLE ranks DROP COLUMN "
-    "peak_bytes_per_second; DROP TABLE trace_requests; DROP TABLE artifacts; DROP INDEX audit_by_count; DROP INDEX "
+    "peak_bytes_per_second; ALTER TABLE ranks DROP COLUMN libraries; DROP TABLE trace_requests; DROP TABLE artifacts; "
+    "DROP INDEX audit_by_count; DROP INDEX "
     "audit_by_age; ALTER TABLE "
     "audit DROP COLUMN last_ms; "
     "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; "
@@ -103,6 +104,7 @@ TEST_F(MigrationTest, MakesTheSchemaOfEachReleasedVersionByteForByte) {
       "53b7e6e50cff8460dc50fe30197bda7046fced499f65012979527204109bffe6",
       "f58b8b7be6e84015d9068476c84f29c7a0d4916b32176dda623f827921f311cb",
       "100833431cb10aaf123031cdc56e1d9f9560dfc426f28b6c84e36a158ab94548",
+      "efe1e97906af039c57411c2bbd7adeb89ab523f7866612f0bb24805073c59c2c",
   };
   static_assert(digests.size() == schema_version);
   Database database(file, Database::Mode::plain);

@@ -60,7 +60,8 @@ export interface ProbeComparison {
   distance: Distance | null; // of `first`; null if no stored element differs
   cause: FirstCause;
   carriedOnFrom: ProbePair | null; // an input of `first` that was not the same either
-  environment: string[]; // differences of the headers: "threads: 1 and 2"
+  libraries: string[]; // "oneDNN differs: 2.6.3 / 3.7.2": they may explain all other differences
+  environment: string[]; // other differences of the headers: "threads: 1 and 2"
   layers: LayerRow[]; // in the order of the forward pass
 }
 
@@ -160,7 +161,19 @@ export function distanceOf(a: ProbeRecord, b: ProbeRecord): Distance | null {
   return worst;
 }
 
-function environmentOf(a: Probe, b: Probe): string[] {
+const LIBRARIES = ['oneDNN', 'Open MPI', 'SentencePiece', 'glibc'];
+
+/// The libraries whose versions both probes name, and which differ.
+function librariesOf(a: Probe, b: Probe): string[] {
+  const version = ({ header: { environment } }: Probe, name: string): string =>
+    isObject(environment) ? textOf(environment[name]) : '';
+  return LIBRARIES.filter((name) => {
+    const [first, second] = [version(a, name), version(b, name)];
+    return first !== '' && second !== '' && first !== second;
+  }).map((name) => `${name} differs: ${version(a, name)} / ${version(b, name)}`);
+}
+
+function environmentOf(a: Probe, b: Probe, libraries: readonly string[]): string[] {
   const flat = ({ header }: Probe): Record<string, unknown> => ({
     ...header,
     ...(isObject(header['environment']) ? header['environment'] : {}),
@@ -169,7 +182,8 @@ function environmentOf(a: Probe, b: Probe): string[] {
   const [first, second] = [flat(a), flat(b)];
   const shorter = (text: string): string => (/^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text) || 'none';
   return [...new Set([...Object.keys(first), ...Object.keys(second)])]
-    .filter((name) => name !== 'rank' && textOf(first[name]) !== textOf(second[name]))
+    .filter((name) => name !== 'rank' && !libraries.some((line) => line.startsWith(`${name} differs: `)))
+    .filter((name) => textOf(first[name]) !== textOf(second[name]))
     .map((name) => `${name}: ${shorter(textOf(first[name]))} and ${shorter(textOf(second[name]))}`);
 }
 
@@ -247,6 +261,7 @@ export function compareProbes(a: Probe, b: Probe): ProbeComparison {
   if (pairs.length === 0) throw new Error('The probes have no tensors that can be compared.');
   const byNumber = new Map(pairs.flatMap((pair) => (pair.a ? [[pair.a.record, pair] as const] : [])));
   const byOther = new Map(pairs.flatMap((pair) => (pair.b ? [[pair.b.record, pair] as const] : [])));
+  const libraries = librariesOf(a, b);
   const first = pairs.find(({ sameness }) => sameness !== 'same') ?? null;
   const inputs = [
     ...(first?.a?.inputs ?? []).map((number) => byNumber.get(number)),
@@ -261,7 +276,8 @@ export function compareProbes(a: Probe, b: Probe): ProbeComparison {
     distance: first?.a && first.b && first.a.dtype === first.b.dtype ? distanceOf(first.a, first.b) : null,
     cause: causeOf(a, b, first, inputs),
     carriedOnFrom: inputs.find((pair) => pair && pair.sameness !== 'same') ?? null,
-    environment: environmentOf(a, b),
+    libraries,
+    environment: environmentOf(a, b, libraries),
     layers: layersOf(pairs, byNumber),
   };
 }

@@ -170,6 +170,7 @@ export class ProbeCompare {
     setText(this.said, summaryOf(comparison));
     replaceChildren(
       this.result,
+      comparison.libraries.map((line) => h('p', {}, `${line}.`)),
       comparison.first ? [h('h3', {}, 'First divergence'), firstTable(comparison)] : null,
       comparison.environment.length > 0
         ? h('p', { class: 'muted' }, `The environment differs: ${comparison.environment.join('; ')}.`)

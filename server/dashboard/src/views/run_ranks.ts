@@ -39,6 +39,21 @@ export function rankState({ state, since_update_s: sinceUpdateS }: Pick<Rank, 's
     : state;
 }
 
+const LIBRARIES = [
+  ['onednn', 'oneDNN'],
+  ['open_mpi', 'Open MPI'],
+  ['sentencepiece', 'SentencePiece'],
+  ['glibc', 'glibc'],
+] as const;
+
+/// "oneDNN 2.6.3, Open MPI 4.1.4", with "2.6.3 / 3.7.2" where ranks differ; empty if no rank has told its versions.
+export function librariesText(ranks: readonly Pick<Rank, 'libraries'>[]): string {
+  return LIBRARIES.flatMap(([key, name]) => {
+    const versions = new Set(ranks.flatMap(({ libraries }) => libraries[key] ?? []));
+    return versions.size > 0 ? [`${name} ${[...versions].join(' / ')}`] : [];
+  }).join(', ');
+}
+
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
   const gpus = data.ranks.some(({ gpu }) => gpu);
   return table(
@@ -87,6 +102,7 @@ export class Ranks {
   private readonly rows = new Slot();
   private readonly select: HTMLSelectElement;
   private readonly problem = h('p', { class: 'muted' });
+  private readonly libraries = h('p', { class: 'muted' });
   private askedAt = -Infinity;
   private asked = '';
   private visible = false;
@@ -130,6 +146,7 @@ export class Ranks {
       this.place,
       this.problem,
       this.rows.element,
+      this.libraries,
     );
     this.watcher.observe(this.element);
   }
@@ -147,6 +164,8 @@ export class Ranks {
     this.rows.show([this.data.ranks, this.data.run?.state, Math.floor(nowMs / 1000)], () =>
       ranksTable(this.data, nowMs),
     );
+    const libraries = librariesText(this.data.ranks);
+    setText(this.libraries, libraries === '' ? '' : `Libraries: ${libraries}`);
     void this.refresh();
   }
 

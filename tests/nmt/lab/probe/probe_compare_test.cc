@@ -75,6 +75,26 @@ TEST_F(ProbeCompareTest, NamesTheOpThatDiffers) {
   EXPECT_TRUE(object.at("this_op_differs").as_bool());
 }
 
+TEST_F(ProbeCompareTest, NamesLibrariesWhoseVersionsDiffer) {
+  ProbePlan plan = small_plan();
+  plan.updates = 1;
+  Probe a = save(plan);
+  Probe b = save(plan, std::make_unique<WrongBackend>(3));
+  EXPECT_THAT(compare_probes(a, b, {}).library_lines, testing::IsEmpty());
+  a.header.environment["oneDNN"] = "2.6.3";
+  b.header.environment["oneDNN"] = "3.7.2";
+  a.header.environment["SentencePiece"] = "0.1.97";
+  b.header.environment["SentencePiece"] = "0.2.0";
+  b.header.environment.erase("glibc");  // as a probe of an older program
+  const ProbeComparison comparison = compare_probes(a, b, {});
+  EXPECT_THAT(comparison.library_lines,
+              testing::ElementsAre("oneDNN differs: 2.6.3 / 3.7.2", "SentencePiece differs: 0.1.97 / 0.2.0"));
+  EXPECT_THAT(comparison.header_lines, testing::Not(testing::Contains(HasSubstr("SentencePiece"))));
+  EXPECT_THAT(comparison.header_lines, testing::Contains(testing::StartsWith("glibc: ")));
+  EXPECT_EQ(to_text(to_json(comparison).at("libraries")),
+            R"(["oneDNN differs: 2.6.3 / 3.7.2","SentencePiece differs: 0.1.97 / 0.2.0"])");
+}
+
 TEST_F(ProbeCompareTest, SmallDifferencesAreClose) {
   ProbePlan plan = small_plan();
   plan.updates = 1;
