@@ -61,9 +61,9 @@ std::unique_ptr<asio::ssl::context> make_trust(const ServerAddress& address, con
   auto trust = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_client);
   Code code;
   if (ca_file.empty()) {
-    trust->set_default_verify_paths(code);
+    static_cast<void>(trust->set_default_verify_paths(code));
   } else {
-    trust->load_verify_file(ca_file.string(), code);
+    static_cast<void>(trust->load_verify_file(ca_file.string(), code));
   }
   if (code)
     throw UsageFailure(fmt::format("{}: cannot load trusted certificates: {}", ca_file.string(), code.message()));
@@ -185,7 +185,7 @@ struct HttpClient::Connection {
     if (!endpoints.ok()) return failed("look up", endpoints.error());
     if (auto reached = connect_to_one(*endpoints); !reached.ok()) return reached;
     Code code;
-    stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
+    static_cast<void>(stream.socket().set_option(asio::ip::tcp::no_delay(true), code));
     if (code) return failed("connect", code.message());
     if (trust) {
       encrypted.emplace(stream, *trust);
@@ -254,7 +254,7 @@ struct HttpClient::Connection {
   void close() {
     Code ignored;
     encrypted.reset();
-    stream.socket().close(ignored);
+    static_cast<void>(stream.socket().close(ignored));
     buffer.clear();
     open = false;
   }

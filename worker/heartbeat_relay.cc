@@ -136,6 +136,7 @@ void HeartbeatRelay::receive() {
 std::vector<std::string> HeartbeatRelay::take() {
   receive();
   std::vector<std::string> heartbeats;
+  heartbeats.reserve(newest_.size());
   for (auto& [rank, text] : newest_) heartbeats.push_back(std::move(text));
   newest_.clear();
   return heartbeats;
