@@ -47,8 +47,8 @@ bool is_same_file(const std::string& one, const std::string& other) {
 std::vector<TextFiles> training_files(const std::vector<std::string>& given) {
   if (given.size() % 2 != 0) {
     throw UsageFailure(
-        fmt::format("--train: found {} files, '{}' is without a target; expected pairs of files, source and target",
-                    given.size(), given.back()));
+        fmt::format("--train: found {} file{}, '{}' is without a target; expected pairs of files, source and target",
+                    given.size(), given.size() == 1 ? "" : "s", given.back()));
   }
   std::vector<TextFiles> pairs;
   for (std::size_t i = 0; i < given.size(); i += 2) {
@@ -100,7 +100,6 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
   command
       .add_option("--train", arguments.train, "training text: source and target file, plain or gzip; may be repeated")
       ->required()
-      ->check(is_file_name)
       ->type_name("SRC TGT");
   command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")
       ->check(is_file_name)

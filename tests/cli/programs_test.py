@@ -137,7 +137,7 @@ class ProgramsTest(unittest.TestCase):
         )
         self.complains("evaluate --checkpoint run --source toy2.en", 2, "--data, or --source and --reference")
         self.complains("prepare --train toy1.en toy1.de", 2, "--output is required")
-        self.complains("prepare --train toy1.en --output x", 2, "--train", "two files", "--output")
+        self.complains("prepare --train toy1.en --output x", 2, "--train: found 1 file, 'toy1.en' is without a target")
         self.complains("prepare --train toy1.en toy1.de --output x --vocabulary-size 3", 2, "--vocabulary-size", "16")
         self.complains("average --output x", 2, "checkpoints is required")
         self.complains("average --output x --last 1 run data", 2, "--last takes the folder of one run, found 2")

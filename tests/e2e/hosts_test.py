@@ -257,6 +257,8 @@ class HostsTest(TwoHostTest):
         run = self.start_with_a_disk_each(["training.stop_after=10u", "checkpoint.every=5u"])
         self.assertEqual(run.wait(), 0, run.text())
         files = [json.loads((self.folder / host / "split/run.json").read_text()) for host in ("hostA", "hostB")]
+        self.assertEqual(files[0].pop("end"), "finished", "rank 0 notes the end on its host")
+        self.assertEqual(files[0].pop("detail"), "finished: 10u of training")
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0]["host"], "hostA")
         self.assertFalse((self.folder / "hostB/split/checkpoints").exists())
