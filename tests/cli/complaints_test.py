@@ -105,26 +105,20 @@ class ComplaintsTest(unittest.TestCase):
             self.complains(command, WRONG_USAGE, words)
 
     def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
+        # One program: mpirun of Debian's Open MPI 5.0.7 crashes when it is to start several.
+        one_of_two = '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export BABELRING_CA_FILE=absent; exec "$@"'
         worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
-        one_rank = ["-np", "1", "-x"]
         done = subprocess.run(
-            [
-                "mpirun",
-                "--oversubscribe",
-                "--bind-to",
-                "none",
-                *one_rank,
-                "BABELRING_TOKEN=t",
-                *worker,
-                ":",
-                *one_rank,
-                "BABELRING_CA_FILE=absent",
-                *worker,
-            ],
+            ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", "sh", "-c", one_of_two, "sh", *worker],
             capture_output=True,
             text=True,
             timeout=600,
-            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            env={
+                **os.environ,
+                "BABELRING_TOKEN": "t",
+                "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            },
         )
         self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
         complaints = [line for line in done.stderr.splitlines() if "absent: cannot load trusted certificates" in line]
