@@ -192,8 +192,10 @@ Ending classify_end(const store::LaunchRow& known, const Ending* decided, const 
   const Trace trace(run);
   const std::string cause = cause_of_end(run, status, trace);
   if (auto end = end_of_absence(run, status, absence, !cause.empty())) return std::move(*end);
-  // Slurm ends a job with SIGTERM when its node is lost or its time is over, too: nobody asked the run to stop.
-  const bool asked = run.outcome == store::Outcome::stopped && status.cause != ProcessStatus::Cause::revoked;
+  // Slurm ends a job with SIGTERM when its node is lost or its time is over, and mpirun its ranks when it has lost a
+  // host: nobody asked the run to stop, although its ranks may all have saved.
+  const bool asked = run.outcome == store::Outcome::stopped && status.cause != ProcessStatus::Cause::revoked &&
+                     trace.lost_host.empty();
   if (run.state == store::RunState::stopping || asked) {
     const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {RunEvent::ended_on_request, how, ""};

@@ -150,6 +150,13 @@ TEST_F(ExitCodeZero, WithALostHostNamesIt) {
   EXPECT_EQ(ending().event, store::RunEvent::faulted);
   EXPECT_EQ(ending().cause, "mpirun lost b");
   EXPECT_EQ(ending().host, "b");
+  note(2, "stopped");
+  EXPECT_EQ(ending().cause, "mpirun lost b") << "its SIGTERM made them save, nobody asked for it";
+  run_.state = store::RunState::stopping;
+  EXPECT_EQ(ending().event, store::RunEvent::ended_on_request);
+  run_.state = store::RunState::running;
+  note(2, "finished");
+  EXPECT_EQ(ending().event, store::RunEvent::finished);
 }
 
 TEST_F(ExitCodeZero, CountsWhatRank0NotedOfThisAttempt) {
