@@ -194,7 +194,11 @@ class HostProfileTest(ControlTest):
         cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
         self.assertEqual(cause, "mpirun lost hostB")
         self.assertGreaterEqual(steps[0]["update"], 21)
-        self.assertEqual(steps[0]["update"] % 10, 1, "the update after a checkpoint")
+        # Every tenth update has a checkpoint; Open MPI 5's SIGTERM lets the ranks save another one.
+        before = spool_records(spool.parents[1] / "attempt-1" / "rank-0.jsonl")
+        saved = [record["update"] for record in before if record["kind"] == "checkpoint"]
+        last = steps[0]["update"] - 1
+        self.assertTrue(last % 10 == 0 or last in saved, f"update {last} has no checkpoint")
 
 
 if __name__ == "__main__":
