@@ -10,7 +10,6 @@
 
 #include "base/failure.h"
 #include "nmt/checkpoint/safetensors.h"
-#include "nmt/lab/probe/probe_environment.h"
 
 namespace babelring {
 

@@ -4,10 +4,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <map>
-#include <set>
 #include <string>
 
 #include "base/digest.h"
@@ -73,19 +71,6 @@ std::string model_digest(ModelConfig model, std::int64_t vocabulary) {
   return sha256_hex(fmt::format("{}vocabulary: {}\n", dump_yaml(keys), vocabulary));
 }
 
-std::string text_in(const json::object& environment, std::string_view name) {
-  const json::value* value = environment.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-LibraryVersions libraries_in(const json::object& environment) {
-  LibraryVersions versions;
-  visit_libraries(versions, [&](std::string_view, std::string_view name, std::string& version) {
-    version = text_in(environment, name);
-  });
-  return versions;
-}
-
 std::string weights_root(const ModelReplica& replica) {
   std::map<std::string, std::string> digests;
   for (const Parameter& parameter : replica.model.parameters().all()) {
@@ -114,25 +99,6 @@ ProbeHeader probe_header(const TrainConfig& config, const ModelReplica& replica)
           .layers = "",
           .tensors = "",
           .environment = environment_of(replica)};
-}
-
-std::string header_difference(const std::string& name, const std::string& a, const std::string& b) {
-  return fmt::format("{}: {} and {}", name, a.empty() ? "none" : a, b.empty() ? "none" : b);
-}
-
-EnvironmentDifferences compare_environments(const json::object& a, const json::object& b) {
-  EnvironmentDifferences found{.libraries = library_differences(libraries_in(a), libraries_in(b)), .others = {}};
-  std::set<std::string> names;
-  for (const json::object* object : {&a, &b}) {
-    for (const auto& member : *object) names.emplace(member.key());
-  }
-  for (const std::string& name : names) {
-    const std::string first = text_in(a, name), second = text_in(b, name);
-    const bool told = std::ranges::any_of(
-        found.libraries, [&name](const std::string& line) { return line.starts_with(name + " differs: "); });
-    if (first != second && !told) found.others.push_back(header_difference(name, first, second));
-  }
-  return found;
 }
 
 }  // namespace babelring

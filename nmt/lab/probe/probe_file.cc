@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json_get.h"
+#include "base/library_versions.h"
 #include "base/usage.h"
 
 namespace babelring {
@@ -206,6 +209,19 @@ ProbeRecord record_of(const Line& line, const ProbeHeader& header, std::int64_t 
   return record;
 }
 
+std::string text_in(const json::object& environment, std::string_view name) {
+  const json::value* value = environment.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+LibraryVersions libraries_in(const json::object& environment) {
+  LibraryVersions versions;
+  visit_libraries(versions, [&](std::string_view, std::string_view name, std::string& version) {
+    version = text_in(environment, name);
+  });
+  return versions;
+}
+
 }  // namespace
 
 std::string_view name_of(ProbeRole role) {
@@ -321,6 +337,25 @@ std::filesystem::path tensors_file(const std::filesystem::path& probe) {
 
 std::string tensor_name(const ProbeRecord& record) {
   return fmt::format("{:06}/{}", record.number, record.key());
+}
+
+std::string header_difference(const std::string& name, const std::string& a, const std::string& b) {
+  return fmt::format("{}: {} and {}", name, a.empty() ? "none" : a, b.empty() ? "none" : b);
+}
+
+EnvironmentDifferences compare_environments(const json::object& a, const json::object& b) {
+  EnvironmentDifferences found{.libraries = library_differences(libraries_in(a), libraries_in(b)), .others = {}};
+  std::set<std::string> names;
+  for (const json::object* object : {&a, &b}) {
+    for (const auto& member : *object) names.emplace(member.key());
+  }
+  for (const std::string& name : names) {
+    const std::string first = text_in(a, name), second = text_in(b, name);
+    const bool told = std::ranges::any_of(
+        found.libraries, [&name](const std::string& line) { return line.starts_with(name + " differs: "); });
+    if (first != second && !told) found.others.push_back(header_difference(name, first, second));
+  }
+  return found;
 }
 
 }  // namespace babelring

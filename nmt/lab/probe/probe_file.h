@@ -79,4 +79,14 @@ std::filesystem::path tensors_file(const std::filesystem::path& probe);
 /// The name of a record's tensor in that file.
 std::string tensor_name(const ProbeRecord& record);
 
+/// A difference of two headers: "threads: 1 and 2", with "none" in the place of an empty text.
+std::string header_difference(const std::string& name, const std::string& a, const std::string& b);
+
+/// How two environments differ.
+struct EnvironmentDifferences {
+  std::vector<std::string> libraries;  // whose versions both probes name: "oneDNN differs: 2.6.3 / 3.7.2"
+  std::vector<std::string> others;     // as header_difference() tells them, by name
+};
+EnvironmentDifferences compare_environments(const json::object& a, const json::object& b);
+
 }  // namespace babelring
