@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <string_view>
+#include <utility>
+
+#include "base/json_get.h"
 
 namespace babelring {
 
@@ -22,9 +25,8 @@ LibraryVersions library_versions_from_json(const json::value& value) {
   LibraryVersions versions;
   if (!value.is_object()) return versions;
   visit_libraries(versions, [&](std::string_view key, std::string_view, std::string& version) {
-    const json::value* member = value.get_object().if_contains(key);
-    if (member == nullptr || !member->is_string() || member->get_string().size() > max_bytes) return;
-    version = std::string(member->get_string());
+    std::string text = get_text(value.get_object(), key);
+    if (text.size() <= max_bytes) version = std::move(text);
   });
   return versions;
 }

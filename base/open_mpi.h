@@ -21,11 +21,11 @@ struct LostRank {
 /// strings are bounded and printable.
 std::optional<LostRank> find_lost_rank(std::string_view text);
 
-/// The host whose daemon mpirun lost after it had started; empty if it lost none. Untrusted as well. Open MPI 5 then
-/// exits 0.
+/// The host whose daemon mpirun lost; empty if it lost none. Open MPI 5 then exits 0, and says the same of a host where
+/// the daemon could not start: call find_start_failure() first. Untrusted as well.
 std::string find_lost_host(std::string_view text);
 
-/// Why mpirun could not start all ranks, and the host of which it says so (empty if of none).
+/// Why mpirun could not start all ranks, and the host where that happened (empty: unknown).
 struct StartFailure {
   std::string cause, host;
 };
@@ -37,9 +37,9 @@ std::optional<StartFailure> find_start_failure(std::string_view text);
 /// True for the process names of mpirun and of its aliases.
 bool is_mpirun(std::string_view process_name);
 
-/// The variables (NAME=value) with, for each that only one generation's launcher reads, the other's variable of the
-/// same value, unless that is set, too. Parameters of MPI itself, such as OMPI_MCA_btl_tcp_if_include, are read by
-/// both.
+/// Adds to variables (NAME=value) that only one generation's launcher reads the other generation's names with the same
+/// values. Variables that are set already keep their values. Both generations read parameters of MPI itself, such as
+/// OMPI_MCA_btl_tcp_if_include.
 std::vector<std::string> for_both_launchers(std::vector<std::string> variables);
 
 }  // namespace babelring::open_mpi

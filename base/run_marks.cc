@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-
 #include <system_error>
 
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/json_get.h"
 #include "base/records.h"
 
 namespace babelring {
@@ -14,12 +14,6 @@ namespace {
 
 constexpr const char* fence_name = "fenced";
 constexpr const char* run_name = "run.json";
-
-/// The member's text; empty if it is missing or no text.
-std::string text_of(const json::object& object, std::string_view name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_string() ? std::string(member->get_string()) : "";
-}
 
 }  // namespace
 
@@ -46,16 +40,16 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
   const Result<json::value> stored = parse_json(read_file(file));
   const json::object* object = stored.ok() ? stored->if_object() : nullptr;
   const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
-  if (attempt == nullptr || !attempt->is_int64() || !valid_id(text_of(*object, "run"), 'r')) {
+  if (attempt == nullptr || !attempt->is_int64() || !valid_id(get_text(*object, "run"), 'r')) {
     fail("{}: expected {{\"run\": id, \"attempt\": number}}; move the folder away to start a new run", file.string());
   }
   const json::value* libraries = object->if_contains("libraries");
-  return RunFile{.run = text_of(*object, "run"),
+  return RunFile{.run = get_text(*object, "run"),
                  .attempt = attempt->get_int64(),
-                 .host = text_of(*object, "host"),
+                 .host = get_text(*object, "host"),
                  .libraries = libraries != nullptr ? library_versions_from_json(*libraries) : LibraryVersions(),
-                 .end = text_of(*object, "end"),
-                 .detail = text_of(*object, "detail")};
+                 .end = get_text(*object, "end"),
+                 .detail = get_text(*object, "detail")};
 }
 
 void write_run_file(const std::filesystem::path& folder, const RunFile& content) {

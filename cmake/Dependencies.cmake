@@ -1,5 +1,5 @@
 # Every library from outside, found once. Rooms name the imported targets they link.
-if(POLICY CMP0167)  # Boost is found by the configuration that it installs; CMake 3.30 has no FindBoost of its own
+if(POLICY CMP0167)  # use the package configuration that Boost installs; CMake 3.30 removed FindBoost
   cmake_policy(SET CMP0167 NEW)
 endif()
 set(Boost_NO_WARN_NEW_VERSIONS ON)

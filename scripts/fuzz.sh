@@ -34,7 +34,7 @@ done
 
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
   clang++ -x c++ -fsanitize=fuzzer - -o /dev/null 2>/dev/null; then
-  echo "skipped: fuzzing needs clang++ with libFuzzer (packages clang and libclang-rt-14-dev)"
+  echo "skipped: fuzzing needs clang++ with libFuzzer (scripts/setup.sh --test installs both)"
   exit 77
 fi
 

@@ -46,7 +46,7 @@ TEST_PACKAGES=(
   python3-protobuf python3-crcmod python3-yaml python3-jsonschema fish zsh man-db
   debootstrap patchelf buildah netavark docker-compose # Debian 13's buildah starts no build without netavark
   faketime clang "$clang_rt"                           # libFuzzer: 45 MB in addition to clang-tidy's packages
-  slurm-wlm munge                                      # 13 MB; the tests start daemons of their own, and none of the system's is configured
+  slurm-wlm munge                                      # 13 MB; the tests start their own daemons and leave the installed ones alone
 )
 BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium) # 180 MB with what it needs: only where Node is, without which the page is not tested

@@ -20,7 +20,7 @@ TEST(LibraryVersions, AreWrittenAndRead) {
   EXPECT_EQ(to_text(to_json({.onednn = "2.6.3"})), R"({"onednn":"2.6.3"})");
 }
 
-TEST(LibraryVersions, OfAnotherFormAreUnknown) {
+TEST(LibraryVersions, MalformedOnesAreUnknown) {
   EXPECT_EQ(library_versions_from_json(nullptr), LibraryVersions());
   EXPECT_EQ(library_versions_from_json(
                 json::object{{"onednn", 2}, {"open_mpi", std::string(65, '1')}, {"glibc", "2.36"}, {"other", "1"}}),
@@ -33,7 +33,7 @@ TEST(LibraryVersions, AreToldInOneLine) {
   EXPECT_EQ(text_of({}), "");
 }
 
-TEST(LibraryVersions, OfRanksAreMerged) {
+TEST(LibraryVersions, AreMergedOverRanks) {
   LibraryVersions third = older;
   third.onednn = "3.7.2";
   EXPECT_EQ(text_of(merged({older, {}, third, older})),

@@ -209,15 +209,10 @@ ProbeRecord record_of(const Line& line, const ProbeHeader& header, std::int64_t 
   return record;
 }
 
-std::string text_in(const json::object& environment, std::string_view name) {
-  const json::value* value = environment.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
 LibraryVersions libraries_in(const json::object& environment) {
   LibraryVersions versions;
   visit_libraries(versions, [&](std::string_view, std::string_view name, std::string& version) {
-    version = text_in(environment, name);
+    version = get_text(environment, name);
   });
   return versions;
 }
@@ -350,7 +345,7 @@ EnvironmentDifferences compare_environments(const json::object& a, const json::o
     for (const auto& member : *object) names.emplace(member.key());
   }
   for (const std::string& name : names) {
-    const std::string first = text_in(a, name), second = text_in(b, name);
+    const std::string first = get_text(a, name), second = get_text(b, name);
     const bool told = std::ranges::any_of(
         found.libraries, [&name](const std::string& line) { return line.starts_with(name + " differs: "); });
     if (first != second && !told) found.others.push_back(header_difference(name, first, second));
