@@ -30,11 +30,11 @@ ROOMS: dict[str, list[str]] = {
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/parallel", "nmt/metering", "nmt/checkpoint"],
-    "nmt/lab": ["nmt/train", "insight"],
+    "lab": ["nmt/train", "insight"],
     "client": ["base"],
     "cli/runs": ["client"],
-    "cli": ["nmt/lab", "cli/runs"],
-    "worker": ["nmt/lab", "insight", "client"],
+    "cli": ["lab", "cli/runs"],
+    "worker": ["lab", "insight", "client"],
     "server/http": ["base"],
     "server/store": ["base"],
     "server/launch": ["server/store"],
@@ -64,7 +64,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("base/", "cli/sweep/grid", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("base", "insight", "nmt", "client", "cli", "worker", "server", "tests")
+FOLDERS = ("base", "insight", "nmt", "lab", "client", "cli", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

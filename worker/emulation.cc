@@ -7,8 +7,8 @@
 #include "base/failure.h"
 #include "base/usage.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/lab/emulation/emulated_rank.h"
-#include "nmt/lab/record/record_run.h"
+#include "lab/emulation/emulated_rank.h"
+#include "lab/record/record_run.h"
 
 namespace babelring {
 

@@ -18,7 +18,7 @@
 #include "nmt/comm/host_memory.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/data/manifest.h"
-#include "nmt/lab/make_lab.h"
+#include "lab/make_lab.h"
 #include "nmt/ops/peak_rates.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"

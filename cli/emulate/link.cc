@@ -15,7 +15,7 @@
 #include "cli/emulate/emulate.h"
 #include "insight/report/report_text.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/lab/record/measure_link.h"
+#include "lab/record/measure_link.h"
 
 namespace babelring {
 namespace {

@@ -15,7 +15,7 @@
 #include "insight/report/report_text.h"
 #include "insight/tables/gpu_profiles.h"
 #include "nmt/core/processors.h"
-#include "nmt/lab/record/record_run.h"
+#include "lab/record/record_run.h"
 #include "nmt/ops/precision.h"
 #include "nmt/parallel/device.h"
 
@@ -45,7 +45,7 @@ insight::RankRecord from_table(const RecordArguments& arguments) {
   return insight::record_of(profile, arguments.batch, parameters, arguments.bucket_mb);
 }
 
-/// As of a recorded rank, whose updates count as disturbed when they vary by more (nmt/lab/record/rank_recorder.cc).
+/// As of a recorded rank, whose updates count as disturbed when they vary by more (lab/record/rank_recorder.cc).
 constexpr double wide_range = 0.15;
 
 /// A record of a published system of which only the compute time is known, within a range.

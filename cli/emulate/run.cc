@@ -10,7 +10,7 @@
 #include "cli/emulate/planned_sizes.h"
 #include "cli/emulate/prediction_output.h"
 #include "cli/emulate/setup_options.h"
-#include "nmt/lab/timeline/predicted_timeline.h"
+#include "lab/timeline/predicted_timeline.h"
 
 namespace babelring {
 namespace {

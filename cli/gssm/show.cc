@@ -10,7 +10,7 @@
 #include "cli/gssm/gssm_commands.h"
 #include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/graph_text.h"
-#include "nmt/lab/dry_update.h"
+#include "lab/dry_update.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/task_data.h"
 

@@ -12,7 +12,7 @@
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/probe_plans.h"
 #include "cli/runs/table.h"
-#include "nmt/lab/backends/backend_compare.h"
+#include "lab/backends/backend_compare.h"
 
 namespace babelring {
 

@@ -14,7 +14,7 @@
 #include "base/usage.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/report.h"
-#include "nmt/lab/probe/probe_compare.h"
+#include "lab/probe/probe_compare.h"
 
 namespace babelring {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/lab/probe/probe_run.h"
+#include "lab/probe/probe_run.h"
 #include "nmt/ops/backend.h"
 #include "nmt/parallel/device.h"
 

@@ -9,7 +9,7 @@
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/probe_plans.h"
 #include "cli/probe/report.h"
-#include "nmt/lab/probe/probe_repeat.h"
+#include "lab/probe/probe_repeat.h"
 
 namespace babelring {
 

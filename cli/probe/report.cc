@@ -8,7 +8,7 @@
 #include "base/nearest.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/runs/table.h"
-#include "nmt/lab/probe/layer_filter.h"
+#include "lab/probe/layer_filter.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/runs/screen.h"
-#include "nmt/lab/probe/probe_compare.h"
+#include "lab/probe/probe_compare.h"
 
 namespace babelring {
 

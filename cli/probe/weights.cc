@@ -11,7 +11,7 @@
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/report.h"
 #include "cli/runs/table.h"
-#include "nmt/lab/probe/weights_compare.h"
+#include "lab/probe/weights_compare.h"
 
 namespace babelring {
 

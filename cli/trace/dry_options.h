@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/lab/dry_update.h"
+#include "lab/dry_update.h"
 
 namespace CLI {
 class App;

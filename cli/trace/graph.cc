@@ -12,7 +12,7 @@
 #include "cli/checkpoint_folder.h"
 #include "cli/trace/dry_options.h"
 #include "nmt/comm/host_name.h"
-#include "nmt/lab/graph/op_graph.h"
+#include "lab/graph/op_graph.h"
 
 namespace babelring {
 namespace {

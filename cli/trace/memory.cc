@@ -11,7 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "cli/trace/dry_options.h"
-#include "nmt/lab/memory/memory_trace.h"
+#include "lab/memory/memory_trace.h"
 
 namespace babelring {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/runs/table.h"
-#include "nmt/lab/timeline/summary.h"
+#include "lab/timeline/summary.h"
 
 namespace babelring {
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/runs/table.h"
-#include "nmt/lab/parameters/window_summary.h"
+#include "lab/parameters/window_summary.h"
 
 namespace babelring {
 

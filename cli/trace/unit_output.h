@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "nmt/lab/parameters/units.h"
+#include "lab/parameters/units.h"
 
 namespace babelring {
 

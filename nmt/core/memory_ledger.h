@@ -22,7 +22,7 @@ enum class MemoryPurpose : std::uint8_t {
   communication,  // copies that collectives need
   data,           // batches that wait
   decoding,       // caches of the beam search, packed weights
-  tools,          // of nmt/lab
+  tools,          // of lab
 };
 inline constexpr std::size_t memory_purposes = 9;
 

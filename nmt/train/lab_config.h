@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// Recording of every tensor of some updates, on each rank (nmt/lab/probe).
+/// Recording of every tensor of some updates, on each rank (lab/probe).
 struct ProbeConfig {
   Interval at = "0u";
   std::int64_t updates = 1;
@@ -32,7 +32,7 @@ struct TraceConfig {
   std::int64_t first_update() const { return static_cast<std::int64_t>(start.value()); }
 };
 
-/// Counting of the rows of the parameters that the optimizer changes (nmt/lab/parameters).
+/// Counting of the rows of the parameters that the optimizer changes (lab/parameters).
 struct ParameterTraceConfig {
   Interval window = "0u";
 
@@ -48,7 +48,7 @@ struct MemoryTraceConfig {
   void bind(OptionBinder& binder);
 };
 
-/// The times of rank 0's ops, from which runs are predicted (nmt/lab/record).
+/// The times of rank 0's ops, from which runs are predicted (lab/record).
 struct ProfileConfig {
   std::int64_t start = 0;     // first update; 0: none
   std::int64_t updates = 20;  // that are recorded
@@ -56,7 +56,7 @@ struct ProfileConfig {
   void bind(OptionBinder& binder);
 };
 
-/// Record and memory of a run with training.device emulated (nmt/lab/emulation).
+/// Record and memory of a run with training.device emulated (lab/emulated_rank.h).
 struct EmulationConfig {
   std::string record;    // file of `nmt emulate record`
   bool balloon = false;  // lock the memory that a real run would use

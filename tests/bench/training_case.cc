@@ -8,7 +8,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "nmt/data/manifest.h"
-#include "nmt/lab/memory/memory_trace.h"
+#include "lab/memory/memory_trace.h"
 #include "nmt/parallel/device.h"
 #include "nmt/train/memory_plan.h"
 

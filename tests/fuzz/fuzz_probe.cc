@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/failure.h"
-#include "nmt/lab/probe/probe_compare.h"
+#include "lab/probe/probe_compare.h"
 #include "tests/fuzz/expect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

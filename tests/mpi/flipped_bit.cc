@@ -2,12 +2,12 @@
 
 #include "nmt/comm/mpi_session.h"
 #include "nmt/data/text_source.h"
-#include "nmt/lab/probe/probe_compare.h"
+#include "lab/probe/probe_compare.h"
 #include "nmt/train/trainer.h"
 #include "nmt/train/update/rank_digests.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/nmt/lab/probe/flips_bit.h"
+#include "tests/lab/probe/flips_bit.h"
 #include "tests/nmt/train/trained_rank.h"
 
 /// Trains on a ring, and flips one bit of a weight of rank 1 before update 3. Rank 0 prints how the run ended and the

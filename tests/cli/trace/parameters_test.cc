@@ -9,7 +9,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "tests/nmt/data/temporary_folder.h"
-#include "tests/nmt/lab/parameters/example_window.h"
+#include "tests/lab/parameters/example_window.h"
 
 namespace babelring {
 namespace {
