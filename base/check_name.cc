@@ -7,8 +7,10 @@
 #include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace babelring {
@@ -38,6 +40,8 @@ std::pair<std::uint32_t, std::size_t> code_point_at(std::string_view text, std::
   for (std::size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3fU);
   return {point, length};
 }
+
+constexpr std::string_view crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 }  // namespace
 
@@ -82,6 +86,25 @@ Result<json::object> parse_labels(const std::vector<std::string>& texts) {
   }
   if (const Status good = check_labels(labels); !good) return Error{good.error()};
   return labels;
+}
+
+std::string make_id(char prefix) {
+  thread_local std::random_device entropy;
+  std::string id(28, '0');
+  id[0] = prefix;
+  id[1] = '_';
+  auto time = static_cast<std::uint64_t>(wall_time_ms()) & 0xffffffffffffULL;
+  for (std::size_t i = 11; i >= 2; --i, time >>= 5) id[i] = crockford[time & 31];  // 48 bits in 10 digits
+  for (std::size_t i = 12; i < 28; i += 4) {
+    std::uint32_t bits = entropy();  // 80 bits in 16 digits
+    for (std::size_t j = 0; j < 4; ++j, bits >>= 5) id[i + j] = crockford[bits & 31];
+  }
+  return id;
+}
+
+bool valid_id(std::string_view id, char prefix) {
+  return id.size() == 28 && id[0] == prefix && id[1] == '_' &&
+         id.find_first_not_of(crockford, 2) == std::string_view::npos;
 }
 
 }  // namespace babelring

@@ -21,4 +21,8 @@ Status check_labels(const json::object& labels);
 /// Labels written as KEY=VALUE. The Error quotes the first that is none.
 Result<json::object> parse_labels(const std::vector<std::string>& texts);
 
+/// Creates an id: `prefix`, '_' and a ULID (26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits).
+std::string make_id(char prefix);
+bool valid_id(std::string_view id, char prefix);
+
 }  // namespace babelring

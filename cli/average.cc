@@ -15,7 +15,7 @@
 #include "base/failure.h"
 #include "base/grouped.h"
 #include "base/log.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/train/config.h"

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "base/atomic_file.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/evaluation_set.h"

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "base/help.h"
+#include "base/options/help.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/ops/precision.h"
 #include "nmt/train/checkpointing/training_state.h"

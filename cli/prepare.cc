@@ -14,7 +14,7 @@
 
 #include "base/checkpoint_names.h"
 #include "base/failure.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/data/prepare.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/json_get.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"

@@ -9,9 +9,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check_name.h"
 #include "base/failure.h"
 #include "base/log.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/text_format.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/json.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"

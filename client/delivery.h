@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "client/http_client.h"
 
 namespace babelring {

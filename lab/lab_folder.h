@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/span_log.h"
 #include "nmt/data/vocabulary.h"
 #include "lab/lab.h"

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
-#include "base/program.h"
+#include "base/options/program.h"
 #include "base/repeating_thread.h"
 #include "nmt/core/memory_info.h"
 #include "server/access/audited.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "base/options.h"
-#include "base/usage.h"
+#include "base/options/options.h"
+#include "base/options/usage.h"
 
 namespace babelring {
 namespace {

@@ -8,12 +8,12 @@
 #include <charconv>
 
 #include "base/ascii.h"
-#include "base/completion.h"
+#include "base/options/completion.h"
 #include "base/failure.h"
-#include "base/help.h"
-#include "base/man_page.h"
-#include "base/options.h"
-#include "base/usage.h"
+#include "base/options/help.h"
+#include "base/options/man_page.h"
+#include "base/options/options.h"
+#include "base/options/usage.h"
 #include "base/version.h"
 #include "server/options_file.h"
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "base/grouped.h"
-#include "base/program.h"
+#include "base/options/program.h"
 #include "worker/terminal.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/train/config.h"
 
 namespace babelring {

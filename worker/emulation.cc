@@ -5,7 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "nmt/comm/rank_results.h"
 #include "lab/emulation/emulated_rank.h"
 #include "lab/record/record_run.h"

@@ -9,13 +9,13 @@
 #include <optional>
 
 #include "base/atomic_file.h"
-#include "base/program.h"
-#include "base/usage.h"
+#include "base/options/program.h"
+#include "base/options/usage.h"
 #include "base/version.h"
 #include "client/server_access.h"
 #include "client/server_address.h"
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/comm/host_memory.h"
+#include "nmt/comm/shared/host_memory.h"
 #include "nmt/comm/rank_results.h"
 #include "nmt/data/manifest.h"
 #include "lab/make_lab.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring {
 

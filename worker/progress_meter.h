@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/optim/interval.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "base/result.h"
 #include "nmt/comm/communicator.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/span_log.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "client/delivery.h"
 #include "client/server_access.h"
 #include "worker/rank_identity.h"

@@ -6,10 +6,11 @@
 #include <system_error>
 #include <vector>
 
+#include "base/check_name.h"
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/comm/rank_results.h"
 #include "worker/host_folders.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "base/library_versions.h"
-#include "base/run_marks.h"
+#include "base/records/library_versions.h"
+#include "base/records/run_marks.h"
 #include "worker/folder_lock.h"
 #include "worker/job.h"
 #include "worker/rank_identity.h"

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/result.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "base/write_watch.h"
 
 namespace babelring {

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
-#include "base/event_file.h"
-#include "base/records.h"
+#include "base/records/event_file.h"
+#include "base/records/records.h"
 #include "base/write_watch.h"
 
 namespace babelring {

@@ -10,7 +10,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/open_mpi.h"
-#include "base/program.h"
+#include "base/options/program.h"
 
 namespace babelring {
 

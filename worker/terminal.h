@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/choices.h"
+#include "base/options/choices.h"
 
 namespace babelring {
 

@@ -16,7 +16,7 @@
 #include "cli/doctor/network.h"
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
-#include "nmt/comm/mpi_probe.h"
+#include "nmt/comm/mpi/probe.h"
 #include "nmt/core/processors.h"
 #include "nmt/ops/backend.h"
 #include "nmt/train/own_libraries.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "base/result.h"
 #include "cli/doctor/finding.h"
 

@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/grouped.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/measured_setting.h"
 #include "cli/emulate/prediction_output.h"

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/json.h"
-#include "base/program.h"
-#include "base/usage.h"
+#include "base/options/program.h"
+#include "base/options/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/runs/table.h"
 #include "insight/tables/gpu_profiles.h"

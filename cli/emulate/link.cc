@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "cli/emulate/emulate.h"
 #include "insight/report/report_text.h"
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "lab/record/measure_link.h"
 
 namespace babelring {

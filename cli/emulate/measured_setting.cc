@@ -9,7 +9,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/json_get.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "insight/verdict/config_scalar.h"
 #include "insight/verdict/input.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/failure.h"
 #include "base/grouped.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/planned_sizes.h"
 #include "cli/emulate/prediction_output.h"

@@ -6,10 +6,10 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/grouped.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/log.h"
 #include "base/parse_number.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/emulate/link_text.h"
 
 namespace babelring {

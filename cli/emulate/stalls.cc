@@ -10,7 +10,7 @@
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/parse_number.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/setup_options.h"
 #include "insight/tables/stalls.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/json.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/gssm/gssm_commands.h"
 #include "nmt/core/processors.h"
 #include "nmt/data/gssm/finite_data.h"

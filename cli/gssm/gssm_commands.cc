@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/atomic_file.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 
 namespace babelring {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/help.h"
+#include "base/options/help.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/probe_plans.h"
 #include "cli/runs/table.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "base/help.h"
-#include "base/usage.h"
+#include "base/options/help.h"
+#include "base/options/usage.h"
 #include "cli/probe/probe_commands.h"
 #include "cli/probe/report.h"
 #include "lab/probe/probe_compare.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/help.h"
+#include "base/options/help.h"
 #include "cli/probe/probe_commands.h"
 
 namespace babelring {

@@ -9,9 +9,9 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/nearest.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/probe/probe_commands.h"
 #include "nmt/core/memory_info.h"

@@ -5,9 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
+#include "base/check_name.h"
 #include "base/failure.h"
 #include "base/log.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/text_format.h"

@@ -9,12 +9,13 @@
 #include <set>
 #include <system_error>
 
+#include "base/check_name.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/log.h"
 #include "base/manifest_file.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/work_folder.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"

@@ -5,8 +5,9 @@
 #include <boost/json/object.hpp>
 #include <functional>
 
+#include "base/check_name.h"
 #include "base/log.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/runs/text_format.h"
 #include "client/problem.h"
 

@@ -7,7 +7,7 @@
 #include <boost/json/object.hpp>
 
 #include "base/clock.h"
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "cli/runs/table.h"
 #include "cli/runs/text_format.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "base/program.h"
+#include "base/options/program.h"
 
 namespace babelring {
 

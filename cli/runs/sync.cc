@@ -11,7 +11,7 @@
 
 #include "base/failure.h"
 #include "base/grouped.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"
 #include "client/delivery.h"

@@ -7,10 +7,11 @@
 #include <optional>
 #include <thread>
 
+#include "base/check_name.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/failure.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/runs/find_run.h"
 #include "cli/runs/run_commands.h"
 #include "cli/runs/screen.h"

@@ -8,7 +8,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "base/program.h"
+#include "base/options/program.h"
 #include "cli/sweep/sweep_runs.h"
 #include "nmt/train/config.h"
 

@@ -12,7 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/file_descriptor.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/sweep/sweep_runs.h"
 #include "cli/trace/spooled_steps.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/nearest.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "base/parse_number.h"
 
 namespace babelring {

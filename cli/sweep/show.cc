@@ -6,7 +6,7 @@
 #include <iostream>
 #include <memory>
 
-#include "base/help.h"
+#include "base/options/help.h"
 #include "base/json_get.h"
 #include "base/log.h"
 #include "base/nearest.h"

@@ -5,9 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/check_name.h"
 #include "base/grouped.h"
 #include "base/json_get.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/runs/run_commands.h"
 #include "cli/sweep/sweep_commands.h"
 #include "cli/sweep/sweep_runs.h"

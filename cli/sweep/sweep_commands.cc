@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/usage.h"
+#include "base/options/usage.h"
 
 namespace babelring {
 

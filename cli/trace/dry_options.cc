@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "nmt/data/gssm/graph.h"
 #include "nmt/data/manifest.h"
 

@@ -6,9 +6,9 @@
 #include <boost/json/object.hpp>
 #include <memory>
 
-#include "base/event_file.h"
+#include "base/records/event_file.h"
 #include "base/failure.h"
-#include "base/help.h"
+#include "base/options/help.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/trace/dry_options.h"
 #include "nmt/comm/host_name.h"

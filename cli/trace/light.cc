@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "cli/trace/spooled_steps.h"
 
 namespace babelring {

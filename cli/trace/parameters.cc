@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "base/atomic_file.h"
-#include "base/choices.h"
+#include "base/options/choices.h"
 #include "base/failure.h"
 #include "base/grouped.h"
-#include "base/usage.h"
+#include "base/options/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "cli/trace/unit_output.h"
 

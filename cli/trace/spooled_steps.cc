@@ -9,7 +9,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/parse_number.h"
-#include "base/spool_files.h"
+#include "base/records/spool_files.h"
 #include "nmt/data/line_reader.h"
 
 namespace babelring {

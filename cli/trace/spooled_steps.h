@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring {
 

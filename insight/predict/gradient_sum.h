@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/choices.h"
+#include "base/options/choices.h"
 
 namespace babelring::insight {
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/failure.h"
-#include "base/field_reader.h"
-#include "base/field_writer.h"
+#include "base/records/field_reader.h"
+#include "base/records/field_writer.h"
 #include "base/grouped.h"
 #include "base/json_get.h"
 

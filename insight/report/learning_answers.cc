@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "insight/report/answers.h"
 #include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"

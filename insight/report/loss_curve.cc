@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "insight/verdict/config_scalar.h"
 
 namespace babelring::insight {

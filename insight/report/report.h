@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/choices.h"
+#include "base/options/choices.h"
 #include "base/json.h"
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "insight/report/answer.h"
 #include "insight/report/run_history.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/library_versions.h"
-#include "base/records.h"
+#include "base/records/library_versions.h"
+#include "base/records/records.h"
 #include "insight/verdict/input.h"
 
 /// A run's report: questions about the run, answered from its records.

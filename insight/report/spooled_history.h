@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <map>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "insight/report/run_history.h"
 
 namespace babelring::insight {

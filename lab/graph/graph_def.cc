@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "base/protobuf.h"
+#include "base/records/protobuf.h"
 #include "lab/graph/op_graph.h"
 
 namespace babelring {

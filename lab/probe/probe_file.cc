@@ -9,8 +9,8 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json_get.h"
-#include "base/library_versions.h"
-#include "base/usage.h"
+#include "base/records/library_versions.h"
+#include "base/options/usage.h"
 
 namespace babelring {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/span_log.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/ops/op_fields.h"

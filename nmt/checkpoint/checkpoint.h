@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/safetensors.h"
 #include "nmt/checkpoint/shard.h"

@@ -11,7 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/mapped_file.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/checkpoint/safetensors.h"
 #include "nmt/checkpoint/weights_digest.h"
 #include "nmt/core/parameters.h"

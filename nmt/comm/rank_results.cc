@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 
 namespace babelring {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/failure.h"
-#include "base/field_reader.h"
+#include "base/records/field_reader.h"
 
 namespace babelring {
 

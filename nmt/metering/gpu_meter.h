@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/metering/nvml.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/core/memory_ledger.h"
 #include "nmt/metering/network_counters.h"
 #include "nmt/ops/backend.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/span_log.h"
 #include "nmt/core/device_event.h"
 #include "nmt/layers/context.h"

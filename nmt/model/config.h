@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/layers/residual_block.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shards.h"
 #include "nmt/ops/backend.h"

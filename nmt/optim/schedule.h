@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/optim/interval.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/comm/communicator.h"
 
 namespace babelring {

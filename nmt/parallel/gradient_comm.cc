@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/comm/nccl/communicator.h"
 #include "nmt/parallel/sum_over_ranks.h"
 
 namespace babelring {

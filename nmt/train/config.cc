@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check_name.h"
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "nmt/data/batch_plan.h"
 #include "nmt/data/gssm/config.h"
 #include "nmt/data/gssm/graph.h"

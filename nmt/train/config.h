@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/data/gssm/options.h"
 #include "nmt/metrics/tokenizer.h"
 #include "nmt/model/config.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/optim/interval.h"
 
 namespace babelring {

@@ -2,7 +2,7 @@
 
 #include <gnu/libc-version.h>
 
-#include "nmt/comm/mpi_probe.h"
+#include "nmt/comm/mpi/probe.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/ops/cpu_kernels.h"
 

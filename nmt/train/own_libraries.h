@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 
 namespace babelring {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "base/failure.h"
 #include "base/grouped.h"
 #include "nmt/comm/rank_results.h"

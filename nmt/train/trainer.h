@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/data/data_check.h"
 #include "nmt/data/sequence_set.h"

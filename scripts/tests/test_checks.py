@@ -77,7 +77,7 @@ class Layers(Tree):
             with self.subTest(header=header):
                 self.assertIn(f"<{header}> outside", self.faults(path, f"<{header}>")[-1])
         for path, header in (
-            ("nmt/comm/mpi_ring.cc", "mpi.h"),
+            ("nmt/comm/mpi/ring.cc", "mpi.h"),
             ("nmt/ops/cpu/x.cc", "dnnl.hpp"),
             ("server/store/x.cc", "sqlite3.h"),
         ):

@@ -6,9 +6,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/check_name.h"
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/secret.h"
 #include "server/access/write.h"
 #include "server/http/problem.h"

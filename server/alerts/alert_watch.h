@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/repeating_thread.h"
 #include "server/alerts/engine.h"
 #include "server/store/alerts.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/alerts/rules.h"
 
 namespace babelring::alerts {

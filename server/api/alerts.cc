@@ -1,8 +1,9 @@
 #include <limits>
 #include <set>
 
+#include "base/check_name.h"
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/body.h"

@@ -1,5 +1,5 @@
 #include "server/store/checkpoints.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/api/conditional.h"
 #include "server/api/handlers.h"

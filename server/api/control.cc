@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/api/conditional.h"
 #include "server/api/responses.h"
 

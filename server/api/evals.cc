@@ -1,7 +1,8 @@
+#include "base/check_name.h"
 #include "server/store/evals.h"
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/control.h"

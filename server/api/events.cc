@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"
 

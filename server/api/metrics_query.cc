@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/api/body.h"
 #include "server/api/handlers.h"
 #include "server/api/query_price.h"

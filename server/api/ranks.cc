@@ -1,7 +1,7 @@
 #include <map>
 
 #include "base/clock.h"
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "server/api/control.h"
 #include "server/api/handlers.h"
 #include "server/api/responses.h"

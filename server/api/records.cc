@@ -1,4 +1,4 @@
-#include "base/records.h"
+#include "base/records/records.h"
 
 #include <spdlog/spdlog.h>
 

@@ -2,9 +2,10 @@
 
 #include <sstream>
 
+#include "base/check_name.h"
 #include "base/clock.h"
 #include "base/json_get.h"
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring::api {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "server/api/service.h"
 
 namespace babelring::api {

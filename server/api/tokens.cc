@@ -1,5 +1,6 @@
+#include "base/check_name.h"
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/access/audited.h"
 #include "server/api/body.h"
 #include "server/api/handlers.h"

@@ -14,7 +14,7 @@
 #include "base/digest.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"

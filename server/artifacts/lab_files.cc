@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/records.h"
+#include "base/check_name.h"
+#include "base/records/records.h"
 #include "server/artifacts/checkpoint_files.h"
 #include "server/http/problem.h"
 

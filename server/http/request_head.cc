@@ -7,7 +7,8 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/records.h"
+#include "base/check_name.h"
+#include "base/records/records.h"
 #include "server/http/field_text.h"
 #include "server/http/framing.h"
 

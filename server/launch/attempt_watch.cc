@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/open_mpi.h"
-#include "base/records.h"
-#include "base/run_marks.h"
+#include "base/records/records.h"
+#include "base/records/run_marks.h"
 #include "server/launch/launcher_log.h"
 
 namespace babelring::launch {

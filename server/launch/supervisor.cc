@@ -9,8 +9,8 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/records.h"
-#include "base/run_marks.h"
+#include "base/records/records.h"
+#include "base/records/run_marks.h"
 
 namespace babelring::launch {
 namespace {

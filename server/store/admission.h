@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/run_state.h"
 #include "server/store/sqlite.h"
 #include "server/store/trace_requests.h"

@@ -1,6 +1,7 @@
 #include "server/store/alerts.h"
 
-#include "base/records.h"
+#include "base/check_name.h"
+#include "base/records/records.h"
 
 namespace babelring::store {
 

@@ -1,5 +1,6 @@
 #include "server/store/artifacts.h"
 
+#include "base/check_name.h"
 #include "server/store/home.h"
 
 namespace babelring::store {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/readers.h"
 
 /// Files that tools wrote into the folders of runs. All functions throw SqlFailure.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/check_name.h"
 #include "base/json.h"
 #include "server/store/home.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/metrics.h"
 #include "server/store/readers.h"
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/check_name.h"
 #include "base/json.h"
 #include "server/store/metrics.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/readers.h"
 
 /// Evaluations, and the pauses of training caused by evaluations and checkpoints. All functions throw SqlFailure.

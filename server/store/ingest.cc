@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/check_name.h"
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "server/store/artifacts.h"
 #include "server/store/checkpoints.h"
 #include "server/store/control.h"

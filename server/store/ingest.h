@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/admission.h"
 #include "server/store/logs.h"
 #include "server/store/metrics.h"

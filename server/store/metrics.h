@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {

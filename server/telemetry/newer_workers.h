@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring::telemetry {
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/options.h"
+#include "base/options/options.h"
 
 namespace babelring {
 namespace {

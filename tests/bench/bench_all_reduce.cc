@@ -19,8 +19,8 @@
 #include <map>
 
 #include "base/json.h"
-#include "nmt/comm/mpi_session.h"
-#include "nmt/comm/rank_tree.h"
+#include "nmt/comm/mpi/session.h"
+#include "nmt/comm/schedule/rank_tree.h"
 #include "nmt/core/random.h"
 #include "nmt/parallel/device.h"
 #include "nmt/parallel/embedding_rows_reducer.h"

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "tests/bench/server_client.h"
 
 namespace babelring::bench {

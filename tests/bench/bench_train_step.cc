@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/version.h"
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"
 #include "worker/reporter.h"

@@ -1,4 +1,4 @@
-#include "base/usage.h"
+#include "base/options/usage.h"
 
 #include <gtest/gtest.h>
 

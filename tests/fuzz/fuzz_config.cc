@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "tests/fuzz/expect.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "tests/fuzz/expect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

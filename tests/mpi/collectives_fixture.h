@@ -6,8 +6,8 @@
 
 #include "base/digest.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/comm/mpi_session.h"
-#include "nmt/comm/ring_order.h"
+#include "nmt/comm/mpi/session.h"
+#include "nmt/comm/schedule/ring_order.h"
 #include "nmt/core/random.h"
 
 namespace babelring::testing {

@@ -17,8 +17,8 @@
 
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/host_exchange.h"
-#include "nmt/comm/mpi_session.h"
-#include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/comm/mpi/session.h"
+#include "nmt/comm/nccl/communicator.h"
 #include "tests/nmt/comm/fake_device_stream.h"
 #include "tests/nmt/comm/fake_nccl.h"
 

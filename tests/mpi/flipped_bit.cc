@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "nmt/data/text_source.h"
 #include "lab/probe/probe_compare.h"
 #include "nmt/train/trainer.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "tests/mpi/train_small.h"
 
 /// Trains a tiny model with communication.gradient_wire int8 and f32. Fails unless all ranks end with the same weights,

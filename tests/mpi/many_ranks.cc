@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "nmt/comm/mpi_session.h"
-#include "nmt/comm/small_collectives.h"
+#include "nmt/comm/mpi/session.h"
+#include "nmt/comm/mpi/small_collectives.h"
 #include "tests/mpi/train_small.h"
 
 /// Trains a tiny model for 20 updates, with pauses of a rank before the first message and in an update that make all

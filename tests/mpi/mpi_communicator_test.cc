@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "nmt/comm/host_memory.h"
+#include "nmt/comm/shared/host_memory.h"
 #include "nmt/comm/host_name.h"
 #include "tests/mpi/collectives_fixture.h"
 

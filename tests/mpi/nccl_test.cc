@@ -9,8 +9,8 @@
 
 #include "base/digest.h"
 #include "nmt/comm/host_exchange.h"
-#include "nmt/comm/mpi_session.h"
-#include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/comm/mpi/session.h"
+#include "nmt/comm/nccl/communicator.h"
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "nmt/train/update/model_replica.h"
 #include "tests/mpi/train_small.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/digest.h"
-#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/mpi/session.h"
 #include "tests/mpi/train_small.h"
 #include "tests/nmt/train/brake.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/alerts/alert_watch.h"
 #include "server/api/routes.h"
 #include "server/http/server.h"

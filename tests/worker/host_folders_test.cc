@@ -1,3 +1,4 @@
+#include "base/check_name.h"
 #include "worker/host_folders.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +8,7 @@
 #include <fstream>
 
 #include "base/failure.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "worker/run_folder.h"
 
 namespace babelring {

@@ -1,3 +1,4 @@
+#include "base/check_name.h"
 #include "worker/run_folder.h"
 
 #include <gmock/gmock.h>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "base/records.h"
-#include "base/run_marks.h"
+#include "base/records/records.h"
+#include "base/records/run_marks.h"
 
 namespace babelring {
 namespace {

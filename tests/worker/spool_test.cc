@@ -11,7 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring {
 

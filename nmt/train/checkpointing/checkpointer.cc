@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "base/write_watch.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/comm/rank_results.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "base/result.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/communicator.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "nmt/data/data_position.h"
 #include "nmt/decode/split_source.h"
 #include "nmt/optim/interval.h"

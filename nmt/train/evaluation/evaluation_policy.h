@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/train/checkpointing/training_state.h"
 #include "nmt/train/config.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/digest.h"
-#include "base/evaluated_set.h"
+#include "base/records/evaluated_set.h"
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/chrf.h"
 #include "nmt/parallel/sum_over_ranks.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/model.h"

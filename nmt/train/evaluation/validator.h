@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/model/model.h"
 #include "nmt/train/config.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/failure.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/train/config.h"
 
 namespace babelring {

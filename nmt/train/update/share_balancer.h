@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/update_shares.h"
 #include "nmt/train/config.h"

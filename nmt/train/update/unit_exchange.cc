@@ -1,6 +1,6 @@
 #include "nmt/train/update/unit_exchange.h"
 
-#include "nmt/comm/ring_order.h"
+#include "nmt/comm/schedule/ring_order.h"
 
 namespace babelring {
 

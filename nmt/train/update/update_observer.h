@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/ops/observer.h"
 #include "nmt/train/update/model_replica.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/data/batch_pipeline.h"
 #include "nmt/metering/step_clock.h"
 #include "nmt/optim/schedule.h"

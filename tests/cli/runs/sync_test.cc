@@ -12,7 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/file_descriptor.h"
-#include "base/spool_reader.h"
+#include "base/records/spool_reader.h"
 #include "tests/worker/test_server.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/atomic_file.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "nmt/train/config.h"
 #include "tests/cli/sweep/grid_file.h"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "base/options.h"
+#include "base/options/options.h"
 #include "tests/cli/sweep/grid_file.h"
 
 namespace babelring {

@@ -9,7 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/json.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {

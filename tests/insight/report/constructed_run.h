@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 
 namespace babelring::constructed {
 

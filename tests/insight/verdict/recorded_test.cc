@@ -8,7 +8,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "insight/verdict/verdict.h"
 
 namespace babelring::verdict {

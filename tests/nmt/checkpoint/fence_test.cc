@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/failure.h"
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "nmt/checkpoint/store.h"
 
 namespace babelring {

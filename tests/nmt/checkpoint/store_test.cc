@@ -1,3 +1,4 @@
+#include "base/check_name.h"
 #include "nmt/checkpoint/store.h"
 
 #include <fcntl.h>

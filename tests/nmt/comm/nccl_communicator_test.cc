@@ -1,4 +1,4 @@
-#include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/comm/nccl/communicator.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <thread>
 
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "tests/nmt/comm/thread_communicator.h"
 
 namespace babelring {

@@ -5,11 +5,11 @@
 #include <deque>
 #include <set>
 
-#include "nmt/comm/peer_knowledge.h"
-#include "nmt/comm/rank_tree.h"
-#include "nmt/comm/ring_order.h"
-#include "nmt/comm/ring_schedule.h"
-#include "nmt/comm/tree_schedule.h"
+#include "nmt/comm/mpi/peer_knowledge.h"
+#include "nmt/comm/schedule/rank_tree.h"
+#include "nmt/comm/schedule/ring_order.h"
+#include "nmt/comm/schedule/ring_schedule.h"
+#include "nmt/comm/schedule/tree_schedule.h"
 
 namespace babelring {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gnu/libc-version.h>
 
-#include "nmt/comm/mpi_probe.h"
+#include "nmt/comm/mpi/probe.h"
 #include "nmt/ops/cpu_kernels.h"
 
 namespace babelring {

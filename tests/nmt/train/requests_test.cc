@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "nmt/data/text_source.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "base/records.h"
+#include "base/records/records.h"
 #include "nmt/train/config.h"
 
 namespace babelring {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/library_versions.h"
+#include "base/records/library_versions.h"
 #include "tests/server/api_fixture.h"
 
 namespace babelring {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/check_name.h"
 #include "base/json.h"
 #include "server/store/control.h"
 #include "tests/server/test_server.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 
 namespace babelring::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "base/shell.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/proc_table.h"

@@ -1,3 +1,4 @@
+#include "base/check_name.h"
 #include "server/launch/purge.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include <future>
 
 #include "base/failure.h"
-#include "base/records.h"
+#include "base/records/records.h"
 #include "server/store/control.h"
 #include "server/store/runs.h"
 

@@ -1,7 +1,8 @@
 #include <atomic>
 #include <latch>
 
-#include "base/run_marks.h"
+#include "base/check_name.h"
+#include "base/records/run_marks.h"
 #include "server/http/lanes.h"
 #include "tests/server/launch/supervisor_fixture.h"
 #include "tests/soon.h"

@@ -9,7 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "base/records.h"
+#include "base/check_name.h"
+#include "base/records/records.h"
 #include "server/launch/supervisor.h"
 #include "server/store/runs.h"
 #include "tests/server/launch/fake_launcher.h"

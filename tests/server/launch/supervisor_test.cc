@@ -1,5 +1,5 @@
 #include "base/atomic_file.h"
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "tests/server/launch/supervisor_fixture.h"
 
 namespace babelring::launch {

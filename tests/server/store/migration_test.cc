@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include "base/check_name.h"
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "server/alerts/alert_watch.h"

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "base/run_marks.h"
+#include "base/records/run_marks.h"
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/train_ranks.h"
 #include "tests/soon.h"
