@@ -18,7 +18,7 @@
 #include "base/options/usage.h"
 #include "cli/checkpoint_folder.h"
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

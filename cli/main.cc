@@ -26,7 +26,7 @@
 #include "cli/trace/trace.h"
 #include "cli/translate.h"
 #include "cli/what_if.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace {
 

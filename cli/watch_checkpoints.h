@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/server_access.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

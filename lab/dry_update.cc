@@ -4,7 +4,7 @@
 
 #include "base/failure.h"
 #include "nmt/ops/dry_backend.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 namespace {

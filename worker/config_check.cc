@@ -12,8 +12,8 @@
 #include "base/atomic_file.h"
 #include "nmt/data/gssm/graph.h"
 #include "nmt/data/manifest.h"
-#include "nmt/train/memory_plan.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/memory_plan.h"
+#include "nmt/train/setup/task_data.h"
 
 namespace babelring {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/records/records.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

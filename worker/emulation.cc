@@ -7,7 +7,7 @@
 #include "base/failure.h"
 #include "base/options/usage.h"
 #include "nmt/comm/rank_results.h"
-#include "lab/emulation/emulated_rank.h"
+#include "lab/emulated_rank.h"
 #include "lab/record/record_run.h"
 
 namespace babelring {

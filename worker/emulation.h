@@ -5,7 +5,7 @@
 
 #include "nmt/comm/communicator.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/update/model_replica.h"
 
 namespace babelring {

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "client/server_access.h"
 #include "nmt/metering/nvml.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/requests.h"
 #include "worker/heartbeat_relay.h"
 #include "worker/rank_identity.h"
 

@@ -6,8 +6,8 @@
 
 #include "client/server_access.h"
 #include "nmt/comm/communicator.h"
-#include "nmt/train/config.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/config.h"
+#include "nmt/train/setup/requests.h"
 #include "worker/log_records.h"
 #include "worker/terminal.h"
 

@@ -25,7 +25,7 @@
 #include "nmt/comm/mpi/launched_ranks.h"
 #include "nmt/comm/mpi/session.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 #include "nmt/train/update/divergence.h"
 #include "nmt/train/update/rank_digests.h"
 #include "worker/config_check.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "nmt/ops/backend.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "worker/rank_agreement.h"
 
 namespace babelring {

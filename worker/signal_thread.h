@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "nmt/comm/communicator.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/requests.h"
 #include "worker/local_peers.h"
 
 namespace babelring {

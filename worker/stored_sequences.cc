@@ -3,7 +3,7 @@
 #include "base/atomic_file.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

@@ -19,7 +19,7 @@
 #include "nmt/comm/mpi/probe.h"
 #include "nmt/core/processors.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 
 namespace babelring {
 namespace {

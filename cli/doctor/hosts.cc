@@ -21,7 +21,7 @@
 #include "cli/doctor/network.h"
 #include "nmt/comm/host_name.h"
 #include "nmt/ops/cpu_kernels.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 
 namespace babelring {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/failure.h"
 #include "cli/trace/spooled_steps.h"
 #include "insight/predict/quantiles.h"
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring {
 namespace {

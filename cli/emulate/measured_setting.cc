@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/json_get.h"
 #include "base/options/usage.h"
-#include "insight/verdict/config_scalar.h"
-#include "insight/verdict/input.h"
+#include "insight/steps/config_scalar.h"
+#include "insight/steps/input.h"
 
 namespace babelring {
 namespace {

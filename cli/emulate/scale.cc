@@ -10,7 +10,7 @@
 #include "cli/emulate/prediction_output.h"
 #include "cli/emulate/setup_options.h"
 #include "cli/runs/table.h"
-#include "insight/plot/plot.h"
+#include "insight/plot.h"
 
 namespace babelring {
 namespace {

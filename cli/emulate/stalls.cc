@@ -14,7 +14,7 @@
 #include "cli/emulate/emulate.h"
 #include "cli/emulate/setup_options.h"
 #include "insight/tables/stalls.h"
-#include "lab/stalls/own_stalls.h"
+#include "lab/own_stalls.h"
 
 namespace babelring {
 namespace {

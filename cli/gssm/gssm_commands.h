@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "nmt/data/gssm/config.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace CLI {
 class App;

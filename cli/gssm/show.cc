@@ -11,8 +11,8 @@
 #include "nmt/data/gssm/generator.h"
 #include "nmt/data/gssm/graph_text.h"
 #include "lab/dry_update.h"
-#include "nmt/train/memory_plan.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/memory_plan.h"
+#include "nmt/train/setup/task_data.h"
 
 namespace babelring {
 namespace {

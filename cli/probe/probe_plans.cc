@@ -16,7 +16,7 @@
 #include "cli/probe/probe_commands.h"
 #include "nmt/core/memory_info.h"
 #include "nmt/ops/precision.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 

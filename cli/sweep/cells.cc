@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "base/options/program.h"
 #include "cli/sweep/sweep_runs.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 namespace {

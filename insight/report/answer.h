@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "insight/plot/plot.h"
+#include "insight/plot.h"
 
 namespace babelring::insight {
 

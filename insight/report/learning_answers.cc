@@ -9,7 +9,7 @@
 #include "insight/report/loss_curve.h"
 #include "insight/report/report_text.h"
 #include "insight/report/statistics.h"
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring::insight {
 namespace {

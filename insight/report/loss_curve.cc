@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/records/evaluated_set.h"
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring::insight {
 

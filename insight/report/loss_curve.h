@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "insight/plot/plot.h"
+#include "insight/plot.h"
 #include "insight/report/run_history.h"
 
 namespace babelring::insight {

@@ -5,7 +5,7 @@
 
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring::insight {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring::insight {
 namespace {

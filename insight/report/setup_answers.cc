@@ -9,7 +9,7 @@
 #include "base/tensor_file_name.h"
 #include "insight/report/answers.h"
 #include "insight/report/report_text.h"
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 
 namespace babelring::insight {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "insight/plot/plot.h"
+#include "insight/plot.h"
 #include "insight/predict/curve.h"
 #include "insight/tables/csv.h"
 

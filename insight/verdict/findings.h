@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "insight/verdict/input.h"
+#include "insight/steps/input.h"
 #include "insight/verdict/savings.h"
-#include "insight/verdict/window.h"
+#include "insight/steps/window.h"
 
 namespace babelring::verdict {
 

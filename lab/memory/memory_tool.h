@@ -7,7 +7,7 @@
 
 #include "lab/lab_folder.h"
 #include "lab/memory/memory_trace.h"
-#include "nmt/train/lab_config.h"
+#include "nmt/train/setup/lab_config.h"
 #include "nmt/train/update/update_observer.h"
 
 namespace babelring {

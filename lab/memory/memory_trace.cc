@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 namespace {

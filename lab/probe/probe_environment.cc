@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "nmt/checkpoint/weights_digest.h"
 #include "nmt/metering/host_meter.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 
 namespace babelring {
 

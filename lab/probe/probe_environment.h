@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lab/probe/probe_file.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/update/model_replica.h"
 
 namespace babelring {

@@ -14,8 +14,8 @@
 #include "nmt/model/device_batch.h"
 #include "nmt/train/checkpointing/model_loader.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/rank_part.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/rank_part.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/update/update_runner.h"
 
 namespace babelring {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "lab/probe/probe_recorder.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

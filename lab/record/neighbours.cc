@@ -3,7 +3,7 @@
 #include <latch>
 #include <utility>
 
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/trainer.h"
 
 namespace babelring {

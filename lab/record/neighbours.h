@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/train/config.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/config.h"
+#include "nmt/train/setup/requests.h"
 
 namespace babelring {
 

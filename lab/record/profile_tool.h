@@ -5,7 +5,7 @@
 
 #include "lab/lab_folder.h"
 #include "lab/record/rank_recorder.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

@@ -14,7 +14,7 @@
 #include "lab/probe/probe_environment.h"
 #include "lab/record/neighbours.h"
 #include "lab/record/rank_recorder.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/trainer.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 
 #include "insight/predict/rank_record.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

@@ -14,8 +14,8 @@
 #include "lab/timeline/op_recorder.h"
 #include "lab/timeline/rank_timeline.h"
 #include "lab/timeline/trace_content.h"
-#include "nmt/train/lab_config.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/lab_config.h"
+#include "nmt/train/setup/requests.h"
 #include "nmt/train/update/update_observer.h"
 
 namespace babelring {

@@ -15,8 +15,8 @@
 #include "nmt/model/padded_batch.h"
 #include "nmt/ops/dry_backend.h"
 #include "nmt/train/evaluation/sequence_validator.h"
-#include "nmt/train/free_memory.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/free_memory.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 

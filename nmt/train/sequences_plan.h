@@ -4,7 +4,7 @@
 
 #include "nmt/comm/communicator.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

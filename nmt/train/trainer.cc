@@ -10,12 +10,12 @@
 #include "base/failure.h"
 #include "base/grouped.h"
 #include "nmt/comm/rank_results.h"
-#include "nmt/train/checkpointing/start_from.h"
+#include "nmt/train/start_from.h"
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/translation_validator.h"
-#include "nmt/train/memory_plan.h"
-#include "nmt/train/own_libraries.h"
-#include "nmt/train/rank_part.h"
+#include "nmt/train/setup/memory_plan.h"
+#include "nmt/train/setup/own_libraries.h"
+#include "nmt/train/setup/rank_part.h"
 #include "nmt/train/update/rank_digests.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 #include "server/api/handlers.h"
 #include "server/api/query.h"
 #include "server/api/responses.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 #include "insight/verdict/health_alerts.h"
 #include "insight/verdict/learning.h"
 #include "server/store/logs.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "insight/verdict/config_scalar.h"
+#include "insight/steps/config_scalar.h"
 #include "server/store/steps.h"
 #include "server/verdict/verdict_input.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <functional>
 
-#include "insight/verdict/config_scalar.h"
-#include "insight/verdict/window.h"
+#include "insight/steps/config_scalar.h"
+#include "insight/steps/window.h"
 #include "server/store/ranks.h"
 #include "server/store/steps.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "insight/verdict/input.h"
+#include "insight/steps/input.h"
 #include "server/store/runs.h"
 
 namespace babelring::verdict {

@@ -10,7 +10,7 @@
 #include "nmt/data/manifest.h"
 #include "lab/memory/memory_trace.h"
 #include "nmt/parallel/device.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 

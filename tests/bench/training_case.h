@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "nmt/data/text_source.h"
-#include "lab/make_lab.h"
+#include "lab/tools/make_lab.h"
 #include "nmt/metering/gpu_meter.h"
 #include "nmt/metering/host_meter.h"
 #include "nmt/parallel/device.h"

@@ -14,7 +14,7 @@
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
 #include "nmt/data/manifest.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 #include "tests/client/tls_server.h"
 #include "tests/nmt/data/temporary_folder.h"
 

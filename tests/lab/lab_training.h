@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nmt/data/text_source.h"
-#include "lab/make_lab.h"
+#include "lab/tools/make_lab.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/trained_rank.h"

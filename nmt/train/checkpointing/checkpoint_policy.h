@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/result.h"
-#include "nmt/train/config.h"
-#include "nmt/train/requests.h"
+#include "nmt/train/setup/config.h"
+#include "nmt/train/setup/requests.h"
 
 namespace babelring {
 

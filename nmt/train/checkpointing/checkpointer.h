@@ -14,7 +14,7 @@
 #include "nmt/train/checkpointing/checkpoint_policy.h"
 #include "nmt/train/checkpointing/state_copy.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/update/model_replica.h"
 
 namespace babelring {

@@ -7,7 +7,7 @@
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/model.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/update/model_replica.h"
 
 namespace babelring {

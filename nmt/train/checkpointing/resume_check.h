@@ -3,7 +3,7 @@
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/core/parameters.h"
 #include "nmt/train/checkpointing/training_state.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

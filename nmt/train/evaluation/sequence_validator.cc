@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "nmt/parallel/sum_over_ranks.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "nmt/data/batch.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 
 namespace babelring {
 namespace {

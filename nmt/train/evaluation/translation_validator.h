@@ -9,10 +9,10 @@
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/model.h"
 #include "nmt/parallel/rank_context.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "nmt/train/evaluation/teacher_forced.h"
 #include "nmt/train/evaluation/validator.h"
-#include "nmt/train/rank_part.h"
+#include "nmt/train/setup/rank_part.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include "base/records/records.h"
 #include "nmt/layers/activation_arenas.h"
 #include "nmt/model/model.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

@@ -5,7 +5,7 @@
 
 #include "base/failure.h"
 #include "base/records/records.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

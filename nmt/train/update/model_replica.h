@@ -6,7 +6,7 @@
 #include "nmt/optim/adam.h"
 #include "nmt/parallel/parameter_sharding.h"
 #include "nmt/parallel/rank_context.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

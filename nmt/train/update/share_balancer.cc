@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "nmt/data/unit_assignment.h"
-#include "nmt/train/rank_part.h"
+#include "nmt/train/setup/rank_part.h"
 
 namespace babelring {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/records/records.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/update_shares.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

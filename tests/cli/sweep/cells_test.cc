@@ -4,7 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/options/options.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 #include "tests/cli/sweep/grid_file.h"
 
 namespace babelring {

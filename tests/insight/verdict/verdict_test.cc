@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "insight/verdict/window.h"
+#include "insight/steps/window.h"
 #include "tests/insight/verdict/stream.h"
 
 namespace babelring::verdict {

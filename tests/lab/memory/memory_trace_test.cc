@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/grouped.h"
-#include "nmt/train/memory_plan.h"
+#include "nmt/train/setup/memory_plan.h"
 #include "tests/nmt/train/small_training.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "nmt/checkpoint/weights_digest.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 #include "tests/nmt/train/small_training.h"
 
 namespace babelring {

@@ -7,7 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "nmt/data/text_source.h"
-#include "lab/lab.h"
+#include "lab/tools/lab.h"
 #include "lab/timeline/trace_file.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"

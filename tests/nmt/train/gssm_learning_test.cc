@@ -7,7 +7,7 @@
 #include "nmt/decode/sampler.h"
 #include "nmt/train/evaluation/sequence_validator.h"
 #include "nmt/train/evaluation/token_losses.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/task_data.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/train/gssm_training.h"
 

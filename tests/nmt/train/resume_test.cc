@@ -7,7 +7,7 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/data/text_source.h"
-#include "nmt/train/own_libraries.h"
+#include "nmt/train/setup/own_libraries.h"
 #include "nmt/train/trainer.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/data/synthetic.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/records/records.h"
-#include "nmt/train/config.h"
+#include "nmt/train/setup/config.h"
 
 namespace babelring {
 

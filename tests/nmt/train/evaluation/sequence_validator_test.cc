@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "nmt/train/evaluation/token_losses.h"
-#include "nmt/train/rank_part.h"
-#include "nmt/train/task_data.h"
+#include "nmt/train/setup/rank_part.h"
+#include "nmt/train/setup/task_data.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/nmt/train/gssm_training.h"
 #include "tests/reference/closed_backend.h"

@@ -1,0 +1,115 @@
+#include "nmt/train/evaluation_policy.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <cmath>
+
+#include "base/digest.h"
+#include "nmt/train/evaluation/validator.h"
+
+namespace babelring {
+
+void ValidationConfig::bind(OptionBinder& b) {
+  b.parsed("every", every,
+           "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.parsed("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
+  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40,
+            "max number of sentences translated for BLEU; 0: all");
+  b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
+  b.number("length_penalty", length_penalty, 0, 10,
+           "hypothesis scores are divided by length^N; larger values favour longer translations");
+  b.choice("tokenizer", tokenizer, tokenizers(), tokenizer_help);
+  b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
+  b.integer("patience", patience, 0, 1000000,
+            "stop early after N evaluations without a better BLEU (or loss, if BLEU is off or equal); 0: never");
+  b.parsed(
+      "patience_after", patience_after,
+      "evaluations before this point of training (2000u, 1e or 5Mt), such as those of the warm-up, do not count for "
+      "patience; 0u: all count");
+  b.integer("sequences", sequences, 1, std::int64_t{1} << 30,
+            "task gssm on the fly: number of held-out sequences, shared by all ranks");
+  b.integer(
+      "train_sample", train_sample, 0, std::int64_t{1} << 30,
+      "number of sentence pairs (task gssm: sequences) of the training set that each validation also scores, which "
+      "tells overfitting; 0: none");
+}
+
+json::object scoring_options(const TrainConfig& config, Tokenizer tokenizer) {
+  const ValidationConfig& validation = config.validation;
+  const bool bleu = validation.bleu_every.value() > 0;
+  json::object scoring = {{"metric", bleu ? "sacrebleu" : "loss"},
+                          {"set", config.data.valid_set},
+                          {"label_smoothing", fmt::format("{}", config.optimizer.label_smoothing)}};
+  if (!bleu) return scoring;
+  scoring["tokenizer"] = name_of(tokenizer);
+  scoring["beam"] = fmt::format("{}", validation.beam);
+  scoring["length_penalty"] = fmt::format("{}", validation.length_penalty);
+  scoring["max_sentences"] = fmt::format("{}", validation.max_sentences);
+  return scoring;
+}
+
+EvaluationPolicy::EvaluationPolicy(const ValidationConfig& config)
+    : every_(config.every),
+      bleu_every_(config.bleu_every),
+      patience_after_(config.patience_after),
+      patience_(config.patience) {}
+
+Evaluation EvaluationPolicy::due(const Progress& before, const Progress& now) const {
+  if (bleu_every_.times(now) > bleu_every_.times(before)) return Evaluation::translations;
+  return every_.times(now) > every_.times(before) ? Evaluation::scores : Evaluation::none;
+}
+
+bool EvaluationPolicy::done(Evaluation evaluation, std::int64_t update) const {
+  return (evaluation == Evaluation::translations ? translated_update_ : scored_update_) == update;
+}
+
+namespace {
+
+constexpr std::size_t digest_digits = 16;  // tell the few ways apart in which one run is scored
+
+/// Says in the record with which others its numbers are comparable.
+void describe_scoring(EvalRecord& record, const json::object& scoring) {
+  if (scoring.empty()) return;
+  record.scoring = sha256_hex(to_text(scoring)).substr(0, digest_digits);
+  if (const json::value* digest = scoring.if_contains("digest")) {
+    record.set_digest = std::string(digest->as_string()).substr(0, digest_digits);
+  }
+}
+
+}  // namespace
+
+void EvaluationPolicy::note(EvalRecord& record, Evaluation evaluation, TrainingState& state) {
+  const bool translated = evaluation == Evaluation::translations;
+  describe_scoring(record, state.scoring);
+  scored_update_ = record.update;
+  if (translated) translated_update_ = record.update;
+  if (translated || !by_bleu()) {
+    const double score = by_bleu() ? record.sacrebleu : -record.loss;
+    const bool better = score > state.best_score || (score == state.best_score && record.loss < state.best_loss);
+    record.best = std::isfinite(record.loss) && better;
+    if (record.best) {
+      state.best_score = score;
+      state.best_loss = record.loss;
+      state.evaluations_since_best = 0;
+    } else if (patience_after_.fraction(state.progress) >= 1) {
+      ++state.evaluations_since_best;
+    }
+  }
+  newest_ = record;
+}
+
+const EvalRecord* EvaluationPolicy::newest(std::int64_t update) const {
+  return newest_.update == update ? &newest_ : nullptr;
+}
+
+bool EvaluationPolicy::out_of_patience(const TrainingState& state) const {
+  return patience_ > 0 && state.evaluations_since_best >= patience_;
+}
+
+void EvaluationPolicy::rewind() {
+  scored_update_ = translated_update_ = 0;
+  newest_ = {};
+}
+
+}  // namespace babelring

@@ -1,0 +1,380 @@
+#include "nmt/train/setup/config.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "base/check_name.h"
+#include "base/records/evaluated_set.h"
+#include "nmt/data/batch_plan.h"
+#include "nmt/data/gssm/config.h"
+#include "nmt/data/gssm/graph.h"
+
+namespace babelring {
+
+const Choices<Task>& tasks() {
+  static const Choices<Task> words = {{"translation", Task::translation}, {"gssm", Task::gssm}};
+  return words;
+}
+
+void DataConfig::bind(OptionBinder& b) {
+  b.text("folder", folder,
+         "folder written by `nmt prepare`; of task gssm: written by `nmt gssm data`, or empty to make sequences on the "
+         "fly");
+  b.text("train_set", train_set, "name of the training set");
+  b.text("valid_set", valid_set, "name of the validation set; empty: no validation");
+  b.integer("tokens_per_update", tokens_per_update, 1, std::int64_t{1} << 40,
+            "target tokens per update, summed over all ranks");
+  b.integer_or(
+      "micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40, "auto", automatic,
+      "max tokens in one forward pass of a rank; fewer need less memory; 0: one pass per update; auto: as many as fit "
+      "into free memory, up to one pass per update");
+  b.integer("max_length", max_length, 2, 1 << 20,
+            "max sentence length in tokens; longer sentences are skipped; longer sequences of task gssm are refused");
+  b.integer("sequence_length", sequence_length, 2, std::int64_t{1} << 24,
+            "task gssm: tokens of a sequence, the first included; of data.folder if there is one");
+  b.integer_or(
+      "sequences_per_update", sequences_per_update, 1, std::int64_t{1} << 30, "auto", automatic,
+      "task gssm: sequences per update, summed over all ranks; auto: as many as every rank computes in one pass "
+      "in its free memory, found when the run begins and kept");
+  b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
+  b.integer("workers", workers, 1, 64, "threads of a rank that prepare updates; they deliver them in order");
+  b.choice(
+      "balance", balance, {{"equal", Balance::equal}, {"measured", Balance::measured}},
+      "how the sentences of an update are divided among ranks: equal: as many tokens each; measured: by the speed "
+      "of each rank, measured at most every 100 updates, so that slower hosts get less; sums then round differently, "
+      "unless training.reproducible is ranks: then whole units move (see units)");
+}
+
+void GssmTaskConfig::bind(OptionBinder& b) {
+  GssmOptions::bind(b);
+  b.parsed("entropy_every", entropy_every,
+           "compute the exact entropy of every N-th update's sequences (100u) while they are made; 0u: never. At "
+           "validations it is always computed");
+}
+
+void OptimizerConfig::bind(OptionBinder& b) {
+  schedule.bind(b);
+  adam.bind(b);
+  b.number("label_smoothing", label_smoothing, 0, 0.99,
+           "label smoothing: probability mass spread evenly over the vocabulary");
+}
+
+void DivergenceConfig::bind(OptionBinder& b) {
+  b.parsed(
+      "after", after,
+      "end training as diverged after N consecutive updates with a non-finite gradient (20u), or after a validation "
+      "with a non-finite loss; 0u: never");
+  b.integer("rewind", rewind, 0, 1000,
+            "max number of times a diverged run returns to its newest good checkpoint instead of ending; each time "
+            "halves the learning rate");
+}
+
+void TrainingConfig::bind(OptionBinder& b) {
+  b.parsed("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
+  b.number("max_minutes", max_minutes, 0, 1e7, "max training time in minutes, including earlier attempts; 0: no limit");
+  b.choice("precision", precision, {{"bf16", DType::bf16}, {"f32", DType::f32}},
+           "data type of activations and matmuls; master weights and Adam moments are always f32");
+  b.choice("device", device,
+           {{"auto", DeviceChoice::automatic},
+            {"cpu", DeviceChoice::cpu},
+            {"cuda", DeviceChoice::cuda},
+            {"emulated", DeviceChoice::emulated}},
+           "compute device; auto: CUDA if every rank has its own GPU, otherwise the CPU; emulated: waits as long as "
+           "lab.emulated.record says instead of computing");
+  b.flag("cuda_graphs", cuda_graphs,
+         "GPU only: pad batches of similar size to one size and replay forward and backward as a CUDA graph; faster "
+         "for small models, whose kernels run shorter than their launches take");
+  b.flag("tune_products", tune_products,
+         "GPU only: time the algorithms that cuBLASLt proposes for each new matmul shape and use the fastest; choices "
+         "are kept in the run's folder (products-rank-N.jsonl); false: use the first proposal");
+  b.integer("threads", threads, 0, 1024,
+            "threads per rank; 0: the host's CPUs, within affinity and CPU quota, divided among its ranks");
+  b.integer("seed", seed, 0, std::int64_t{1} << 62, "random seed for initial weights, data order and dropout");
+  b.choice(
+      "reproducible", reproducible, {{"run", Reproducible::run}, {"ranks", Reproducible::ranks}},
+      "which repeated runs have the same bits: run: those with equal numbers of ranks and threads; ranks: also those "
+      "with other numbers of ranks, threads and hosts, by summing gradients in units (see units)");
+  b.integer(
+      "units", units, 1, 1024,
+      "reproducible ranks only: parts of an update whose gradients are computed apart and summed in pairs; a power "
+      "of two, at least the number of ranks; a rank keeps log2(units / ranks) + 1 copies of the gradient");
+  b.text(
+      "start_from", start_from,
+      "checkpoint, or a run's folder to use its best or else newest checkpoint, whose weights a new run starts from; "
+      "the vocabulary must be the same; optimizer, schedule and data position start afresh");
+  b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
+  b.parsed("log_every", log_every,
+           "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
+           "the previous line");
+  b.parsed("digest_every", digest_every,
+           "interval at which the step record contains a SHA-256 of the weights, which ranks compare, in u, e or t; 0: "
+           "never");
+  b.choice(
+      "on_difference", on_difference, {{"stop", OnDifference::stop}, {"warn", OnDifference::warn}},
+      "when ranks find that their weights differ: stop ends the run with an error that names update, parameters and "
+      "ranks; warn logs it");
+  b.group("divergence", divergence);
+}
+
+void CheckpointConfig::bind(OptionBinder& b) {
+  b.parsed("every", every,
+           "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
+  b.flag("keep_best", keep_best, "also keep the best checkpoint");
+  b.flag("sharded", sharded,
+         "with several hosts: each writes its shard of a checkpoint; they need one shared folder for runs");
+}
+
+void TrainConfig::bind(OptionBinder& b) {
+  b.text("name", name, "display name of the run");
+  b.choice("task", task, tasks(),
+           "translation: of sentence pairs; gssm: a language model of generated sequences whose entropy is known");
+  b.choice("preset", preset, model_presets(), "defaults for the model.* keys; each can be overridden");
+  b.group("model", model);
+  b.group("data", data);
+  b.group("gssm", gssm);
+  b.group("optimizer", optimizer);
+  b.group("training", training);
+  b.group("validation", validation);
+  b.group("checkpoint", checkpoint);
+  b.group("communication", communication);
+  b.group("lab", lab);
+  b.flag("tensorboard", tensorboard, "write TensorBoard event files into the folder tensorboard of the run (rank 0)");
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& key, const std::string& detail) {
+  throw ConfigError(key, key + ": " + detail);
+}
+
+/// Refuses what would let bits depend on ranks, threads or memory.
+void check_units(const TrainConfig& config) {
+  if (!config.training.by_units()) return;
+  const auto refuse_with_units = [&](const std::string& key, const std::string& found, const std::string& expected) {
+    refuse(key, fmt::format("{}, but training.reproducible ranks needs {}", found, expected));
+  };
+  if (!std::has_single_bit(static_cast<unsigned>(config.training.units))) {
+    refuse("training.units", fmt::format("expected a power of two, found {}", config.training.units));
+  }
+  if (config.data.micro_batch_tokens == DataConfig::automatic) {
+    refuse_with_units("data.micro_batch_tokens", "auto depends on free memory", "a number");
+  }
+  const CommConfig& communication = config.communication;
+  if (communication.gradient_wire != GradientWire::f32) {
+    refuse_with_units("communication.gradient_wire",
+                      fmt::format("{} rounds once for each hop", name_of(communication.gradient_wire)), "f32");
+  }
+  using enum GradientPath;
+  if (communication.all_reduce == mpi || communication.all_reduce == nccl || communication.all_reduce == nccl_ring) {
+    refuse_with_units("communication.all_reduce", communication.all_reduce_word() + " adds in an unknown order",
+                      "auto, shared_memory, two_level or ring");
+  }
+  if (config.training.cuda_graphs) {
+    refuse_with_units("training.cuda_graphs", "a recorded pass writes to one copy of the gradient", "false");
+  }
+}
+
+/// For data.sequences_per_update: auto.
+void check_automatic_sequences(const TrainConfig& config) {
+  std::string other = config.training.by_units() ? "training.reproducible ranks" : "";
+  if (config.data.balance == Balance::measured) other = "data.balance measured";
+  if (config.data.micro_batch_tokens > 0) other = "data.micro_batch_tokens above 0";
+  if (other.empty()) return;
+  refuse("data.sequences_per_update", "auto fills the memory with equal parts, but " + other + " needs a number");
+}
+
+/// Throws for a sample of the training set that cannot be evaluated.
+void check_train_sample(const TrainConfig& config) {
+  if (config.validation.train_sample == 0) return;
+  const auto refuse_sample = [&config](const char* detail) {
+    refuse("validation.train_sample", fmt::format("{}, but {}; expected 0", config.validation.train_sample, detail));
+  };
+  if (config.on_the_fly()) refuse_sample("sequences made on the fly have no training set");
+  if (config.data.valid_set.empty()) refuse_sample("data.valid_set is empty, so there are no validations");
+  if (config.data.valid_set == train_sample_set) refuse_sample("data.valid_set is the training set");
+}
+
+}  // namespace
+
+void TrainConfig::check() const {
+  if (const Status checked = check_name(name); !checked) refuse("name", checked.error());
+  model.check();
+  if (task == Task::translation) check_translation();
+  static_cast<void>(Schedule(optimizer.schedule));
+  if (const Interval& after = training.divergence.after;
+      after.unit() != Interval::Unit::updates || after.value() != std::floor(after.value())) {
+    refuse("training.divergence.after", fmt::format("expected a number of updates (20u), found '{}'", after.text()));
+  }
+  communication.check();
+  check_units(*this);
+  check_train_sample(*this);
+  lab.check();
+  if (communication.optimizer == OptimizerPlacement::sharded) lab.check_shares();
+  if (emulated() && lab.emulated.record.empty()) {
+    refuse("lab.emulated.record", "missing; training.device emulated needs a record of `nmt emulate record`");
+  }
+  if (emulated() && lab.profile.start > 0) {
+    refuse("lab.profile.start",
+           fmt::format("{}, but training.device emulated measures no times; expected 0", lab.profile.start));
+  }
+  if (task == Task::gssm) return check_gssm();
+  if (data.folder.empty()) refuse("data.folder", "missing; expected a folder written by `nmt prepare`");
+}
+
+void TrainConfig::check_translation() const {
+  if (model.encoder_layers == 0) refuse("model.encoder_layers", "0, but translation needs at least 1");
+  if (!gssm.nodes.empty()) refuse("gssm.nodes", "given, but task is translation; expected task: gssm");
+}
+
+void TrainConfig::check_gssm() const {
+  if (model.encoder_layers != 0) {
+    refuse("model.encoder_layers",
+           fmt::format("{}, but task gssm trains a language model, which has none; use 0 or a preset such as lm-288",
+                       model.encoder_layers));
+  }
+  if (data.folder.empty() || !gssm.nodes.empty()) make_gssm_graph(gssm);
+  if (data.sequences_per_update == DataConfig::automatic) check_automatic_sequences(*this);
+  if (data.sequence_length - 1 > data.max_length) {
+    refuse("data.sequence_length", fmt::format("{} tokens have {} targets, longer than data.max_length {}",
+                                               data.sequence_length, data.sequence_length - 1, data.max_length));
+  }
+  if (validation.bleu_every.value() > 0) {
+    refuse("validation.bleu_every",
+           fmt::format("{}, but task gssm translates nothing; expected 0u", validation.bleu_every.text()));
+  }
+  const Interval& entropy = gssm.entropy_every;
+  if (entropy.unit() != Interval::Unit::updates || entropy.value() != std::floor(entropy.value())) {
+    refuse("gssm.entropy_every", fmt::format("expected a number of updates (100u), found '{}'", entropy.text()));
+  }
+  if (!data.folder.empty() && entropy.value() > 0) {
+    refuse("gssm.entropy_every",
+           fmt::format("{}, but needs sequences made on the fly, without data.folder; expected 0u", entropy.text()));
+  }
+  if (!data.folder.empty()) return;
+  const std::pair<const char*, const Interval*> intervals[] = {
+      {"optimizer.warm_up", &optimizer.schedule.warm_up},
+      {"optimizer.decay", &optimizer.schedule.decay},
+      {"training.stop_after", &training.stop_after},
+      {"training.log_every", &training.log_every},
+      {"training.digest_every", &training.digest_every},
+      {"validation.every", &validation.every},
+      {"validation.patience_after", &validation.patience_after},
+      {"checkpoint.every", &checkpoint.every}};
+  for (const auto& [key, interval] : intervals) {
+    if (interval->unit() != Interval::Unit::epochs) continue;
+    refuse(key,
+           fmt::format("{}, but sequences made on the fly have no epochs; expected updates (u) or target tokens (t)",
+                       interval->text()));
+  }
+}
+
+void TrainConfig::check_ranks(int ranks) const {
+  if (!training.by_units()) return;
+  if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= training.units) return;
+  throw UsageFailure(
+      fmt::format("training.reproducible ranks: found {} ranks, expected a power of two up to training.units, {}",
+                  ranks, training.units));
+}
+
+CommOptions TrainConfig::comm_options() const {
+  CommOptions options = communication.options();
+  if (training.by_units()) options.order = AddOrder::tree;
+  return options;
+}
+
+PlanOptions TrainConfig::plan_options() const {
+  return {.tokens_per_update = data.tokens_per_update,
+          .max_length = data.max_length,
+          .seed = static_cast<std::uint64_t>(training.seed)};
+}
+
+std::int64_t TrainConfig::target_tokens_per_update() const {
+  if (task == Task::translation) return data.tokens_per_update;
+  const bool automatic = data.sequences_per_update == DataConfig::automatic;
+  return (automatic ? 1 : data.sequences_per_update) * (data.sequence_length - 1);
+}
+
+namespace {
+
+/// The text of a configuration, with what overrides it.
+struct ConfigText {
+  const std::string& yaml;
+  const std::string& file_name;
+  const std::vector<std::string>& overrides;
+};
+
+/// Sets the keys that the text gives. Sets `places` unless null.
+TrainConfig load(TrainConfig config, const ConfigText& text, OptionPlaces* places = nullptr) {
+  OptionBinder binder;
+  config.bind(binder);
+  OptionPlaces found = load_overridden(binder, text.yaml, text.file_name, text.overrides);
+  if (places != nullptr) *places = std::move(found);
+  return config;
+}
+
+TrainConfig defaults_of(Task task) {
+  TrainConfig config;
+  config.task = task;
+  if (task == Task::translation) return config;
+  config.preset = "lm-288";
+  config.data.valid_set = "test";
+  config.data.max_length = 1 << 16;
+  config.optimizer.label_smoothing = 0;
+  config.validation.every = "500u";
+  config.validation.bleu_every = "0u";
+  config.checkpoint.every = "1000u";
+  return config;
+}
+
+/// `task`: the default of the key.
+TrainConfig load_with_defaults(Task task, const ConfigText& text, OptionPlaces* places = nullptr) {
+  TrainConfig start = defaults_of(load(defaults_of(task), text).task);
+  start.preset = load(start, text).preset;
+  start.model = model_preset(start.preset);
+  return load(start, text, places);
+}
+
+TrainConfig load_and_check(Task task, const ConfigText& text) {
+  OptionPlaces places;
+  const TrainConfig config = load_with_defaults(task, text, &places);
+  try {
+    config.check();
+  } catch (const ConfigError& error) {
+    if (config.task == Task::translation) throw;
+    throw with_place(error, places, text.file_name);
+  }
+  return config;
+}
+
+}  // namespace
+
+TrainConfig read_config(const std::string& yaml, const std::string& file_name,
+                        const std::vector<std::string>& overrides) {
+  return load_and_check(Task::translation, {yaml, file_name, overrides});
+}
+
+TrainConfig read_gssm_task(const std::string& yaml, const std::string& file_name,
+                           const std::vector<std::string>& overrides) {
+  TrainConfig config = load_and_check(Task::gssm, {yaml, file_name, overrides});
+  if (config.task != Task::gssm) {
+    throw ConfigError("task", fmt::format("{}: task: translation, expected gssm", file_name));
+  }
+  return config;
+}
+
+TrainConfig read_stored_config(const std::string& yaml, const std::string& file_name) {
+  return load_with_defaults(Task::translation, {yaml, file_name, {}});
+}
+
+std::string config_yaml(const TrainConfig& config) {
+  TrainConfig copy = config;
+  OptionBinder binder;
+  copy.bind(binder);
+  return dump_yaml(binder);
+}
+
+}  // namespace babelring

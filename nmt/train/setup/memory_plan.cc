@@ -1,0 +1,208 @@
+#include "nmt/train/setup/memory_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/failure.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/data/update_shares.h"
+#include "nmt/model/padded_batch.h"
+#include "nmt/ops/dry_backend.h"
+#include "nmt/train/setup/free_memory.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::int64_t typical_sentence = 32;
+
+/// One side of a batch: `tokens` tokens of id 0 in sentences of equal length.
+PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
+  PackedSequences side;
+  side.ids.assign(static_cast<std::size_t>(tokens), 0);
+  for (std::int64_t i = 1; i <= sentences; ++i)
+    side.offsets.push_back(static_cast<std::int32_t>(i * tokens / sentences));
+  return side;
+}
+
+/// Peak arena sizes of pass(dry backend, context).
+template <class Pass>
+ArenaBytes dry_pass(const Model& model, Backend& backend, Pass pass) {
+  const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
+  ActivationArenas arenas(*dry);
+  Context context = arenas.begin(model.compute_dtype());
+  pass(*dry, context);
+  return {.saved = arenas.saved().peak_bytes(), .scratch = arenas.scratch().peak_bytes()};
+}
+
+/// Max source and target tokens, of which sequences have no source, in a rank's part of an update.
+struct ShareTokens {
+  std::int64_t source, target;
+  std::int64_t larger() const { return std::max(source, target); }
+};
+
+/// `parts`: the number of parts of this size in an update. Sentences are divided by tokens, so a margin allows for
+/// unevenness; sequences by number.
+ShareTokens share_of(const TrainConfig& config, const UpdateShape& update, double parts) {
+  if (config.task == Task::gssm) {
+    const double sequences = std::round(update.target_tokens / static_cast<double>(update.max_length));
+    return {.source = 0, .target = std::llround(std::ceil(sequences / parts)) * update.max_length};
+  }
+  const auto with_margin = [&](double tokens) { return std::llround(1.1 * (tokens / parts)) + update.max_length; };
+  return {.source = with_margin(update.source_tokens), .target = with_margin(update.target_tokens)};
+}
+
+constexpr const char* micro_batch_key = "data.micro_batch_tokens: auto";
+
+/// The number of sentences of a pass; 0: not known.
+std::int64_t sentences_of(const TrainConfig& config, std::int64_t max_length, std::int64_t tokens) {
+  return config.task == Task::gssm ? std::max<std::int64_t>(1, tokens / max_length) : 0;
+}
+
+/// Sets the number of tokens. `max`: of a rank's part of an update, on its larger side. `validation`: of the arenas.
+void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t max_length, std::int64_t max,
+                 const Model& model, Backend& backend, Communicator& communicator, const ArenaBytes& validation) {
+  const MemoryInfo room = backend.memory();
+  const LaterMemory later = later_memory(config, backend, max, model.parameters().count());
+  const std::size_t usable = arena_room(backend, communicator, room, later), part = arena_part(backend, usable);
+  const auto need = [&](std::int64_t tokens) {
+    const std::int64_t source = config.task == Task::gssm ? 0 : tokens;
+    const ArenaBytes pass = dry_run(model, backend, source, tokens, sentences_of(config, max_length, tokens));
+    return total_of(backend.host_memory() ? ArenaBytes::larger(pass, validation) : pass);
+  };
+  const std::size_t least = need(max_length);  // a validation may need more than a short pass
+  const auto fits = [&](std::int64_t tokens) {
+    const std::size_t bytes = need(tokens);
+    return bytes <= usable && bytes <= std::max(part, least);
+  };
+  const std::int64_t mine = room.total > 0 ? max_fitting(max_length, max, 16, fits) : -1;
+  plan.micro_batch_tokens = min_over_ranks(mine, communicator);
+  if (plan.micro_batch_tokens < 0) throw UsageFailure(fmt::format("{}: {}", micro_batch_key, unknown_memory));
+  if (plan.micro_batch_tokens == 0) {
+    const char* const with = total_of(validation) > 0 && backend.host_memory() ? " with validations" : "";
+    throw UsageFailure(fmt::format("{}: a sentence of {} tokens (data.max_length) needs {} bytes{}, {}",
+                                   micro_batch_key, max_length, least, with, too_little_text(usable, room, later)));
+  }
+  plan.answer = fmt::format("{}: {} tokens; {}", micro_batch_key, plan.micro_batch_tokens,
+                            room_text(std::max(part, std::min(least, usable)), room));
+}
+
+}  // namespace
+
+PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences) {
+  PackedBatch batch;
+  batch.source = even_sentences(source_tokens, sentences);
+  batch.target_in = even_sentences(target_tokens, sentences);
+  batch.target_out = batch.target_in.ids;
+  return batch;
+}
+
+std::int64_t dry_sentences(std::int64_t source_tokens, std::int64_t target_tokens) {
+  const std::int64_t tokens = std::max(source_tokens, target_tokens);
+  return std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
+}
+
+ArenaBytes dry_run(const Model& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens,
+                   std::int64_t sentences) {
+  if (sentences == 0) sentences = dry_sentences(source_tokens, target_tokens);
+  const PackedBatch batch = even_batch(source_tokens, target_tokens, sentences);
+  return dry_pass(model, backend, [&](Backend& dry, Context& context) {
+    context.training = true;
+    model.add_gradients(context, DeviceBatch(dry, context.saved, batch), 1);
+  });
+}
+
+ArenaBytes dry_run_evaluation(const Model& model, Backend& backend, std::int64_t tokens) {
+  const PackedBatch batch = even_batch(tokens, tokens, tokens);  // max number of sentences: each is a single </s>
+  return dry_pass(model, backend, [&](Backend& dry, Context& context) {
+    const DeviceBatch on_device(dry, context.saved, batch);
+    model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
+  });
+}
+
+void add_model(MemoryEstimate& estimate, const Model& model, std::int64_t gradients) {
+  constexpr std::int64_t f32_bytes = size_of(DType::f32);
+  const DType compute = model.compute_dtype();
+  const std::int64_t copy_bytes = compute == DType::f32 ? 0 : static_cast<std::int64_t>(size_of(compute));
+  estimate.parameters = model.parameters().count();
+  estimate.weights = estimate.parameters * (f32_bytes + copy_bytes);
+  estimate.gradients = estimate.parameters * f32_bytes * gradients;
+  estimate.moments = 2 * estimate.parameters * f32_bytes;
+}
+
+MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
+                               double source_per_target) {
+  const std::int64_t limit = config.data.micro_batch_tokens;
+  const auto limited = [&](std::int64_t tokens) { return limit > 0 ? std::min(tokens, limit) : tokens; };
+  const bool by_units = config.training.by_units();
+  const std::int64_t parts = by_units ? std::max<std::int64_t>(config.training.units, ranks) : ranks;
+  const std::int64_t target = limited((config.target_tokens_per_update() + parts - 1) / parts);
+  const bool sequences = config.task == Task::gssm;
+  const double source = sequences ? 0 : std::max(1.0, static_cast<double>(target) * source_per_target);
+  MemoryEstimate estimate{.source_tokens = limited(std::llround(std::min(source, 1e15))), .target_tokens = target};
+  const std::int64_t larger = std::max(estimate.source_tokens, target);
+  if (larger > max_estimated_tokens) {
+    fail("a micro-batch of {} tokens is larger than {}; lower data.tokens_per_update or data.micro_batch_tokens",
+         larger, max_estimated_tokens);
+  }
+  const std::unique_ptr<Backend> backend =
+      config.training.device == DeviceChoice::cuda ? make_dry_device() : make_dry_backend();
+  const std::unique_ptr<Model> model =
+      make_model(config.model, vocabulary, 0, parameter_memory_of(*backend), config.training.precision);
+  const std::int64_t units = parts / ranks;  // of a rank
+  const bool moves = by_units && ranks > 1 && config.data.balance == Balance::measured;
+  add_model(estimate, *model, std::bit_width(static_cast<std::uint64_t>(units)) + (moves ? units : 0));
+  const ArenaBytes arenas = dry_run(*model, *backend, estimate.source_tokens, target,
+                                    sentences_of(config, config.data.sequence_length - 1, target));
+  estimate.activations = static_cast<std::int64_t>(arenas.saved);
+  estimate.scratch = static_cast<std::int64_t>(arenas.scratch);
+  return estimate;
+}
+
+void require_room_for_model(const TrainConfig& config, std::int64_t vocabulary, const Backend& backend,
+                            Communicator& communicator) {
+  if (config.data.micro_batch_tokens != DataConfig::automatic || !backend.host_memory()) return;
+  const MemoryInfo room = backend.memory();
+  const std::unique_ptr<Backend> dry = make_dry_backend();
+  MemoryEstimate model;
+  add_model(model, *make_model(config.model, vocabulary, 0, parameter_memory_of(*dry), config.training.precision), 1);
+  // The ranks of a host may share weights and moments, never gradients. Checkpoints are written from a copy.
+  const auto copy = static_cast<std::int64_t>(later_memory(config, backend, 0, model.parameters).of_host);
+  const std::int64_t need = model.weights + model.moments + model.gradients * communicator.local_size() + copy;
+  const std::size_t usable = arena_room(backend, *make_single_communicator(), room, {});
+  const bool fits = room.total == 0 || need <= static_cast<std::int64_t>(usable);
+  if (min_over_ranks(fits, communicator) == 1) return;
+  const std::int64_t least = min_over_ranks(static_cast<std::int64_t>(usable), communicator);
+  throw UsageFailure(
+      fmt::format("{}: a model of {} parameters needs {} bytes on a host, with a checkpoint's copy; its "
+                  "ranks may use {}",
+                  micro_batch_key, model.parameters, need, least));
+}
+
+MemoryPlan plan_memory(const TrainConfig& config, const UpdateShape& shape, const Model& model, Backend& backend,
+                       Communicator& communicator, const ArenaBytes& validation) {
+  const int parts = config.training.by_units() ? config.training.units : communicator.size();
+  const bool measured = config.data.balance == Balance::measured && !config.training.by_units();
+  const ShareTokens share = share_of(config, shape, measured ? std::max(1.0, parts / max_balanced_share) : parts);
+  MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
+  if (config.data.micro_batch_tokens == DataConfig::automatic) {
+    answer_auto(memory, config, shape.max_length, share.larger(), model, backend, communicator, validation);
+  }
+  const auto limited = [&](std::int64_t tokens) {
+    // A sentence longer than the limit forms its own micro-batch.
+    const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, shape.max_length);
+    return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
+  };
+  const auto pass_tokens = [&](std::int64_t tokens) {
+    return config.training.cuda_graphs ? padded_rows(limited(tokens)) : limited(tokens);
+  };
+  const bool automatic = config.data.micro_batch_tokens == DataConfig::automatic;
+  if (backend.host_memory() && !automatic && config.task != Task::gssm) return memory;
+  const std::int64_t source = pass_tokens(share.source), target = pass_tokens(share.target);
+  memory.need = dry_run(model, backend, source, target, sentences_of(config, shape.max_length, target));
+  return memory;
+}
+
+}  // namespace babelring

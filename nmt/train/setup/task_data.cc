@@ -1,0 +1,161 @@
+#include "nmt/train/setup/task_data.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "nmt/data/gssm/config.h"
+#include "nmt/data/gssm/gssm_source.h"
+#include "nmt/data/manifest.h"
+#include "nmt/data/sequence_source.h"
+#include "nmt/data/text_source.h"
+
+namespace babelring {
+namespace {
+
+void check_pairs(const Manifest& manifest, const DataConfig& data) {
+  manifest.require_pairs(data.train_set, "data.train_set");
+  if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
+}
+
+std::vector<ManifestFile> files_of_sets(const Manifest& manifest, const DataConfig& data) {
+  std::vector<ManifestFile> files = manifest.files_of(data.train_set);
+  if (data.valid_set.empty()) return files;
+  const std::vector<ManifestFile> held_out = manifest.files_of(data.valid_set);
+  files.insert(files.end(), held_out.begin(), held_out.end());
+  return files;
+}
+
+TaskData open_translation(const TrainConfig& config, const SharePlan& share) {
+  const DataConfig& data = config.data;
+  const std::filesystem::path folder = data.folder;
+  const Manifest manifest = load_manifest(folder);
+  check_pairs(manifest, data);
+  check_file(folder, manifest.vocabulary, true);  // the corpus holds ids of this vocabulary
+  TaskData opened;
+  opened.vocabulary = Vocabulary::load(folder / manifest.vocabulary.name);
+  if (opened.vocabulary->digest() != manifest.vocabulary.sha256) {
+    fail("{}: changed while it was being opened", data.folder);
+  }
+  opened.model_vocabulary = opened.vocabulary->size();
+  opened.corpus = std::make_unique<Corpus>(Corpus::open(manifest, data.train_set));
+  opened.source_lines = usual_line_size(*opened.corpus, *opened.vocabulary, data.max_length);
+  auto source = std::make_unique<TextSource>(*opened.corpus, config.plan_options(), share);
+  opened.size = fmt::format("{} sentence pairs, {} updates an epoch", opened.corpus->sentences(),
+                            source->plan().updates_per_epoch());
+  if (const std::int64_t left_out = source->plan().left_out(); left_out > 0) {
+    opened.size += fmt::format("; {} pairs are left out because they are longer than data.max_length, {} tokens",
+                               left_out, data.max_length);
+  }
+  opened.source = std::move(source);
+  return opened;
+}
+
+TaskData open_files(const TrainConfig& config) {
+  const Manifest manifest = load_manifest(config.data.folder);
+  auto source =
+      std::make_unique<SequenceSource>(SequenceFile(manifest, config.data.train_set), config.data.sequences_per_update,
+                                       static_cast<std::uint64_t>(config.training.seed));
+  TaskData opened;
+  opened.size = fmt::format("{} sequences of {} tokens, {} updates an epoch", source->file().sequences(),
+                            source->file().length(), source->updates_per_epoch());
+  opened.source = std::move(source);
+  return opened;
+}
+
+TaskData open_generator(const TrainConfig& config) {
+  TaskData opened;
+  opened.source = std::make_unique<GssmSource>(
+      make_gssm_graph(config.gssm),
+      GssmSourceOptions{.sequence_length = config.data.sequence_length,
+                        .sequences_per_update = config.data.sequences_per_update,
+                        .seed = static_cast<std::uint64_t>(config.training.seed),
+                        .entropy_every = static_cast<std::int64_t>(config.gssm.entropy_every.value())});
+  opened.size = fmt::format("{} sequences of {} tokens an update, made on the fly", config.data.sequences_per_update,
+                            config.data.sequence_length);
+  return opened;
+}
+
+}  // namespace
+
+void check_task_data(const TrainConfig& config) {
+  if (config.on_the_fly()) return;
+  if (config.task == Task::gssm) {
+    const Manifest manifest = load_manifest(config.data.folder);
+    static_cast<void>(with_generator_of_folder(config));
+    if (!config.data.valid_set.empty()) SequenceFile(manifest, config.data.valid_set);
+    return;
+  }
+  const Manifest manifest = load_manifest(config.data.folder);
+  check_pairs(manifest, config.data);
+  check_file(manifest.folder, manifest.vocabulary, true);
+  for (const ManifestFile& file : files_of_sets(manifest, config.data)) check_file(manifest.folder, file, false);
+  if (config.data.valid_set.empty()) return;
+  static_cast<void>(Corpus::open(manifest, config.data.valid_set));
+  static_cast<void>(ParallelText::open(manifest, config.data.valid_set));
+}
+
+std::unique_ptr<DataCheck> make_data_check(const TrainConfig& config) {
+  if (config.on_the_fly() || config.emulated()) return nullptr;
+  const Manifest manifest = load_manifest(config.data.folder);
+  return std::make_unique<DataCheck>(manifest.folder, files_of_sets(manifest, config.data));
+}
+
+std::int64_t model_vocabulary(const TrainConfig& config) {
+  return config.task == Task::gssm ? make_gssm_graph(config.gssm).vocabulary()
+                                   : load_manifest(config.data.folder).vocabulary_size;
+}
+
+void require_sequences_per_update(const TrainConfig& config) {
+  if (config.task != Task::gssm || config.data.sequences_per_update != DataConfig::automatic) return;
+  throw UsageFailure("data.sequences_per_update: auto is found by a run when it begins; expected a number");
+}
+
+TaskData open_task_data(const TrainConfig& config, const SharePlan& share) {
+  if (config.task == Task::translation) return open_translation(config, share);
+  require_sequences_per_update(config);
+  TaskData opened = config.on_the_fly() ? open_generator(config) : open_files(config);
+  opened.model_vocabulary = model_vocabulary(config);
+  if (!config.data.valid_set.empty()) opened.held_out = open_held_out(config, config.data.valid_set);
+  if (config.validation.train_sample > 0) {
+    opened.train_sample = std::make_unique<SequenceFileSet>(load_manifest(config.data.folder), config.data.train_set,
+                                                            config.validation.train_sample);
+  }
+  return opened;
+}
+
+std::unique_ptr<SequenceSet> open_held_out(const TrainConfig& config, const std::string& name) {
+  if (!config.on_the_fly()) return std::make_unique<SequenceFileSet>(load_manifest(config.data.folder), name);
+  return std::make_unique<GssmHeldOut>(make_gssm_graph(config.gssm), name, config.validation.sequences,
+                                       config.data.sequence_length, static_cast<std::uint64_t>(config.training.seed));
+}
+
+TrainConfig with_generator_of_folder(TrainConfig config) {
+  if (config.task != Task::gssm || config.on_the_fly()) return config;
+  const std::filesystem::path folder = config.data.folder;
+  const Manifest manifest = load_manifest(folder);
+  const SequenceFile train(manifest, config.data.train_set);
+  check_file(folder, manifest.vocabulary, true);
+  const std::filesystem::path file = folder / manifest.vocabulary.name;
+  const GssmConfig stored = read_gssm_config(read_file(file), file.string(), {});
+  if (config.gssm.nodes.empty()) {
+    static_cast<GssmOptions&>(config.gssm) = stored.gssm;
+    config.data.sequence_length = train.length();
+  }
+  if (make_gssm_graph(config.gssm).digest() != make_gssm_graph(stored.gssm).digest()) {
+    throw ConfigError("gssm.nodes", fmt::format("gssm.nodes: another generator than that of data.folder, {}; leave out "
+                                                "gssm, or use the folder of this generator",
+                                                file.string()));
+  }
+  if (config.data.sequence_length != train.length()) {
+    throw ConfigError("data.sequence_length",
+                      fmt::format("data.sequence_length: {}, but the sequences of data.folder {} have {} tokens",
+                                  config.data.sequence_length, config.data.folder, train.length()));
+  }
+  config.check();
+  return config;
+}
+
+}  // namespace babelring
