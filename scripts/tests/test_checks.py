@@ -58,7 +58,7 @@ class Layers(Tree):
     def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
         self.assertEqual(
             self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
-            ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base'],
+            ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base, base/options, base/records'],
         )
         self.assertIn("server must not see nmt/train", self.faults("server/x.cc", '"nmt/train/trainer.h"')[-1])
         self.assertIn(
