@@ -83,7 +83,7 @@ Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
   finding.text = !runs ? runs.error() : describe(read_problem(*runs));
   if (runs && (runs->status == 401 || runs->status == 403)) {
     finding.advice = access.token.empty() ? "provide a token: --token-file FILE, or BABELRING_TOKEN"
-                                          : "the token is not valid on this server: see docs/operations.md";
+                                          : "the token is not valid on this server: see docs/server.md";
   }
   return finding;
 }

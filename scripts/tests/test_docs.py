@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TOPS = r"base|cli|client|nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
+LINKING = [*DOCUMENTS, *sorted((ROOT / "deploy").rglob("*.md"))]
+SOURCES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".mjs", ".yaml", ".yml", ".service", ".cmake", ".txt"}
+NAMED_DOCUMENT = re.compile(r"\bdocs/[\w./-]+\.md\b(?:#([\w-]+))?")
+TOPS = r"base|cli|client|insight|lab|nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
 PATH = re.compile(rf"(?<![\w/.:$-])(?:{TOPS})/[\w./*{{}},-]*\w[}}*/]?")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -43,6 +47,17 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in HEADING.findall(text)}
 
 
+def source_files() -> list[pathlib.Path]:
+    """The sources, scripts and configurations of the repository, without what is built or installed."""
+    files: list[pathlib.Path] = []
+    for folder, folders, names in os.walk(ROOT):
+        if pathlib.Path(folder) == ROOT:
+            folders[:] = [name for name in folders if re.fullmatch(TOPS, name)]
+        folders[:] = [name for name in folders if name not in ("node_modules", "dist", "__pycache__")]
+        files += [pathlib.Path(folder) / name for name in names if pathlib.Path(name).suffix in SOURCES]
+    return files
+
+
 def wrong_options(text: str) -> list[str]:
     """Options that a document gives to a script although neither it nor the scripts that it calls know them."""
     wrong = []
@@ -63,13 +78,24 @@ class Documents(unittest.TestCase):
                     self.assertTrue(any(ROOT.glob(path.rstrip("/"))), "no such file or folder")
 
     def test_links_lead_somewhere(self) -> None:
-        for document in DOCUMENTS:
+        for document in LINKING:
             for link, anchor in LINK.findall(document.read_text(encoding="utf-8")):
                 with self.subTest(document=document.name, link=link, anchor=anchor):
                     target = document.parent / link if link else document
                     self.assertTrue(target.exists(), "leads nowhere")
                     if anchor:
                         self.assertIn(anchor, anchors(target.read_text(encoding="utf-8")))
+
+    def test_documents_that_sources_name_exist(self) -> None:
+        for source in source_files():
+            if source.is_relative_to(ROOT / "scripts" / "tests"):
+                continue
+            for named in NAMED_DOCUMENT.finditer(source.read_text(encoding="utf-8")):
+                with self.subTest(source=str(source.relative_to(ROOT)), named=named[0]):
+                    document = ROOT / named[0].partition("#")[0]
+                    self.assertTrue(document.is_file(), "no such document")
+                    if named[1]:
+                        self.assertIn(named[1], anchors(document.read_text(encoding="utf-8")))
 
     def test_scripts_know_their_options(self) -> None:
         for document in DOCUMENTS:
