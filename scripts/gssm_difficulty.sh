@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the difficulty of a grid of generators (docs/lab.md), here on all processors or as a Slurm job array. Options after the
-# file go to `nmt gssm difficulty`. Results are appended to RESULTS, one JSON line a cell; cells that it holds are not repeated, so that an
-# interrupted grid goes on.
+# Measures the difficulty of a grid of generators (docs/lab/sequences.md), here on all processors or as a Slurm job
+# array. Options after the file go to `nmt gssm difficulty`. Results are appended to RESULTS, one JSON line a cell;
+# cells that it holds are not repeated, so that an interrupted grid goes on.
 #
 #   scripts/gssm_difficulty.sh RESULTS [--tasks N] --config FILE [OPTION ...]
 #   sbatch --array=1-N --export=ALL,BABELRING_ROOT=$PWD scripts/gssm_difficulty.sh RESULTS --config FILE [OPTION ...]
