@@ -59,6 +59,17 @@ def source_files() -> list[pathlib.Path]:
     return files
 
 
+def unsaid(text: str, said: str) -> list[str]:
+    """Pieces, between "…", of the messages in a document's blocks of code that `said`, the sources, does not contain."""
+    pieces = [
+        piece.strip(" ;:,.(")
+        for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)
+        for line in block.splitlines()
+        for piece in line.split("…")
+    ]
+    return [piece for piece in pieces if piece not in said]
+
+
 def wrong_options(text: str) -> list[str]:
     """Options that a document gives to a script although neither it nor the scripts that it calls know them."""
     wrong = []
@@ -98,6 +109,15 @@ class Documents(unittest.TestCase):
                     if named[1]:
                         self.assertIn(named[1], anchors(document.read_text(encoding="utf-8")))
 
+    def test_programs_say_the_messages_of_troubleshooting(self) -> None:
+        program = [source for source in source_files() if source.suffix in (".cc", ".h", ".cu")]
+        said = "\n".join(
+            source.read_text(encoding="utf-8") for source in program if ROOT / "tests" not in source.parents
+        )
+        said = re.sub(r'"\s*\n\s*"', "", said)  # a literal on several lines
+        said += (ROOT / "tests/base/open_mpi_outputs.txt").read_text(encoding="utf-8")
+        self.assertEqual(unsaid((ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8"), said), [])
+
     def test_scripts_know_their_options(self) -> None:
         for document in DOCUMENTS:
             with self.subTest(document=document.name):
@@ -119,6 +139,9 @@ class Finding(unittest.TestCase):
             anchors("# `step`: one update\ntext\n## Multi30k, transformer-tiny\n"),
             {"step-one-update", "multi30k-transformer-tiny"},
         )
+
+    def test_messages_that_no_program_says(self) -> None:
+        self.assertEqual(unsaid("```\nno … left: …\nno … is left\n```\n`x`", "no {} left: {}"), ["is left"])
 
     def test_options_that_a_script_lacks(self) -> None:
         self.assertEqual(
