@@ -109,6 +109,14 @@ class Documents(unittest.TestCase):
                     if named[1]:
                         self.assertIn(named[1], anchors(document.read_text(encoding="utf-8")))
 
+    def test_code_of_the_readme_is_that_of_the_update(self) -> None:
+        block = re.search(r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+        assert block is not None
+        source = (ROOT / "nmt/train/update/update_runner.cc").read_text(encoding="utf-8")
+        lines = [line.partition("//")[0].strip() for line in block[1].splitlines()]
+        self.assertGreater(len(lines), 10)
+        self.assertEqual([line for line in lines if line not in source], [])
+
     def test_programs_say_the_messages_of_troubleshooting(self) -> None:
         program = [source for source in source_files() if source.suffix in (".cc", ".h", ".cu")]
         said = "\n".join(
