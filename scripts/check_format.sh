@@ -71,7 +71,7 @@ format_typescript() {
     say "check_format: TypeScript and JavaScript are skipped: Node 20.19 or newer with npm is missing"
     return
   fi
-  (cd "$ROOT/scripts/format" && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent; })
+  npm_packages scripts/format
   format 64 ts mjs -- node "$PRETTIER" --config "$ROOT/.prettierrc.json" --log-level warn "${how[@]}"
 }
 

@@ -46,6 +46,11 @@ has_node() {
     node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
 }
 
+# npm_packages FOLDER: installs what its package-lock.json names, if that is newer.
+npm_packages() {
+  (cd "$ROOT/$1" && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent --no-audit --no-fund; })
+}
+
 # minutes SECONDS: as a number with two decimals.
 minutes() { awk -v s="$1" 'BEGIN { printf "%.2f", s / 60 }'; }
 

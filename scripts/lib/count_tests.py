@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Counts single test cases in ctest's JUnit files (*.xml) and in logs of Python's unittest (anything else).
+"""Counts single test cases of a stage of scripts/test.sh, in ctest's JUnit files and in logs of Python's unittest.
 
 A ctest entry is a whole GoogleTest program or unittest script: its own summary says how many cases it ran. An entry
-without one (another script, a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED"; with --failures
-first what the failed ones of JUnit files said.
+without one (another script, a program that crashed) counts as one case.
+
+  count_tests.py --stage FOLDER STAGE STATUS   the stage's exit code and its results FOLDER/STAGE.{log,xml,*tests}:
+                                               prints "PASSED FAILED SKIPPED words for the summary"
+  count_tests.py --failures FILE.xml           what the failed tests said
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import xml.etree.ElementTree as xml
 
 Counts = tuple[int, int, int]
 MAX_LINES = 80  # shown of one ctest entry
+SKIPPED = 77  # exit code of a stage
 
 
 def _most(pattern: str, text: str) -> int:
@@ -51,7 +55,7 @@ def junit_counts(text: str) -> Counts:
     return totals[0], totals[1], totals[2]
 
 
-def told_by(output: str) -> list[str]:
+def failed_output(output: str) -> list[str]:
     """The last lines of a failed entry's failed GoogleTest cases; for another program, the last lines of its output."""
     lines = output.splitlines()
     ends = [i for i, line in enumerate(lines) if re.match(r"\[  FAILED  \] .*\(\d+ ms\)$", line)]
@@ -69,7 +73,7 @@ def failures(text: str) -> list[str]:
         if _status(case) == "fail":
             told += [
                 f"failed: {case.get('name')}",
-                *told_by(case.findtext("system-out") or case.findtext("failure") or ""),
+                *failed_output(case.findtext("system-out") or case.findtext("failure") or ""),
             ]
     return told
 
@@ -81,17 +85,41 @@ def unittest_counts(text: str) -> Counts:
     return ran - failed - skipped, failed, skipped
 
 
-def main() -> int:
-    totals = [0, 0, 0]
-    for name in [name for name in sys.argv[1:] if name != "--failures"]:
-        text = pathlib.Path(name).read_text(encoding="utf-8", errors="replace")
-        for i, count in enumerate(junit_counts(text) if name.endswith(".xml") else unittest_counts(text)):
-            totals[i] += count
-        if "--failures" in sys.argv and name.endswith(".xml"):
-            print(*failures(text), sep="\n")
-    print(*totals)
-    return 0
+def repeated(log: str) -> list[str]:
+    """The tests that failed at a try, by ctest's own lines; a test that passed in the end has needed another."""
+    pattern = r"^ *(?:\d+/\d+ )?Test +#\d+: (\S+) .*\*\*\*(?!Skipped|Not Run)"
+    return sorted(set(re.findall(pattern, log, re.MULTILINE)))
+
+
+def stage_result(folder: pathlib.Path, stage: str, status: int) -> tuple[Counts, str]:
+    """The counts of a stage and words for the summary. A stage without counted tests is one test itself."""
+
+    def read(file: pathlib.Path) -> str:
+        return file.read_text(encoding="utf-8", errors="replace")
+
+    log = read(folder / f"{stage}.log")
+    if status == SKIPPED:
+        return (0, 0, 1), log.rstrip("\n").rpartition("\n")[2]
+    files = [*folder.glob(f"{stage}.xml")] or [*folder.glob(f"{stage}.*tests")]
+    if not files:
+        return ((1, 0, 0), "passed") if status == 0 else ((0, 1, 0), "FAILED")
+    counts = [junit_counts(read(file)) if file.suffix == ".xml" else unittest_counts(read(file)) for file in files]
+    passed, failed, skipped = (sum(column) for column in zip(*counts))
+    if status != 0:
+        failed = max(failed, 1)
+    words = f"{passed} passed, {failed} failed, {skipped} skipped"
+    if failed == 0 and repeated(log):
+        words += f"; needed a second try: {' '.join(repeated(log))}"
+    return (passed, failed, skipped), words
+
+
+def main(words: list[str]) -> None:
+    if words[0] == "--failures":
+        print(*failures(pathlib.Path(words[1]).read_text(encoding="utf-8", errors="replace")), sep="\n")
+    else:
+        counts, said = stage_result(pathlib.Path(words[1]), words[2], int(words[3]))
+        print(*counts, said)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -40,7 +41,7 @@ class Counting(unittest.TestCase):
             <testcase status="fail"><system-out>[  FAILED  ] 2 tests</system-out></testcase></testsuite>"""
         self.assertEqual(count_tests.junit_counts(text), (3, 2, 0))
 
-    def test_what_failed_is_told_without_what_passed(self) -> None:
+    def test_only_failed_cases_are_printed(self) -> None:
         text = """<testsuite><testcase name="base" status="run"><system-out>fine</system-out></testcase>
             <testcase name="pool" status="fail"><system-out>[ RUN      ] Pool.One\n[       OK ] Pool.One (1 ms)
 [ RUN      ] Pool.Two\npool_test.cc:7: Failure\n[  FAILED  ] Pool.Two (3 ms)\n[  FAILED  ] 1 test, listed below:</system-out></testcase>
@@ -65,6 +66,40 @@ class Counting(unittest.TestCase):
         self.assertEqual(
             count_tests.unittest_counts("F\nRan 4 tests in 1s\n\nFAILED (failures=1, errors=2)\n"), (1, 3, 0)
         )
+
+    def stage(self, status: int, log: str = "", **files: str) -> tuple[tuple[int, int, int], str]:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for ending, text in {"log": log, **files}.items():
+                (folder / f"system.{ending}").write_text(text, encoding="utf-8")
+            return count_tests.stage_result(folder, "system", status)
+
+    def test_a_stage_without_counted_tests_is_one_test(self) -> None:
+        self.assertEqual(self.stage(0), ((1, 0, 0), "passed"))
+        self.assertEqual(self.stage(2), ((0, 1, 0), "FAILED"))
+        self.assertEqual(self.stage(77, "a line\nskipped: no node\n"), ((0, 0, 1), "skipped: no node"))
+
+    def test_a_stage_has_the_counts_of_its_files(self) -> None:
+        ran = "Ran 4 tests in 1s\n\n"
+        self.assertEqual(
+            self.stage(0, **{"a.tests": ran + "OK", "b.tests": ran + "OK (skipped=1)"}),
+            ((7, 0, 1), "7 passed, 0 failed, 1 skipped"),
+        )
+        passing = '<testsuite><testcase name="pool" status="run"/></testsuite>'
+        self.assertEqual(
+            self.stage(1, xml=passing), ((1, 1, 0), "1 passed, 1 failed, 0 skipped"), "its exit code counts"
+        )
+
+    def test_a_stage_names_tests_that_needed_a_second_try(self) -> None:
+        log = """ 1/3 Test  #7: mpi_two_hosts ......***Skipped   0.10 sec
+ 2/3 Test #12: e2e_runs .............***Failed   42.10 sec
+    Test #12: e2e_runs .............   Passed   40.00 sec
+ 3/3 Test  #3: e2e_gssm .............   Passed    9.00 sec
+    Test #9: e2e_kills .............***Timeout  600.00 sec
+"""
+        passing = '<testsuite><testcase name="e2e_runs" status="run"/></testsuite>'
+        words = "1 passed, 0 failed, 0 skipped; needed a second try: e2e_kills e2e_runs"
+        self.assertEqual(self.stage(0, log, xml=passing), ((1, 0, 0), words))
 
 
 if __name__ == "__main__":
