@@ -14,6 +14,7 @@ import tempfile
 import time
 import unittest
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -57,6 +58,7 @@ class Check(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        self.out = self.folder / "out"
         text = (ROOT / "scripts" / "tests" / "fake_gpu_programs.py").read_text(encoding="utf-8")
         (self.folder / "bin").mkdir()
         for name in FAKES:
@@ -66,28 +68,15 @@ class Check(unittest.TestCase):
             (self.folder / "data" / name).mkdir(parents=True)
             (self.folder / "data" / name / "manifest.json").write_text("{}", encoding="utf-8")
 
-    def start(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> subprocess.Popen[str]:
+    def start(self, words: str, gpu: bool = True, **fakes: str) -> subprocess.Popen[str]:
+        """The check with options; FAULT="worker" is FAKE_FAULT."""
         program = [sys.executable, "-c", WITH_A_GPU] if gpu else [str(ROOT / "scripts" / "gpu_check.sh")]
-        environment = os.environ | {
-            "FAKE_FAULT": fault,
-            "FAKE_GPUS": str(gpus),
-            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-            "TMPDIR": str(self.folder),  # a killed check leaves its files
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = os.environ | {f"FAKE_{name}": value for name, value in fakes.items()}
+        environment |= {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["TMPDIR"] = str(self.folder)  # a killed check leaves its files
+        places = ["--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.out]
         return subprocess.Popen(
-            [
-                *program,
-                "--bin",
-                self.folder / "bin",
-                "--data",
-                self.folder / "data",
-                "--out",
-                self.folder / "out",
-                "--torch-python",
-                self.folder / "bin" / "torch_python",
-                *words,
-            ],
+            [*program, *places, "--torch-python", self.folder / "bin" / "torch_python", *words.split()],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -95,77 +84,82 @@ class Check(unittest.TestCase):
         )
 
     def check(
-        self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1
-    ) -> tuple[subprocess.CompletedProcess[str], dict]:
-        process = self.start(*words, fault=fault, gpu=gpu, gpus=gpus)
+        self,
+        words: str,
+        code: int,
+        states: dict[str, str] | None = None,
+        found: dict[str, str] | None = None,
+        **fakes: Any,
+    ) -> tuple[str, str, dict]:
+        """Runs a check that ends with the code, whose parts have the states and say what was found. Output, errors, results."""
+        process = self.start(words, **fakes)
         output, errors = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.returncode, output, errors), self.results()
+        self.assertEqual(process.returncode, code, errors)
+        whole = self.results()
+        parts = {part["part"]: part for part in whole.get("parts", [])}
+        for name, state in (states or {}).items():
+            self.assertEqual(parts[name]["status"], state, name)
+        for name, text in (found or {}).items():
+            self.assertIn(text, parts[name]["found"])
+        return output, errors, whole
 
     def results(self) -> dict:
         """The content of the file that the check writes; empty without a file."""
-        file = self.folder / "out" / "gpu_check.json"
+        file = self.out / "gpu_check.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
-    def wait_for(self, process: subprocess.Popen[str], what: Callable[[dict], bool]) -> dict:
-        ended = time.monotonic() + 120
-        while not what(whole := self.results()):
-            self.assertIsNone(process.poll(), "the check has ended")
-            self.assertLess(time.monotonic(), ended, whole)
-            time.sleep(0.02)
-        return whole
+    def tables(self) -> str:
+        return (self.out / "gpu_check.md").read_text(encoding="utf-8")
 
-    def test_every_part_passes_and_is_told(self) -> None:
-        done, whole = self.check()
-        self.assertEqual(
-            [(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
-            [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")],
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("29 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
-        self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
-        self.assertIn("2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)", done.stdout)
-        self.assertIn("base | ours | 700,000", done.stdout)
-        self.assertIn("ms of forward and backward of sentences of 2048: flash 0.50 and 1.20", done.stdout)
-        self.assertIn("| 2048 | flash | 500.0 | 1,200.0 | 3.0e-03 |", done.stdout)
-        self.assertIn("| 2048 | cudnn | RuntimeError: no kernel | - | - |", done.stdout)
-        self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
-        tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
-        self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
-        self.assertIn(
+    def log(self) -> str:
+        return (self.out / "gpu_check.log").read_text(encoding="utf-8")
+
+    def wait_for(self, process: subprocess.Popen[str], reached: Callable[[dict], bool]) -> None:
+        end = time.monotonic() + 120
+        while not reached(whole := self.results()):
+            self.assertIsNone(process.poll(), "the check has ended")
+            self.assertLess(time.monotonic(), end, whole)
+            time.sleep(0.02)
+
+    def test_every_part_passes_and_is_reported(self) -> None:
+        output, _, whole = self.check("", 0)
+        others = [
+            (part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"
+        ]
+        self.assertEqual(others, [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")])
+        for line in (
+            "29 passed, 0 failed, 0 cut short, 1 missing",
+            "1 tests passed, 0 failed, 1 skipped (a second GPU is needed)",
+            "2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)",
+            "base | ours | 700,000",
+            "ms of forward and backward of sentences of 2048: flash 0.50 and 1.20",
+            "| 2048 | flash | 500.0 | 1,200.0 | 3.0e-03 |",
+            "| 2048 | cudnn | RuntimeError: no kernel | - | - |",
             "2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias and ReLU",
-            done.stdout,
-        )
-        self.assertIn(
             "| x W^T 25600x2048x512 bf16 | bias and ReLU: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |",
-            done.stdout,
-        )
-        bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}
-        self.assertEqual(
-            bars,
-            {
-                "transformer-base, target tokens/s": "no",
-                "transformer-base, beside PyTorch compiled": "yes",
-                "transformer-big, share of the measured peak": "no",
-                "embedding_backward bf16 of base, ms": "yes",
-                "an update's time that no part has": "yes",
-            },
-        )
-        self.assertTrue((self.folder / "out" / "rows" / "ops-by-matmuls.jsonl").exists())
-        self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
+        ):
+            self.assertIn(line, output)
+        self.assertNotIn("adam_update", output.split("## Bars")[0])
+        self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", self.tables())
+        bars = {
+            "transformer-base, target tokens/s": "no",
+            "transformer-base, beside PyTorch compiled": "yes",
+            "transformer-big, share of the measured peak": "no",
+            "embedding_backward bf16 of base, ms": "yes",
+            "an update's time that no part has": "yes",
+        }
+        self.assertEqual({bar["what"]: bar["reached"] for bar in whole["bars"]}, bars)
+        self.assertTrue((self.out / "rows" / "ops-by-matmuls.jsonl").exists())
+        self.assertIn("== ranks: mpirun", self.log())
 
     def test_several_gpus_sum_gradients(self) -> None:
-        done, whole = self.check("--only", "all_reduce", gpus=4)
-        self.assertEqual((done.returncode, whole["parts"][0]["status"]), (0, "passed"), done.stderr)
-        self.assertEqual(whole["parts"][0]["found"], "4 ranks, GB/s of a bus: nccl 150.00, ring 6.50")
-        log = (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8")
-        self.assertIn("-np 4", log)
-        self.assertIn("bench_all_reduce --device cuda", log)
-        self.assertIn(
-            "| nccl | 100.00 | 4.00 | 1.000 | 150.00 |",
-            (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"),
-        )
+        sums = {"all_reduce": "4 ranks, GB/s of a bus: nccl 150.00, ring 6.50"}
+        self.check("--only all_reduce", 0, {"all_reduce": "passed"}, sums, GPUS="4")
+        self.assertIn("-np 4", self.log())
+        self.assertIn("bench_all_reduce --device cuda", self.log())
+        self.assertIn("| nccl | 100.00 | 4.00 | 1.000 | 150.00 |", self.tables())
 
-    def test_what_is_wrong_fails_its_part(self) -> None:
+    def test_a_faulty_program_fails_its_part(self) -> None:
         for fault, part, said in (
             ("worker", "determinism", "after update 1"),
             ("worker", "exchange", "expected 1e-4"),
@@ -178,124 +172,93 @@ class Check(unittest.TestCase):
             ("torch_python", "torch_base", "no kernel for this device"),
             ("torch_python", "torch", "no kernel"),
             ("torch_python", "torch_attention", "no kernel for this device"),
-            ("bench_decode", "decode", "expected 1e-3"),
+            ("bench_decode", "decode multi30k", "expected 1e-3"),
             ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest"),
+            ("backends", "backends", "differ from the same inputs: fill.y f32"),
         ):
             with self.subTest(fault=fault, part=part):
-                needed = ["multi30k"] if part == "decode" else []
-                done, whole = self.check("--only", part, *needed, fault=fault)
-                states = {one["part"]: one for one in whole["parts"]}
-                self.assertEqual((done.returncode, states[part]["status"]), (1, "failed"))
-                self.assertIn(said, states[part]["found"])
+                name = part.split()[0]
+                self.check(f"--only {part}", 1, {name: "failed"}, {name: said}, FAULT=fault)
 
     def test_a_failure_stops_no_other_part(self) -> None:
-        done, whole = self.check("--only", "test_ops", "test_layers", "decode", "multi30k", fault="test_ops")
-        states = {one["part"]: one["status"] for one in whole["parts"]}
-        self.assertEqual(
-            states, {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"}
-        )
-        self.assertIn("Breaks/cuda_bf16", done.stdout)
-
-    def test_backends_that_differ_from_themselves_fail(self) -> None:
-        done, whole = self.check("--only", "backends", fault="backends")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("differ from the same inputs: fill.y f32", whole["parts"][-1]["found"])
+        states = {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"}
+        output, _, whole = self.check("--only test_ops test_layers decode multi30k", 1, states, FAULT="test_ops")
+        self.assertEqual(len(whole["parts"]), len(states))
+        self.assertIn("Breaks/cuda_bf16", output)
 
     def test_no_part_begins_when_its_time_would_not_do(self) -> None:
-        done, whole = self.check("--only", "start", "determinism", "decode", "--minutes", "0.3")
-        states = {one["part"]: one["status"] for one in whole["parts"]}
-        self.assertEqual((done.returncode, states["determinism"]), (1, "cut short"), "nothing has passed")
-        self.assertIn("not run", whole["parts"][1]["found"])
+        cut = {"determinism": "cut short"}  # code 1: nothing has passed
+        self.check("--only start determinism decode --minutes 0.3", 1, cut, {"determinism": "not run"})
 
-    def test_two_minutes_run_what_decides(self) -> None:
-        done, whole = self.check("--first")
-        self.assertEqual(done.returncode, 0, done.stderr)
+    def test_first_runs_only_the_deciding_parts(self) -> None:
+        _, _, whole = self.check("--first", 0)
         names = [part["part"] for part in whole["parts"]]
         self.assertEqual(set(names[1:3]), {"test_ops", "compile_base"}, "at once")
         self.assertEqual(names[:1] + names[3:], ["start", "updates", "products", "hot_ops", "torch_base"])
         self.assertEqual([row["preset"] for row in whole["parts"][3]["figures"]["rows"]], ["base", "big", "tiny"])
 
-    def test_a_killed_check_leaves_what_it_has_measured(self) -> None:
-        for part in ("hot_ops", "torch_base"):
+    def test_a_killed_check_keeps_its_measurements(self) -> None:
+        for part, fault in (("hot_ops", "hang of bench_ops"), ("torch_base", "hang of torch_python")):
             with self.subTest(part):
-                fault = "hang of bench_ops" if part == "hot_ops" else "hang of torch_python"
-                process = self.start("--only", "updates", part, fault=fault)
-                self.wait_for(
-                    process, lambda whole: [one["status"] for one in whole.get("parts", [])] == ["passed", "running"]
-                )
+                process = self.start(f"--only updates {part}", FAULT=fault)
+                states = ["passed", "running"]
+                self.wait_for(process, lambda whole: [one["status"] for one in whole.get("parts", [])] == states)
                 process.kill()
                 process.communicate()
                 updates, running = self.results()["parts"]
-                self.assertEqual(len(updates["figures"]["rows"]), 3)
-                self.assertEqual(running["status"], "running")
-                self.assertIn(
-                    "base | ours | 700,000", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
-                )
+                self.assertEqual((len(updates["figures"]["rows"]), running["status"]), (3, "running"))
+                self.assertIn("base | ours | 700,000", self.tables())
 
     def test_sigterm_ends_it_with_all_that_was_measured(self) -> None:
-        process = self.start("--only", "updates", "hot_ops", "decode", fault="hang of bench_ops")
-        rows = self.folder / "out" / "rows" / "hot_ops.jsonl"
+        process = self.start("--only updates hot_ops decode", FAULT="hang of bench_ops")
+        rows = self.out / "rows" / "hot_ops.jsonl"
         self.wait_for(process, lambda _: rows.exists() and rows.read_text(encoding="utf-8").endswith("\n"))
         process.terminate()
         output, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 143, errors)
-        whole = self.results()
-        self.assertEqual([one["status"] for one in whole["parts"]], ["passed", "cut short", "cut short"])
-        self.assertEqual(len(whole["parts"][1]["figures"]["rows"]), 1, "written before the end")
+        parts = self.results()["parts"]
+        self.assertEqual([one["status"] for one in parts], ["passed", "cut short", "cut short"])
+        self.assertEqual(len(parts[1]["figures"]["rows"]), 1, "written before the end")
         self.assertIn("1 passed, 0 failed, 2 cut short", output)
 
     def test_one_suite_that_hangs_is_named_beside_those_that_pass(self) -> None:
-        done, whole = self.check("--only", "test_ops", "updates", "--minutes", "0.65", fault="hang of test_ops")
-        ops, updates = whole["parts"]
-        self.assertEqual((ops["status"], updates["status"], done.returncode), ("cut short", "passed", 0), done.stderr)
-        self.assertIn("2 suites not finished in time: Gpu/AdamTest., Gpu/LinearTest.", ops["found"])
+        states = {"test_ops": "cut short", "updates": "passed"}
+        late = {"test_ops": "2 suites not finished in time: Gpu/AdamTest., Gpu/LinearTest."}
+        self.check("--only test_ops updates --minutes 0.65", 0, states, late, FAULT="hang of test_ops")
 
     def test_a_full_output_folder_loses_no_result_that_is_printed(self) -> None:
-        (self.folder / "out").mkdir()
-        with mock.patch.dict(os.environ, {"FAKE_FULL_DISK": "1"}):
-            done, whole = self.check("--only", "updates", "determinism")
-        self.assertEqual((done.returncode, whole), (1, {}))
-        self.assertIn("base | ours | 700,000", done.stdout)
-        self.assertIn("2 passed", done.stdout)
-        self.assertEqual(done.stderr.count("No space left on device"), 1, "told once")
+        self.out.mkdir()
+        output, errors, whole = self.check("--only updates determinism", 1, FULL_DISK="1")
+        self.assertEqual(whole, {})
+        self.assertIn("base | ours | 700,000", output)
+        self.assertIn("2 passed", output)
+        self.assertEqual(errors.count("No space left on device"), 1, "told once")
 
     def test_without_loopback_the_check_says_so(self) -> None:
-        with mock.patch.dict(os.environ, {"FAKE_LOOPBACK": "down"}):
-            done, whole = self.check("--only", "start")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("the loopback interface is down", whole["parts"][0]["found"])
+        self.check("--only start", 1, found={"start": "the loopback interface is down"}, LOOPBACK="down")
 
-    def test_a_sanitizer_that_knows_no_such_device_is_missing(self) -> None:
-        unknown = stage.Done("compute-sanitizer", 1, "========= Error: Device not supported", "", 1)
-        with self.assertRaisesRegex(stage.Missing, "does not support"):
-            test_parts.judge_sanitizer([("memcheck", "Gpu/A.")], [unknown])
-
-    def test_what_is_missing_is_no_failure_beside_what_passes(self) -> None:
+    def test_a_missing_part_is_no_failure_beside_those_that_pass(self) -> None:
         shutil.rmtree(self.folder / "data" / "wmt")
         (self.folder / "bin" / "bench_decode").unlink()
-        done, whole = self.check("--only", "updates", "decode", "multi30k")
-        states = {one["part"]: one["status"] for one in whole["parts"]}
-        self.assertEqual(states, {"updates": "passed", "multi30k": "passed", "decode": "missing"})
-        self.assertIn("base: no prepared text", whole["parts"][0]["found"])
-        self.assertEqual(done.returncode, 0)
+        states = {"updates": "passed", "multi30k": "passed", "decode": "missing"}
+        self.check("--only updates decode multi30k", 0, states, {"updates": "base: no prepared text"})
+        self.assertEqual(len(self.results()["parts"]), len(states))
         shutil.rmtree(self.folder / "data" / "multi30k")
-        self.assertEqual(self.check("--only", "updates")[0].returncode, 1)
+        self.check("--only updates", 1)
 
-    def test_without_a_gpu_one_line_and_a_code_of_its_own(self) -> None:
+    def test_without_a_gpu_it_ends_with_one_line_and_code_3(self) -> None:
         if machine.count_gpus()[0] > 0:
             self.skipTest("this machine has a GPU")
-        done, whole = self.check(gpu=False)
-        self.assertEqual((done.returncode, whole, len(done.stderr.splitlines())), (3, {}, 1))
-        self.assertIn("no GPU: ", done.stderr)
+        _, errors, whole = self.check("", 3, gpu=False)
+        self.assertEqual((whole, len(errors.splitlines())), ({}, 1))
+        self.assertIn("no GPU: ", errors)
 
-    def test_wrong_usage_is_told(self) -> None:
-        done, _ = self.check("--only", "everything", gpu=False)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("found part 'everything'", done.stderr)
+    def test_wrong_usage_is_reported(self) -> None:
+        self.assertIn("found part 'everything'", self.check("--only everything", 2, gpu=False)[1])
 
 
 class Programs(unittest.TestCase):
-    def test_a_bundle_comes_before_builds_and_those_for_it_before_others(self) -> None:
+    def test_a_bundle_comes_before_builds_for_a_gpu_and_those_before_others(self) -> None:
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(
             gpu_main, "ROOT", pathlib.Path(folder)
         ), mock.patch("sys.stderr"):
@@ -306,7 +269,7 @@ class Programs(unittest.TestCase):
                 (pathlib.Path(folder) / place / "worker").touch()
                 self.assertEqual(gpu_main.find_programs(mock.Mock(bin=None)), pathlib.Path(folder) / place)
 
-    def test_what_a_killed_program_started_ends_with_it(self) -> None:
+    def test_children_of_a_killed_program_are_killed(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             setting = mock.Mock(work=pathlib.Path(folder), environment=dict(os.environ))
             told = ""
@@ -318,14 +281,13 @@ class Programs(unittest.TestCase):
                 told = said[0].splitlines()[1]
                 if told.isdigit():
                     break
-            child = int(told)
-            ended = time.monotonic() + 120
-            while runs(child):
-                self.assertLess(time.monotonic(), ended, "it lives on")
+            end = time.monotonic() + 120
+            while runs(int(told)):
+                self.assertLess(time.monotonic(), end, "it lives on")
             with self.assertRaisesRegex(stage.Late, "no time was left"):
                 one.run("/bin/true")
 
-    def test_a_failure_has_the_last_words(self) -> None:
+    def test_a_failure_shows_the_last_line_of_output(self) -> None:
         with self.assertRaisesRegex(stage.Failed, "worker: exit code 2: it is broken"):
             stage.Done("worker", 2, "", "begin\nit is broken\n\n", 1).require()
         with self.assertRaisesRegex(stage.Failed, "nmt: signal SIGILL"):
@@ -333,13 +295,18 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(stage.Failed, "no JSON object: 'table'"):
             stage.Done("bench_ops", 0, "table\n", "", 1).json()
 
-    def test_each_call_gives_what_it_returned_or_raised(self) -> None:
+    def test_parallel_calls_return_results_and_exceptions(self) -> None:
         found = stage.in_parallel([lambda: 1, lambda: 1 / 0, lambda: 3], 2)
         self.assertEqual((found[0], found[2]), (1, 3))
         self.assertIsInstance(found[1], ZeroDivisionError)
 
 
 class Judging(unittest.TestCase):
+    def test_a_sanitizer_that_knows_no_such_device_is_missing(self) -> None:
+        unknown = stage.Done("compute-sanitizer", 1, "========= Error: Device not supported", "", 1)
+        with self.assertRaisesRegex(stage.Missing, "does not support"):
+            test_parts.judge_sanitizer([("memcheck", "Gpu/A.")], [unknown])
+
     def test_suites_that_were_not_finished_are_named(self) -> None:
         work = [("memcheck", "Gpu/A."), ("memcheck", "Gpu/B.")]
         clean = stage.Done("compute-sanitizer", 0, "", "", 1)
@@ -358,10 +325,8 @@ class Judging(unittest.TestCase):
             )
             return stage.Done("compute-sanitizer", 86, text, "", 1)
 
-        library, own = (
-            "nvjet_sm90_tss_64x8_64x16_1x1_h_bz_TNT",
-            "void babelring::cuda::<unnamed>::sum_kernel<(int)8>(float *)",
-        )
+        library = "nvjet_sm90_tss_64x8_64x16_1x1_h_bz_TNT"
+        own = "void babelring::cuda::<unnamed>::sum_kernel<(int)8>(float *)"
         clean = stage.Done("compute-sanitizer", 0, "", "", 1)
         work = [("racecheck", "Gpu/A."), ("racecheck", "Gpu/B.")]
         found, figures = test_parts.judge_sanitizer(work, [clean, report(library, library)])
@@ -371,17 +336,14 @@ class Judging(unittest.TestCase):
             with self.assertRaisesRegex(stage.Failed, "racecheck Gpu/B"):
                 test_parts.judge_sanitizer(work, [clean, bad])
 
-    def test_no_test_at_all_is_a_failure_and_so_is_no_gpu_where_one_is_checked(self) -> None:
+    def test_no_tests_and_no_gpu_are_failures(self) -> None:
         done, without = stage.Done("test_ops", 0, "", "", 1), test_parts.Counts(3, (), ("no GPU: it is gone",))
-        for quick, counts, said in (
-            (True, test_parts.Counts(0, (), ()), "expected some"),
-            (False, without, "expected a GPU"),
-        ):
-            with self.assertRaisesRegex(stage.Failed, said):
-                test_parts.judge(mock.Mock(setting=mock.Mock(quick=quick)), counts, done, {})
-        self.assertIn(
-            "3 tests passed", test_parts.judge(mock.Mock(setting=mock.Mock(quick=True)), without, done, {})[0]
-        )
+        quick, whole = (mock.Mock(setting=mock.Mock(quick=which)) for which in (True, False))
+        with self.assertRaisesRegex(stage.Failed, "expected some"):
+            test_parts.judge(quick, test_parts.Counts(0, (), ()), done, {})
+        with self.assertRaisesRegex(stage.Failed, "expected a GPU"):
+            test_parts.judge(whole, without, done, {})
+        self.assertIn("3 tests passed", test_parts.judge(quick, without, done, {})[0])
 
     def test_the_score_wanted_grows_with_the_epochs(self) -> None:
         self.assertAlmostEqual(training.expected_bleu(2), 6.7)
@@ -389,9 +351,8 @@ class Judging(unittest.TestCase):
         self.assertAlmostEqual(training.expected_bleu(99), 41.5)
 
     def test_only_missing_parts_are_no_success(self) -> None:
-        self.assertFalse(report.all_passed({"parts": [{"status": "missing"}]}))
-        self.assertFalse(report.all_passed({"parts": [{"status": "passed"}, {"status": "failed"}]}))
-        self.assertTrue(report.all_passed({"parts": [{"status": "passed"}, {"status": "cut short"}]}))
+        for states, passed in (("missing",), False), (("passed", "failed"), False), (("passed", "cut short"), True):
+            self.assertIs(report.all_passed({"parts": [{"status": state} for state in states]}), passed, states)
 
 
 class Bundle(unittest.TestCase):
@@ -425,9 +386,9 @@ class Bundle(unittest.TestCase):
             moved = out.rename(pathlib.Path(folder) / "moved")
             variables = machine.environment(moved, moved / "bin", sys.executable) | {"OPAL_PREFIX": str(moved)}
             variables |= {
-                "PATH": f"{moved}/bin:/usr/bin:/bin",
                 "LD_DEBUG": "files",
                 "LD_DEBUG_OUTPUT": f"{folder}/loaded",
+                "PATH": f"{moved}/bin:/usr/bin:/bin",
             }
             command = ["mpirun", "--oversubscribe", "-np", "2", "/bin/echo", "started"]
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
@@ -440,12 +401,8 @@ class Bundle(unittest.TestCase):
     def test_a_folder_that_is_no_bundle_is_left_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "letter").write_text("dear", encoding="utf-8")
-            done = subprocess.run(
-                [sys.executable, ROOT / "scripts" / "gpu" / "bundle.py", "--bin", folder, "--out", folder],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = [sys.executable, ROOT / "scripts" / "gpu" / "bundle.py", "--bin", folder, "--out", folder]
+            done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertIn("is no earlier bundle", done.stderr)
             self.assertTrue((pathlib.Path(folder) / "letter").exists())
