@@ -12,16 +12,28 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 
 import figures
 import hostile_attacks
 from hostile_attacker import Orders
-from hostile_site import MARK, RUN_IDS, Client, Refused, Site
+from hostile_site import MARK, RUN_IDS, Site
 from hostile_users import Answers, HeartbeatProxy, Page, Reporter, User, summary
+from load_target import Client, Refused
+from runs import processor_times
 
 MAX_ABOVE_IDLE_MB = 256
 MAX_LEFT_MB = 64  # above idle, when the attack has been over for a minute
 READ_TOKENS = 50  # of eight event streams each
+#: Name, key of the summary, unit, limit.
+USER_ROWS = (("  slowest", "max_ms", "ms", None), ("  refused or not answered", "not_answered", "", None))
+HEARTBEAT_ROWS = (
+    ("heartbeats", "count", "", None),
+    ("  slowest answer", "max_ms", "ms", None),
+    ("  p99", "p99_ms", "ms", None),
+    ("  later than 1 s", "over_1_s", "", 0),
+    ("  refused or not answered", "not_answered", "", 0),
+)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -82,47 +94,33 @@ class Measurement:
         ingest = [site.make_wide_token(f"attacker {number}") for number in range(2)]
         bound = [site.make_token("attacker's own", "ingest", run=RUN_IDS["own"])]
         Client(site.port, bound[0]).must("POST", f"/runs/{RUN_IDS['own']}/records", Reporter(RUN_IDS["own"]).started())
-        self.tokens = {
-            "user": site.make_token("user", "read"),
-            "reporter": site.make_token("reporter", "ingest", run=RUN_IDS["external"]),
-        }
+        self.user = Client(site.port, site.make_token("user", "read"))
+        self.elsewhere = Client(site.port, site.make_token("reporter", "ingest", run=RUN_IDS["external"]))
         self.mark = "/api/v1/tokens/" + site.must("POST", "/tokens", {"name": MARK, "scope": "read"})["id"]
         checkpoint = site.start_runs(self.options.fake_worker)
         self.reporter = Reporter(RUN_IDS["external"])
-        Client(site.port, self.tokens["reporter"]).must(
-            "POST", f"/runs/{RUN_IDS['external']}/records", self.reporter.started()
-        )
+        self.elsewhere.must("POST", f"/runs/{RUN_IDS['external']}/records", self.reporter.started())
         self.reporter.update = 1
         site.fill()
-        return Orders(
-            port=site.port,
-            seconds=self.options.seconds,
-            runs=site.runs,
-            read=read,
-            ingest=ingest,
-            bound=bound,
-            checkpoint=checkpoint,
-            config=site.config,
-        )
+        return Orders(site.port, self.options.seconds, site.runs, read, ingest, bound, checkpoint, site.config)
 
     def start_users(self) -> None:
-        port, managed = self.site.port, self.site.runs["managed"]
-        user, reporter = self.tokens["user"], self.tokens["reporter"]
-        self.page = Page(port, user, managed)
+        run = f"/api/v1/runs/{self.site.runs['managed']}"
+        paths = (
+            ("status", 0.25, run),
+            ("list", 0.5, "/api/v1/runs?limit=50"),
+            ("series", 0.5, f"{run}/metrics/loss?points=1200"),
+        )
+        self.page = Page(self.user, self.site.runs["managed"])
+        nobody = Client(self.site.port)
         self.users = [
-            User(self.answers, "status", port, user, 0.25, lambda: ("GET", f"/api/v1/runs/{managed}", "")),
-            User(self.answers, "list", port, user, 0.5, lambda: ("GET", "/api/v1/runs?limit=50", "")),
-            User(
-                self.answers,
-                "series",
-                port,
-                user,
-                0.5,
-                lambda: ("GET", f"/api/v1/runs/{managed}/metrics/loss?points=1200", ""),
+            *(
+                User(self.answers, name, self.user, period, lambda path=path: ("GET", path, ""))
+                for name, period, path in paths
             ),
-            User(self.answers, "healthz", port, "", 0.2, lambda: ("GET", "/healthz", ""), fresh=True),
-            User(self.answers, "records", port, reporter, 0.5, self.reporter.records),
-            User(self.answers, "heartbeat elsewhere", port, reporter, 1, self.reporter.heartbeat),
+            User(self.answers, "healthz", nobody, 0.2, lambda: ("GET", "/healthz", ""), fresh=True),
+            User(self.answers, "records", self.elsewhere, 0.5, self.reporter.records),
+            User(self.answers, "heartbeat elsewhere", self.elsewhere, 1, self.reporter.heartbeat),
             self.page,
         ]
         for one in self.users:
@@ -141,9 +139,8 @@ class Measurement:
     def attack(self, orders: Orders) -> None:
         script = pathlib.Path(hostile_attacks.__file__)
         for name in self.attacks:
-            process = subprocess.Popen(
-                [sys.executable, str(script), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+            command = [sys.executable, str(script), name]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             assert process.stdin is not None
             process.stdin.write(json.dumps(dataclasses.asdict(orders)))
             process.stdin.close()
@@ -158,9 +155,8 @@ class Measurement:
             assert process.stdout is not None
             text = process.stdout.read()
             process.stdout.close()
-            self.attackers[name] = (
-                json.loads(text) if text else {"answers": {}, "errors": f"exit code {process.returncode}"}
-            )
+            nothing = {"answers": {}, "errors": f"exit code {process.returncode}"}
+            self.attackers[name] = json.loads(text) if text else nothing
 
     def run(self) -> None:
         orders = self.prepare()
@@ -177,50 +173,24 @@ class Measurement:
         self.judge(before)
 
     def judge(self, before: dict[str, tuple[str, ...]]) -> None:
-        beats = {
-            phase.name: summary(self.answers.between({"heartbeat", "heartbeat elsewhere"}, phase.first, phase.last))
-            for phase in self.phases
-        }
-        self.row("heartbeats", {name: beat["count"] for name, beat in beats.items()}, "")
-        for key, name, limit in (
-            ("max_ms", "  slowest answer", None),
-            ("p99_ms", "  p99", None),
-            ("over_1_s", "  later than 1 s", 0),
-            ("not_answered", "  refused or not answered", 0),
-        ):
-            self.row(
-                name,
-                {phase: beat[key] for phase, beat in beats.items()},
-                "ms" if key.endswith("ms") else "",
-                limit,
-                timed=key != "not_answered",
-            )
+        self.answer_rows({"heartbeat", "heartbeat elsewhere"}, HEARTBEAT_ROWS)
         for kind in ("status", "list", "series", "records", "healthz"):
-            found = {
-                phase.name: summary(self.answers.between({kind}, phase.first, phase.last)) for phase in self.phases
-            }
-            self.row(f"{kind}: p99", {name: one["p99_ms"] for name, one in found.items()}, "ms")
-            self.row("  slowest", {name: one["max_ms"] for name, one in found.items()}, "ms")
-            self.row("  refused or not answered", {name: one["not_answered"] for name, one in found.items()}, "")
-        self.row(
-            "page: longest gap between events",
-            {phase.name: self.page.longest_gap_s(phase.first, phase.last) for phase in self.phases},
-            "s",
-        )
-        self.row(
-            "memory above idle, peak",
-            {phase.name: phase.peak_mb - self.idle_mb for phase in self.phases},
-            "MB",
-            MAX_ABOVE_IDLE_MB,
-        )
-        after = self.phases[-1]
-        self.row(
-            f"  {self.options.settle_seconds:.0f} s after the attack",
-            {"after": after.end_mb - self.idle_mb},
-            "MB",
-            MAX_LEFT_MB if self.options.settle_seconds >= 60 else None,
-        )
+            self.answer_rows({kind}, ((f"{kind}: p99", "p99_ms", "ms", None), *USER_ROWS))
+        gaps = {phase.name: self.page.longest_gap_s(phase.first, phase.last) for phase in self.phases}
+        self.row("page: longest gap between events", gaps, "s")
+        peaks = {phase.name: phase.peak_mb - self.idle_mb for phase in self.phases}
+        self.row("memory above idle, peak", peaks, "MB", MAX_ABOVE_IDLE_MB)
+        settle_s, left = self.options.settle_seconds, self.phases[-1].end_mb - self.idle_mb
+        limit = MAX_LEFT_MB if settle_s >= 60 else None
+        self.row(f"  {settle_s:.0f} s after the attack", {"after": left}, "MB", limit)
         self.judge_state(before)
+
+    def answer_rows(self, kinds: set[str], rows: Iterable[tuple[str, str, str, float | None]]) -> None:
+        """Rows of the answers of these kinds: name, key of their summary, unit, limit."""
+        found = {phase.name: summary(self.answers.between(kinds, phase.first, phase.last)) for phase in self.phases}
+        for name, key, unit, limit in rows:
+            values = {phase: one[key] for phase, one in found.items()}
+            self.row(name, values, unit, limit, timed=key != "not_answered")
 
     def judge_state(self, before: dict[str, tuple[str, ...]]) -> None:
         alive = self.site.process.poll() is None
@@ -232,9 +202,8 @@ class Measurement:
                 for name, was in before.items():
                     if now[name] != was:
                         changed += 1
-                        self.changes.append(
-                            f"the {name} run was {was[0]}, now {now[name][0]}: {'; '.join(now[name][len(was):]) or 'no change noted'}"
-                        )
+                        noted = "; ".join(now[name][len(was) :]) or "no change noted"
+                        self.changes.append(f"the {name} run was {was[0]}, now {now[name][0]}: {noted}")
                 lost = int(not self.site.audit_has(self.mark))
             except Refused as refused:
                 self.broken.append(f"the state after the attack cannot be read: {refused}")
@@ -248,12 +217,10 @@ class Measurement:
         """Values by phase. The limit holds for those from the attack on; `timed`: it depends on how busy the machine is."""
         attacked = [value for phase, value in values.items() if phase != "before"]
         met = None if limit is None else max(attacked) <= limit
-        self.rows.append(
-            {"what": name.strip(), "values": values, "unit": unit, "must": limit, "met": met, "timed": timed}
-        )
-        shown = "".join(
-            f"{values[phase]:>12,.1f}" if phase in values else " " * 12 for phase in ("before", "during", "after")
-        )
+        row = {"what": name.strip(), "values": values, "unit": unit, "must": limit, "met": met, "timed": timed}
+        self.rows.append(row)
+        phases = ("before", "during", "after")
+        shown = "".join(f"{values[phase]:>12,.1f}" if phase in values else " " * 12 for phase in phases)
         must = "" if limit is None else f"<= {limit:,}"
         print(f"{name:<40}{shown} {unit:<3} {must:<8} {'' if met is None else 'met' if met else 'BROKEN'}", flush=True)
         if met is False:
@@ -271,16 +238,14 @@ class Measurement:
 
 def measure(options: argparse.Namespace, programs: pathlib.Path, attacks: list[str]) -> dict[str, object]:
     print(f"{'attacks: ' + ', '.join(attacks)}\n{'':<40}{'before':>12}{'during':>12}{'after':>12}", flush=True)
-    before = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    before = processor_times()
     with tempfile.TemporaryDirectory(prefix="babelring-hostile-", ignore_cleanup_errors=True) as folder:
         measurement = Measurement(options, programs, pathlib.Path(folder).resolve(), attacks)
         try:
             measurement.run()
-        except Refused as refused:
-            sys.exit(f"bench: {refused}")
         finally:
             measurement.end()
-    after = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    after = processor_times()
     for name, found in measurement.attackers.items():
         answers = ", ".join(f"{status} {count:,}" for status, count in found["answers"].items())  # type: ignore[attr-defined]
         print(f"  {name} ({hostile_attacks.ATTACKS[name][0]}): {answers or 'no answers'}; {found['errors']} errors")
@@ -293,7 +258,7 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, attacks: list[s
         "broken": measurement.broken,
         "changes": measurement.changes,
         "idle_mb": measurement.idle_mb,
-        "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1),
+        "steal": figures.disturbance(before, after, 0, 1)["steal"],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import os
 import random
 import re
@@ -36,12 +37,15 @@ class Attack:
         self.answers: collections.Counter[str] = collections.Counter()
         self.errors = 0
         self.random = random.Random(os.getpid())
+        self.counter = itertools.count(10)  # for all connections
 
     def running(self) -> bool:
         return time.monotonic() < self.end
 
-    def connect(self, blocking: bool = True) -> socket.socket:
+    def connect(self, blocking: bool = True, receive_buffer: int = 0) -> socket.socket:
         client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         client.settimeout(30)
         client.connect(("127.0.0.1", self.orders.port))
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -85,6 +89,14 @@ class Attack:
                         return
                     missing -= self.note(data)
 
+    def converse(self, requests: Iterator[bytes], pause_s: float = 0, timeout_s: float = 30) -> None:
+        """One connection that sends a request and reads the whole answer, again and again."""
+        with self.connect() as client:
+            client.settimeout(timeout_s)
+            while self.running():
+                self.ask(client, next(requests))
+                time.sleep(pause_s)
+
     def ask(self, client: socket.socket, request: bytes) -> None:
         """Sends a request and reads the whole answer, which has a Content-Length or is small."""
         client.sendall(request)
@@ -103,12 +115,18 @@ class Attack:
                 return
             missing -= len(piece)
 
-    def abandon(self, request: bytes) -> None:
-        """Sends a request and leaves after a millisecond."""
-        with self.connect() as client:
-            client.sendall(request)
-            time.sleep(0.001)
-        self.answers["abandoned"] += 1
+    def abandon(self, requests: list[bytes], pause_s: float) -> None:
+        """Sends each request and leaves after a millisecond."""
+        for request in requests:
+            with self.connect() as client:
+                client.sendall(request)
+                time.sleep(0.001)
+            self.answers["abandoned"] += 1
+        time.sleep(pause_s)
+
+    def reporting(self, run: str, last: str, token: str, body: str) -> bytes:
+        """A POST of a rank for one of the runs."""
+        return message("POST", f"/api/v1/runs/{self.orders.runs[run]}/{last}", token, body)
 
 
 def message(method: str, path: str, token: str = "", body: str = "", length: int | None = None) -> bytes:
@@ -120,12 +138,12 @@ def message(method: str, path: str, token: str = "", body: str = "", length: int
     return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
 
 
-def run_path(run: str, last: str) -> str:
-    return f"/api/v1/runs/{run}/{last}"
-
-
 def batch(records: list[str], attempt: int = 1, rank: int = 0) -> str:
     return f'{{"attempt":{attempt},"rank":{rank},"host":"attacker","records":[{",".join(records)}]}}'
+
+
+def heartbeat(attempt: int, rank: int) -> str:
+    return f'{{"attempt":{attempt},"rank":{rank},"host":"h{rank}","pid":1}}'
 
 
 def step(sequence: int, more: str = "") -> str:

@@ -10,6 +10,7 @@ nice 19, so that it takes none from the server: attackers are elsewhere."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -19,11 +20,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from hostile_attacker import Attack, Orders, batch, message, run_path, step
+from hostile_attacker import Attack, Orders, batch, heartbeat, message, step
 
 DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 HUGE = 2**53
 NICE = 19  # thirteen sessions
+BATCH = 10_000  # records
 
 
 def refused(attack: Attack) -> None:
@@ -101,33 +103,23 @@ def held(attack: Attack) -> None:
     attack.answers["connections held at the end"] = len(waiting)
 
 
-def guessed(attack: Attack) -> None:
+def guessed(attack: Attack, _: int) -> Iterator[bytes]:
     """Invented tokens, 20 requests on their way on each of eight connections."""
-
-    def requests() -> Iterator[bytes]:
-        while True:
-            yield message("GET", "/api/v1/tokens/self", "bbr_" + f"{attack.random.getrandbits(256):064x}")
-
-    attack.at_once(8, lambda _: attack.pump(requests()))
+    while True:
+        yield message("GET", "/api/v1/tokens/self", "bbr_" + f"{attack.random.getrandbits(256):064x}")
 
 
 def queries(attack: Attack) -> None:
     """The most expensive queries: 28 abandoned at once each second, and eight connections that repeat them and read."""
-    keys = ",".join(["loss"] * 64)
-    path = run_path(attack.orders.runs["large"], f"series?points=20000&keys={keys}")
-    plain = run_path(attack.orders.runs["large"], "series?points=20000&keys=loss,nll,step_ms,target_tokens")
+    path = f"/api/v1/runs/{attack.orders.runs['large']}/series?points=20000&keys="
+    paths = [path + "loss,nll,step_ms,target_tokens", path + ",".join(["loss"] * 64)]
 
     def work(number: int) -> None:
         token = attack.orders.read[number % 4]
         if number == 8:
-            for place in range(28):
-                attack.abandon(message("GET", path if place % 2 else plain, token))
-            time.sleep(1)
-            return
-        with attack.connect() as client:
-            client.settimeout(300)
-            while attack.running():
-                attack.ask(client, message("GET", path if number % 2 else plain, token))
+            attack.abandon([message("GET", paths[place % 2], token) for place in range(28)], pause_s=1)
+        else:
+            attack.converse(itertools.repeat(message("GET", paths[number % 2], token)), timeout_s=300)
 
     attack.at_once(9, work)
 
@@ -139,12 +131,9 @@ def validate(attack: Attack) -> None:
 
     def work(number: int) -> None:
         if number == 8:
-            attack.abandon(request)
-            time.sleep(0.05)
-            return
-        with attack.connect() as client:
-            while attack.running():
-                attack.ask(client, request)
+            attack.abandon([request], pause_s=0.05)
+        else:
+            attack.converse(itertools.repeat(request))
 
     attack.at_once(9, work)
 
@@ -153,13 +142,7 @@ def translate(attack: Attack) -> None:
     """Thirty large texts to translate every two seconds, each abandoned at once."""
     body = json.dumps({"text": [" ".join(["house"] * 300)] * 32, "beam": 12})
     request = message("POST", f"/api/v1/checkpoints/{attack.orders.checkpoint}/translate", attack.orders.read[0], body)
-
-    def work(_: int) -> None:
-        for _ in range(30):
-            attack.abandon(request)
-        time.sleep(2)
-
-    attack.at_once(1, work)
+    attack.at_once(1, lambda _: attack.abandon([request] * 30, pause_s=2))
 
 
 def bodies(attack: Attack) -> None:
@@ -193,160 +176,108 @@ def bodies(attack: Attack) -> None:
 def streams(attack: Attack) -> None:
     """400 event streams of all runs that take nothing, eight a token, and batches of 10,000 log lines."""
     clients: list[socket.socket] = []
+    text = '{"sequence":%d,"kind":"log","time_ms":1,"level":"info","text":"a line of a spool"}'
 
-    def listen(_: int) -> None:
+    def listen() -> None:
         while attack.running():
             for client in [client for client in clients if not is_open(client)]:
                 clients.remove(client)
             while len(clients) < 400:
-                client = socket.socket()
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                client.settimeout(30)
-                client.connect(("127.0.0.1", attack.orders.port))
-                client.sendall(
-                    message("GET", "/api/v1/events", attack.orders.read[len(clients) // 8 % len(attack.orders.read)])
-                )
-                clients.append(client)
+                token = attack.orders.read[len(clients) // 8 % len(attack.orders.read)]
+                clients.append(attack.connect(receive_buffer=4096))
+                clients[-1].sendall(message("GET", "/api/v1/events", token))
             time.sleep(1)
 
-    def write(number: int) -> None:
-        rank, sequence = 100 + number, 0
-        with attack.connect() as client:
-            while attack.running():
-                lines = [
-                    f'{{"sequence":{sequence + i},"kind":"log","time_ms":1,"level":"info","text":"a line of a spool"}}'
-                    for i in range(1, 10_001)
-                ]
-                sequence += 10_000
-                attack.ask(
-                    client,
-                    message(
-                        "POST",
-                        run_path(attack.orders.runs["own"], "records"),
-                        attack.orders.bound[0],
-                        batch(lines, rank=rank),
-                    ),
-                )
+    def log_lines() -> Iterator[bytes]:
+        for first in itertools.count(1, BATCH):
+            lines = [text % sequence for sequence in range(first, first + BATCH)]
+            yield attack.reporting("own", "records", attack.orders.bound[0], batch(lines, rank=101))
 
-    attack.at_once(2, lambda number: write(number) if number else listen(number))
+    attack.at_once(2, lambda number: attack.converse(log_lines()) if number else listen())
 
 
-def audit(attack: Attack) -> None:
+def audit(attack: Attack, number: int) -> Iterator[bytes]:
     """Requests that a careless server notes: POSTs of a read token that are refused."""
-
-    def requests(token: str) -> Iterator[bytes]:
-        one = message("POST", "/api/v1/metrics/query", token, "{}")
-        while True:
-            yield one
-
-    attack.at_once(8, lambda number: attack.pump(requests(attack.orders.read[number]), depth=50))
+    return itertools.repeat(message("POST", "/api/v1/metrics/query", attack.orders.read[number], "{}"))
 
 
-def batches(attack: Attack) -> None:
+def batches(attack: Attack, number: int) -> Iterator[bytes]:
     """Batches of 10,000 steps from four ranks at a time; every 333rd step brings 64 new keys."""
     every, keys = 333, 64
 
-    def work(number: int) -> None:
-        first = 1
-        with attack.connect() as client:
-            while attack.running():
-                records = []
-                for i in range(10_000):
-                    more = ""
-                    if i % every == every - 1:
-                        names = ",".join(f'"k{i // every}_{key}":1' for key in range(keys))
-                        more = f',"memory_bytes":{{{names}}}'
-                    records.append(step(first + i, more))
-                first += 10_000
-                attack.ask(
-                    client,
-                    message(
-                        "POST",
-                        run_path(attack.orders.runs["own"], "records"),
-                        attack.orders.bound[0],
-                        batch(records, rank=number),
-                    ),
-                )
+    def new_keys(place: int) -> str:
+        if place % every != every - 1:
+            return ""
+        names = ",".join(f'"k{place // every}_{key}":1' for key in range(keys))
+        return f',"memory_bytes":{{{names}}}'
 
-    attack.at_once(4, work)
+    for first in itertools.count(1, BATCH):
+        records = [step(first + place, new_keys(place)) for place in range(BATCH)]
+        yield attack.reporting("own", "records", attack.orders.bound[0], batch(records, rank=number))
 
 
-def ranks(attack: Attack) -> None:
+def ranks(attack: Attack, number: int) -> Iterator[bytes]:
     """Heartbeats of ever higher ranks, for a run that its token may report."""
-    counter = iter(range(10, 1_000_000))
-
-    def requests(token: str) -> Iterator[bytes]:
-        path = run_path(attack.orders.runs["own"], "heartbeat")
-        for rank in counter:
-            yield message("POST", path, token, f'{{"attempt":1,"rank":{rank},"host":"h{rank}","pid":1}}')
-
-    attack.at_once(9, lambda number: attack.pump(requests((attack.orders.bound + attack.orders.ingest)[number % 3])))
+    token = (attack.orders.bound + attack.orders.ingest)[number % 3]
+    for rank in attack.counter:
+        yield attack.reporting("own", "heartbeat", token, heartbeat(1, rank))
 
 
-def attempts(attack: Attack) -> None:
+def attempts(attack: Attack, _: int) -> Iterator[bytes]:
     """Huge attempts, and records that a training is over, for the runs of others."""
     over = '{"sequence":%d,"kind":"lifecycle","time_ms":1,"event":"finished","detail":"owned"}'
-
-    def requests() -> Iterator[bytes]:
-        sequence = 0
-        while True:
-            sequence += 1
-            for run in ("managed", "external", "finished"):
-                run = attack.orders.runs[run]
-                for token in (attack.orders.ingest[0], attack.orders.bound[0], attack.orders.read[0]):
-                    yield message(
-                        "POST",
-                        run_path(run, "heartbeat"),
-                        token,
-                        f'{{"attempt":{HUGE - 1},"rank":0,"host":"h","pid":1}}',
-                    )
-                    yield message(
-                        "POST", run_path(run, "heartbeat"), token, f'{{"attempt":2,"rank":0,"host":"h","pid":1}}'
-                    )
-                    yield message("POST", run_path(run, "records"), token, batch([step(sequence)], attempt=HUGE))
-                    for rank in (0, 7):
-                        yield message(
-                            "POST", run_path(run, "records"), token, batch([over % (1_000_000 + sequence)], rank=rank)
-                        )
-                    yield message("POST", run_path(run, "stop"), token, '{"mode":"now"}')
-
-    all_requests = requests()
-
-    def work(_: int) -> None:
-        with attack.connect() as client:
-            while attack.running():
-                attack.ask(client, next(all_requests))
-                time.sleep(0.02)
-
-    attack.at_once(1, work)
+    orders = attack.orders
+    for sequence in attack.counter:
+        ended = [over % (1_000_000 + sequence)]
+        for run, token in itertools.product(
+            ("managed", "external", "finished"), (orders.ingest[0], orders.bound[0], orders.read[0])
+        ):
+            for last, body in (
+                ("heartbeat", heartbeat(HUGE - 1, 0)),
+                ("heartbeat", heartbeat(2, 0)),
+                ("records", batch([step(sequence)], attempt=HUGE)),
+                ("records", batch(ended)),
+                ("records", batch(ended, rank=7)),
+                ("stop", '{"mode":"now"}'),
+            ):
+                yield attack.reporting(run, last, token, body)
 
 
-def runs(attack: Attack) -> None:
+def runs(attack: Attack, _: int) -> Iterator[bytes]:
     """Invented runs, a step each."""
+    while True:
+        run = "r_01J8" + "".join(attack.random.choice(DIGITS) for _ in range(22))
+        yield message("POST", f"/api/v1/runs/{run}/records", attack.orders.ingest[0], batch([step(1)]))
 
-    def requests(token: str) -> Iterator[bytes]:
-        while True:
-            run = "r_01J8" + "".join(attack.random.choice(DIGITS) for _ in range(22))
-            yield message("POST", run_path(run, "records"), token, batch([step(1)]))
 
-    attack.at_once(2, lambda number: attack.pump(requests(attack.orders.ingest[0]), depth=10))
+Requests = Callable[[Attack, int], Iterator[bytes]]  # of a connection
+
+
+def pumped(connections: int, requests: Requests, depth: int = 20) -> Callable[[Attack], None]:
+    """An attacker that has many requests on their way on each connection."""
+    return lambda attack: attack.at_once(connections, lambda number: attack.pump(requests(attack, number), depth))
+
+
+def conversing(connections: int, requests: Requests, pause_s: float = 0) -> Callable[[Attack], None]:
+    """An attacker that waits for each answer."""
+    return lambda attack: attack.at_once(connections, lambda number: attack.converse(requests(attack, number), pause_s))
 
 
 #: Name, required token, and function.
 ATTACKS: dict[str, tuple[str, Callable[[Attack], None]]] = {
     "refused": ("none", refused),
     "held": ("none", held),
-    "guessed": ("none", guessed),
+    "guessed": ("none", pumped(8, guessed)),
     "queries": ("read", queries),
     "validate": ("read", validate),
     "translate": ("read", translate),
     "bodies": ("read", bodies),
     "streams": ("read", streams),
-    "audit": ("read", audit),
-    "batches": ("ingest", batches),
-    "ranks": ("ingest", ranks),
-    "attempts": ("ingest", attempts),
-    "runs": ("ingest", runs),
+    "audit": ("read", pumped(8, audit, depth=50)),
+    "batches": ("ingest", conversing(4, batches)),
+    "ranks": ("ingest", pumped(9, ranks)),
+    "attempts": ("ingest", conversing(1, attempts, pause_s=0.02)),
+    "runs": ("ingest", pumped(2, runs, depth=10)),
 }
 
 

@@ -11,6 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
+from hostile_users import STARTED
+
 STALE = 409
 
 
@@ -20,18 +22,8 @@ def value(name: str) -> str:
 
 def print_checked_config() -> None:
     with open(value("--config"), encoding="utf-8") as file:
-        print(
-            json.dumps(
-                {
-                    "config": file.read(),
-                    "name": "fake",
-                    "max_updates": 0,
-                    "data_folder": "",
-                    "start_from": "",
-                    "errors": [],
-                }
-            )
-        )
+        checked = {"name": "fake", "max_updates": 0, "data_folder": "", "start_from": "", "errors": []}
+        print(json.dumps({"config": file.read()} | checked))
 
 
 class Rank:
@@ -66,23 +58,7 @@ class Rank:
         return self.record("step", update=self.update, loss=2.0, step_ms=500.0, target_tokens=100)
 
     def first_records(self) -> list[dict[str, object]]:
-        started = (
-            [
-                self.record(
-                    "lifecycle",
-                    event="started",
-                    name="fake",
-                    config="",
-                    version="1",
-                    world_size=2,
-                    parameters=1,
-                    max_updates=0,
-                    device="cpu",
-                )
-            ]
-            if self.rank == 0
-            else []
-        )
+        started = [self.record("lifecycle", name="fake", world_size=2, **STARTED)] if self.rank == 0 else []
         return [*started, self.record("lifecycle", event="rank_up", pid=os.getpid(), device="cpu")]
 
 

@@ -3,18 +3,16 @@ with a checkpoint, and a run of a reporter elsewhere."""
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import pathlib
 import random
 import signal
 import subprocess
-import sys
 import time
 from typing import Any
 
 from hostile_users import HeartbeatProxy
+from load_target import Refused, Target, start_program
 from runs import program
 
 RUN_IDS = {
@@ -23,24 +21,7 @@ RUN_IDS = {
     "large": "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3G",
 }
 MARK = "before-the-attack"  # a token whose row in the audit must survive
-WORDS = [
-    "cat",
-    "dog",
-    "house",
-    "tree",
-    "river",
-    "stone",
-    "bird",
-    "child",
-    "book",
-    "lamp",
-    "road",
-    "cloud",
-    "old",
-    "small",
-    "sees",
-    "likes",
-]
+WORDS = "cat dog house tree river stone bird child book lamp road cloud old small sees likes".split()
 CONFIG = """
 name: {name}
 preset: transformer-tiny
@@ -66,45 +47,11 @@ fake:
 """
 # Linux divides time between sessions first, where it has autogroups; mpirun leads one.
 STEP_BACK = '{{ echo {nice} >/proc/self/autogroup; }} 2>/dev/null; exec nice -n {nice} "$@"'
-TRAINING_NICE = (
-    5  # the figures are the server's: how two busy ranks and a server share two cores is the kernel's affair
-)
+# The figures are the server's: how two busy ranks and a server share two cores is the kernel's affair.
+TRAINING_NICE = 5
 
 
-class Refused(RuntimeError):
-    """An answer that was not expected: method, path, status, answer."""
-
-
-class Client:
-    """Asks a server as the owner of a token."""
-
-    def __init__(self, port: int, token: str) -> None:
-        self.port, self.token = port, token
-
-    def ask(self, method: str, path: str, body: Any = None, timeout: float = 120) -> tuple[int, Any]:
-        """Status and JSON; 0 if no answer came."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        kind = {"Content-Type": "application/json"} if body is not None else {}
-        text = body if isinstance(body, (str, type(None))) else json.dumps(body)
-        try:
-            connection.request(method, f"/api/v1{path}", text, {"Authorization": f"Bearer {self.token}"} | kind)
-            answer = connection.getresponse()
-            data = answer.read()
-            return answer.status, json.loads(data) if data else None
-        except (OSError, http.client.HTTPException) as error:
-            return 0, str(error)
-        finally:
-            connection.close()
-
-    def must(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer of a request that must succeed. Raises Refused."""
-        status, answer = self.ask(method, path, body)
-        if not 200 <= status < 300:
-            raise Refused(f"{method} {path}: {status} {answer}")
-        return answer
-
-
-class Site(Client):
+class Site(Target):
     """Asks as administrator."""
 
     def __init__(self, programs: pathlib.Path, folder: pathlib.Path, proxy: HeartbeatProxy) -> None:
@@ -118,34 +65,9 @@ class Site(Client):
         profiles.write_text(
             PROFILES.format(port=proxy.port, step_back=step_back, fake_worker=fake_worker), encoding="utf-8"
         )
-        self.log = folder / "server.log"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    str(program(programs, "server")),
-                    "--listen",
-                    "127.0.0.1:0",
-                    "--data",
-                    str(folder / "data"),
-                    "--checkpoint-root",
-                    str(folder / "runs"),
-                    "--profiles",
-                    str(profiles),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                bufsize=1,
-            )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if "listening on" not in line:
-            sys.exit(f"bench: server said {line!r}: {self.log.read_text(encoding='utf-8')[-2000:]}")
-        self.process.stdout.close()
-        super().__init__(
-            int(line.split("listening on ")[1].strip().rstrip("/").rsplit(":", 1)[1]),
-            (folder / "data" / "admin.token").read_text(encoding="utf-8").strip(),
-        )
+        with open(folder / "server.log", "w", encoding="utf-8") as log:
+            started = start_program(programs, folder, "runs", "--profiles", str(profiles), log=log)
+        super().__init__("server", *started)
         proxy.target_port = self.port
 
     def make_token(self, name: str, scope: str, **members: Any) -> str:
@@ -164,32 +86,14 @@ class Site(Client):
     def prepare_data(self) -> pathlib.Path:
         """A toy corpus, made by `nmt prepare`."""
         chance, data = random.Random(1), self.folder / "prepared"
+        command: list[str | pathlib.Path] = [program(self.programs, "nmt"), "prepare", "--output", data]
         for name, lines in (("train", 600), ("valid", 20)):
-            source = [" ".join(chance.choice(WORDS) for _ in range(8)) for _ in range(lines)]
-            (self.folder / f"{name}.en").write_text("\n".join(source) + "\n", encoding="utf-8")
-            (self.folder / f"{name}.de").write_text(
-                "\n".join(" ".join(line.split()[::-1]) for line in source) + "\n", encoding="utf-8"
-            )
-        files = {name: [str(self.folder / f"{name}.{side}") for side in ("en", "de")] for name in ("train", "valid")}
-        subprocess.run(
-            [
-                str(program(self.programs, "nmt")),
-                "prepare",
-                "--train",
-                *files["train"],
-                "--valid",
-                *files["valid"],
-                "--test",
-                *files["valid"],
-                "--output",
-                str(data),
-                "--vocabulary-size",
-                "60",
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+            source = [chance.choices(WORDS, k=8) for _ in range(lines)]
+            files = [self.folder / f"{name}.{side}" for side in ("en", "de")]
+            for file, order in zip(files, (1, -1)):
+                file.write_text("".join(" ".join(words[::order]) + "\n" for words in source), encoding="utf-8")
+            command += [f"--{name}", *files]
+        subprocess.run([*command, "--test", *files, "--vocabulary-size", "60"], check=True, capture_output=True)
         return data
 
     def wait_state(self, run: str, *states: str) -> None:
@@ -216,29 +120,22 @@ class Site(Client):
                     f'"nll":{1 + 8 / i:.6f},"step_ms":{100 + i % 7},"target_tokens":{1000 + i % 13}}}'
                     for i in range(first, min(first + 8000, steps + 1))
                 )
-                self.must(
-                    "POST",
-                    f"/runs/{self.runs['large']}/records",
-                    f'{{"attempt":1,"rank":{rank},"host":"h","records":[{records}]}}',
-                )
+                body = f'{{"attempt":1,"rank":{rank},"host":"h","records":[{records}]}}'
+                self.must("POST", f"/runs/{self.runs['large']}/records", body)
 
     def start_runs(self, fake: bool) -> str:
         """The finished run and the one that trains. The checkpoint of the finished one."""
         data = self.prepare_data()
         self.config = CONFIG.format(name="training", data=data, updates=100_000_000)
-        finished = self.must(
-            "POST",
-            "/runs",
-            {"config": CONFIG.format(name="finished", data=data, updates=20), "profile": "bench", "world_size": 2},
-        )
-        self.runs["finished"] = finished["id"]
-        self.wait_state(finished["id"], "succeeded")
-        managed = self.must(
-            "POST", "/runs", {"config": self.config, "profile": "fake" if fake else "bench", "world_size": 2}
-        )
-        self.runs["managed"] = managed["id"]
-        self.wait_state(managed["id"], "running")
-        return str(self.must("GET", f"/runs/{finished['id']}/checkpoints")["items"][0]["id"])
+        brief = CONFIG.format(name="finished", data=data, updates=20)
+        for name, config, profile, state in (
+            ("finished", brief, "bench", "succeeded"),
+            ("managed", self.config, "fake" if fake else "bench", "running"),
+        ):
+            run = self.must("POST", "/runs", {"config": config, "profile": profile, "world_size": 2})
+            self.runs[name] = run["id"]
+            self.wait_state(run["id"], state)
+        return str(self.must("GET", f"/runs/{self.runs['finished']}/checkpoints")["items"][0]["id"])
 
     def victims(self) -> dict[str, tuple[str, ...]]:
         """State, attempt and all changes of state of each run that must not change."""

@@ -12,8 +12,12 @@ import time
 from collections.abc import Callable
 
 import figures
+from load_target import Client
 
 GIVE_UP_S = 60
+Request = Callable[[], tuple[str, str, str]]  # method, path, body
+#: The members of the record that begins a run that only reports.
+STARTED = {"event": "started", "config": "", "version": "1", "parameters": 1, "max_updates": 0, "device": "cpu"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,34 +114,26 @@ class User(threading.Thread):
     """Asks the same again and again, once in `period_s`, on a connection that is kept or, if `fresh`, on a new one each time."""
 
     def __init__(
-        self,
-        answers: Answers,
-        kind: str,
-        port: int,
-        token: str,
-        period_s: float,
-        request: Callable[[], tuple[str, str, str]],
-        fresh: bool = False,
-    ) -> None:
+        self, answers: Answers, kind: str, client: Client, period_s: float, request: Request, fresh: bool = False
+    ):
         super().__init__(daemon=True)
-        self.answers, self.kind, self.port, self.token = answers, kind, port, token
+        self.answers, self.kind, self.client = answers, kind, client
         self.period_s, self.make_request, self.fresh = period_s, request, fresh
         self.stopping = threading.Event()
 
     def run(self) -> None:
         connection = None
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         while not self.stopping.is_set():
             method, path, body = self.make_request()
+            headers = self.client.headers | ({"Content-Type": "application/json"} if body else {})
             began, status = time.monotonic(), 0
             for attempt in (1, 2):  # a kept connection that the server has closed meanwhile is replaced once
                 kept = connection is not None
                 try:
-                    if connection is None:
-                        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_S)
-                    connection.request(
-                        method, path, body or None, headers | ({"Content-Type": "application/json"} if body else {})
+                    connection = connection or http.client.HTTPConnection(
+                        "127.0.0.1", self.client.port, timeout=GIVE_UP_S
                     )
+                    connection.request(method, path, body or None, headers)
                     answer = connection.getresponse()
                     answer.read()
                     status = answer.status
@@ -155,21 +151,18 @@ class User(threading.Thread):
 class Page(threading.Thread):
     """Listens to the metrics of a run, and notes when each event came. Comes again when the stream ends."""
 
-    def __init__(self, port: int, token: str, run: str) -> None:
+    def __init__(self, client: Client, run: str) -> None:
         super().__init__(daemon=True)
-        self.port, self.token, self.run_id = port, token, run
+        self.client, self.run_id = client, run
         self.times: list[float] = []
         self.stopping = threading.Event()
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_S)
+            connection = http.client.HTTPConnection("127.0.0.1", self.client.port, timeout=GIVE_UP_S)
             try:
-                connection.request(
-                    "GET",
-                    f"/api/v1/events?run={self.run_id}&topic=metrics",
-                    headers={"Authorization": f"Bearer {self.token}"},
-                )
+                path = f"/api/v1/events?run={self.run_id}&topic=metrics"
+                connection.request("GET", path, headers=self.client.headers)
                 answer = connection.getresponse()
                 while answer.status == 200 and not self.stopping.is_set():
                     line = answer.readline()
@@ -194,53 +187,21 @@ class Reporter:
     def __init__(self, run: str) -> None:
         self.run_id, self.update = run, 0
 
+    def report(self, last: str, **members: object) -> tuple[str, str, str]:
+        body = {"attempt": 1, "rank": 0, "host": "elsewhere", **members}
+        return "POST", f"/api/v1/runs/{self.run_id}/{last}", json.dumps(body)
+
     def started(self) -> str:
-        return json.dumps(
-            {
-                "attempt": 1,
-                "rank": 0,
-                "host": "elsewhere",
-                "records": [
-                    {
-                        "sequence": 1,
-                        "kind": "lifecycle",
-                        "time_ms": 1,
-                        "event": "started",
-                        "name": "external",
-                        "config": "",
-                        "version": "1",
-                        "world_size": 1,
-                        "parameters": 1,
-                        "max_updates": 0,
-                        "device": "cpu",
-                    }
-                ],
-            }
-        )
+        """The body of the first report."""
+        first = {"sequence": 1, "kind": "lifecycle", "time_ms": 1, "name": "external", "world_size": 1, **STARTED}
+        return self.report("records", records=[first])[2]
 
     def records(self) -> tuple[str, str, str]:
         first = self.update + 1
         self.update += 10
-        steps = [
-            {
-                "sequence": update + 1,
-                "kind": "step",
-                "time_ms": int(time.time() * 1000),
-                "update": update,
-                "loss": 2.0,
-                "step_ms": 50.0,
-            }
-            for update in range(first, first + 10)
-        ]
-        return (
-            "POST",
-            f"/api/v1/runs/{self.run_id}/records",
-            json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "records": steps}),
-        )
+        step = {"kind": "step", "time_ms": int(time.time() * 1000), "loss": 2.0, "step_ms": 50.0}
+        updates = range(first, first + 10)
+        return self.report("records", records=[step | {"sequence": one + 1, "update": one} for one in updates])
 
     def heartbeat(self) -> tuple[str, str, str]:
-        return (
-            "POST",
-            f"/api/v1/runs/{self.run_id}/heartbeat",
-            json.dumps({"attempt": 1, "rank": 0, "host": "elsewhere", "pid": 1, "update": self.update}),
-        )
+        return self.report("heartbeat", pid=1, update=self.update)

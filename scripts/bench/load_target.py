@@ -1,4 +1,4 @@
-"""A server under load: the server or nginx, and the requests and downloads that are measured on it."""
+"""A server under load: ours or nginx, its clients, and the requests and downloads that are measured on it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any, TextIO
 
 from runs import program
 
@@ -66,24 +67,54 @@ class ResidentMemory:
         return max(self.samples) - self.samples[0]
 
 
-class Target:
-    """A server under load: its process, port and required request headers."""
+class Refused(RuntimeError):
+    """An answer that was not expected: method, path, status, answer."""
 
-    def __init__(self, name: str, process: subprocess.Popen[str], port: int, token: str = "") -> None:
-        self.name, self.process, self.port, self.token = name, process, port, token
+
+class Client:
+    """Asks a server as the owner of a token."""
+
+    def __init__(self, port: int, token: str = "") -> None:
+        self.port, self.token = port, token
 
     @property
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Status and content; a body that is no string is sent as JSON. Raises OSError or HTTPException if no answer came."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         kind = {"Content-Type": "application/json"} if body is not None else {}
-        connection.request(method, path, None if body is None else json.dumps(body), self.headers | kind)
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
-        return answer.status, data
+        text = body if isinstance(body, (str, type(None))) else json.dumps(body)
+        try:
+            connection.request(method, path, text, self.headers | kind)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and JSON of a request of the API; 0 if no answer came."""
+        try:
+            status, data = self.request(method, f"/api/v1{path}", body)
+        except (OSError, http.client.HTTPException) as error:
+            return 0, str(error)
+        return status, json.loads(data) if data else None
+
+    def must(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a request of the API that must succeed. Raises Refused."""
+        status, answer = self.ask(method, path, body)
+        if not 200 <= status < 300:
+            raise Refused(f"{method} {path}: {status} {answer}")
+        return answer
+
+
+class Target(Client):
+    """A server under load: its process, port and required request headers."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], port: int, token: str = "") -> None:
+        super().__init__(port, token)
+        self.name, self.process = name, process
 
     def end(self) -> None:
         self.process.terminate()
@@ -94,35 +125,29 @@ class Target:
             self.process.wait()
 
 
-def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
-    known = subprocess.run([program(programs, "server"), "--help"], capture_output=True, text=True, check=True).stdout
-    # The bars are the server's; how often one client may ask is not among them.
-    options = ["--request-rate", "0"] if "--request-rate" in known else []
-    process = subprocess.Popen(
-        [
-            str(programs / "server"),
-            "--listen",
-            "127.0.0.1:0",
-            "--data",
-            str(folder / "data"),
-            "--checkpoint-root",
-            str(folder / "www"),
-            "--log-level",
-            "error",
-            *options,
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start_program(
+    programs: pathlib.Path, folder: pathlib.Path, root: str, *options: str, log: TextIO | None = None
+) -> tuple[subprocess.Popen[str], int, str]:
+    """Starts our server with its data in the folder, `root` for checkpoints beside it. Its process, port, administrator's token."""
+    own = [program(programs, "server"), "--listen", "127.0.0.1:0", "--data", folder / "data"]
+    command = [*map(str, [*own, "--checkpoint-root", folder / root]), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
     if "listening on" not in line:
-        sys.exit(f"bench: server said {line!r}")
+        sys.exit(f"bench: server said {line!r}{': see ' + log.name if log else ''}")
     process.stdout.close()
     time.sleep(0.5)
     secret = folder / "data" / "admin.token"
     token = secret.read_text(encoding="utf-8").strip() if secret.exists() else ""
-    return Target("server", process, int(line.strip().rstrip("/").rsplit(":", 1)[1]), token)
+    return process, int(line.strip().rstrip("/").rsplit(":", 1)[1]), token
+
+
+def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
+    known = subprocess.run([program(programs, "server"), "--help"], capture_output=True, text=True, check=True).stdout
+    # The bars are the server's; how often one client may ask is not among them.
+    options = ["--request-rate", "0"] if "--request-rate" in known else []
+    return Target("server", *start_program(programs, folder, "www", "--log-level", "error", *options))
 
 
 def start_nginx(folder: pathlib.Path) -> Target | None:
@@ -180,15 +205,8 @@ def download(target: Target, path: str, size: int, digest: str = "") -> dict[str
     """
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     client = ["taskset", "-c", str(last)]
-    command = [
-        *client,
-        "curl",
-        "-s",
-        "-o",
-        "-" if digest else "/dev/null",
-        "-w",
-        "%{stderr}%{http_code} %{size_download}",
-    ]
+    command = [*client, *"curl -s -w".split(), "%{stderr}%{http_code} %{size_download}"]
+    command += ["-o", "-" if digest else "/dev/null"]
     for name, value in target.headers.items():
         command += ["-H", f"{name}: {value}"]
     keep_to(target.process.pid, first)

@@ -15,6 +15,7 @@ import server_against
 import server_load
 import texts
 import train_step
+from load_target import Refused
 from runs import program, run
 
 # For modes that take its options.
@@ -102,9 +103,11 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
         options.seconds = options.seconds or (120 if options.hostile else 2)
-        result = (hostile if options.hostile else server_against if options.against_build else server_load).main(
-            options, options.programs
-        )
+        mode = hostile if options.hostile else server_against if options.against_build else server_load
+        try:
+            result = mode.main(options, options.programs)
+        except Refused as refused:
+            sys.exit(f"bench: {refused}")
     else:
         one = run(command(options, rest))
         print(one.output)

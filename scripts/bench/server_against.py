@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import pathlib
 import tempfile
 import time
@@ -40,7 +39,7 @@ def fresh_server(server: pathlib.Path) -> Iterator[tuple[load_target.Target, pat
     """A server just started, and its folder."""
     with tempfile.TemporaryDirectory(prefix="babelring-bench-") as name:
         folder = pathlib.Path(name).resolve()
-        (folder / "www" / "update-00000001").mkdir(parents=True)
+        (folder / "www").mkdir()
         ours = load_target.start_server(server, folder)
         try:
             time.sleep(IDLE_AFTER_S)
@@ -80,11 +79,7 @@ def loaded(
         "status_cpu_us": status["cpu_us"],
         "status_p99_ms": status["p99_ms"],
     }
-    file = folder / "www" / "update-00000001" / "weights.safetensors"
-    (file.parent / "state.json").write_text("{}", encoding="utf-8")
-    with open(file, "wb") as weights:
-        for _ in range(options.file_mb):
-            weights.write(os.urandom(1 << 20))
+    file = server_load.write_checkpoint(folder, options.file_mb)
     path, _ = server_load.offer(ours, file)
     downloads = [load_target.download(ours, path, file.stat().st_size) for _ in range(3)]
     for key in ("gb_per_second", "cpu_s_per_gib"):

@@ -16,8 +16,18 @@ import time
 from collections.abc import Callable
 
 import figures
-from load_target import ResidentMemory, Target, cpu_seconds, download, resident_bytes, start_nginx, start_server, wrk
-from runs import program
+from load_target import (
+    Refused,
+    ResidentMemory,
+    Target,
+    cpu_seconds,
+    download,
+    resident_bytes,
+    start_nginx,
+    start_server,
+    wrk,
+)
+from runs import processor_times, program
 
 RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
 LISTEN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F"
@@ -102,31 +112,27 @@ def compare_requests(table: Table, ours: Target, nginx: Target | None, options: 
         table.row(f"  {name} as a multiple of nginx's", ratio, "x", must, good(ratio))
 
 
+def write_checkpoint(folder: pathlib.Path, megabytes: int) -> pathlib.Path:
+    """Weights of random bytes in a folder of checkpoints. Their file."""
+    file = folder / "www" / "update-00000001" / "weights.safetensors"
+    file.parent.mkdir()
+    (file.parent / "state.json").write_text("{}", encoding="utf-8")  # by which a folder is known as a checkpoint
+    with open(file, "wb") as weights:
+        for _ in range(megabytes):
+            weights.write(os.urandom(1 << 20))
+    return file
+
+
 def offer(ours: Target, file: pathlib.Path) -> tuple[str, str]:
     """Reports a checkpoint with this file. The path of its download, and its digest."""
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    status, answer = ours.request(
-        "POST",
-        f"/api/v1/runs/{RUN}/records",
-        {
-            "attempt": 1,
-            "rank": 9,
-            "records": [
-                {
-                    "sequence": 1,
-                    "kind": "checkpoint",
-                    "time_ms": 1,
-                    "update": 1,
-                    "name": "update-00000001",
-                    "folder": str(file.parent),
-                    "files": [{"name": file.name, "size": file.stat().st_size, "sha256": digest}],
-                }
-            ],
-        },
-    )
-    if status != 200:
-        sys.exit(f"bench: checkpoint record: {status} {answer!r}")
-    item = json.loads(ours.request("GET", f"/api/v1/runs/{RUN}/checkpoints")[1])["items"][0]
+    record = {"sequence": 1, "kind": "checkpoint", "time_ms": 1, "update": 1, "name": "update-00000001"}
+    record |= {
+        "folder": str(file.parent),
+        "files": [{"name": file.name, "size": file.stat().st_size, "sha256": digest}],
+    }
+    ours.must("POST", f"/runs/{RUN}/records", {"attempt": 1, "rank": 9, "records": [record]})
+    item = ours.must("GET", f"/runs/{RUN}/checkpoints")["items"][0]
     return f"/api/v1/checkpoints/{item['id']}/files/{file.name}", digest
 
 
@@ -158,13 +164,8 @@ def compare_downloads(
 
 def page_tokens(ours: Target, pages: int) -> list[str]:
     """A token may have eight streams open: as many as the pages need."""
-    tokens = []
-    for number in range((pages + 7) // 8):
-        status, body = ours.request("POST", "/api/v1/tokens", {"name": f"page {number}", "scope": "read"})
-        if status != 201:
-            sys.exit(f"bench: token: {status} {body!r}")
-        tokens.append(str(json.loads(body)["secret"]))
-    return tokens
+    names = [f"page {number}" for number in range((pages + 7) // 8)]
+    return [str(ours.must("POST", "/tokens", {"name": name, "scope": "read"})["secret"]) for name in names]
 
 
 def listen(
@@ -173,31 +174,25 @@ def listen(
     """Measures the delay of events for listening pages, and the peak memory of the server for each page."""
     (folder / "tokens").write_text("\n".join(page_tokens(ours, options.subscribers)), encoding="utf-8")
     with ResidentMemory(ours.process.pid) as memory:
-        found = load(
-            programs,
-            ours,
-            LISTEN,
-            "listen",
-            "--subscribers",
-            options.subscribers,
-            "--seconds",
-            options.listen_seconds,
-            "--tokens",
-            folder / "tokens",
-        )
+        words = ["--subscribers", options.subscribers, "--seconds", options.listen_seconds]
+        found = load(programs, ours, LISTEN, "listen", *words, "--tokens", folder / "tokens")
     return found, memory.peak_growth / options.subscribers
 
 
+def timed(ours: Target, path: str) -> tuple[float, dict[str, object]]:
+    """Milliseconds until the answer to a GET, and the answer."""
+    began = time.monotonic()
+    status, body = ours.request("GET", f"/api/v1{path}")
+    taken = (time.monotonic() - began) * 1000
+    if status != 200:
+        raise Refused(f"GET {path}: {status} {body!r}")
+    return taken, json.loads(body)
+
+
 def query(table: Table, ours: Target) -> None:
-    path = f"/api/v1/runs/{RUN}/metrics/loss?points=1200"
-    times = []
-    for _ in range(6):
-        began = time.monotonic()
-        status, body = ours.request("GET", path)
-        times.append((time.monotonic() - began) * 1000)
-        if status != 200:
-            sys.exit(f"bench: {path}: {status}")
-    total = json.loads(body)["total"]
+    path = f"/runs/{RUN}/metrics/loss?points=1200"
+    times, answers = zip(*(timed(ours, path) for _ in range(6)))
+    total = answers[0]["total"]
     table.row(f"query of {total:,} steps of 4 ranks, first", times[0], "ms", "<= 100", times[0] <= 100)
     again = sorted(times[1:])[2]
     table.row("  again", again, "ms", "<= 20", again <= 20)
@@ -208,29 +203,14 @@ def what_if(table: Table, ours: Target, programs: pathlib.Path, ranks: int = 256
     load(programs, ours, MANY_RANKS, "ingest", "--ranks", ranks, "--updates", 150, "--batch", 150)
     started = {"sequence": 151, "kind": "lifecycle", "time_ms": 1, "event": "started", "name": "many ranks"}
     started |= {"world_size": ranks, "parameters": 60_000_000, "config": "communication: {bucket_mb: 4}"}
-    status, body = ours.request(
-        "POST", f"/api/v1/runs/{MANY_RANKS}/records", {"attempt": 1, "rank": 0, "records": [started]}
-    )
-    if status != 200:
-        sys.exit(f"bench: started record: {status} {body!r}")
+    ours.must("POST", f"/runs/{MANY_RANKS}/records", {"attempt": 1, "rank": 0, "records": [started]})
     words = ["--port", ours.port, *(["--token", ours.token] if ours.token else []), "--run", LISTEN]
-    reporting = subprocess.Popen(
-        [
-            str(word)
-            for word in [program(programs, "bench_server"), *words, "ingest", "--updates", 10**9, "--batch", 10]
-        ],
-        stdout=subprocess.DEVNULL,
-    )
-    times = []
+    command = [program(programs, "bench_server"), *words, "ingest", "--updates", 10**9, "--batch", 10]
+    reporting = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
+    path = f"/runs/{MANY_RANKS}/what-if"
     try:
         time.sleep(1)
-        for number in range(requests):
-            began = time.monotonic()
-            path = f"/api/v1/runs/{MANY_RANKS}/what-if?hosts={1 + number % 128}&link_gbit={1 + number % 7}"
-            status, body = ours.request("GET", path)
-            times.append((time.monotonic() - began) * 1000)
-            if status != 200:
-                sys.exit(f"bench: {path}: {status} {body!r}")
+        times = [timed(ours, f"{path}?hosts={1 + at % 128}&link_gbit={1 + at % 7}")[0] for at in range(requests)]
     finally:
         reporting.kill()
         reporting.wait()
@@ -261,13 +241,8 @@ def measure(
 
     ingest = load(programs, ours, RUN, "ingest", "--updates", options.updates, "--batch", options.batch)
     table.row("ingest of 4 ranks, records of a step", ingest["records_per_second"], "1/s", "", None)
-    table.row(
-        f"  numbers sent ({ingest['sent']} a record)",
-        ingest["sent_per_second"],
-        "1/s",
-        ">= 100,000",
-        ingest["sent_per_second"] >= 100_000,
-    )
+    sent = ingest["sent_per_second"]
+    table.row(f"  numbers sent ({ingest['sent']} a record)", sent, "1/s", ">= 100,000", sent >= 100_000)
     table.row(f"  points stored ({ingest['keys']} a record)", ingest["points_per_second"], "1/s", "", None)
     table.row("  acknowledged after commit, p99", ingest["ack_p99_ms"], "ms", "<= 100", ingest["ack_p99_ms"] <= 100)
     query(table, ours)
@@ -276,13 +251,7 @@ def measure(
     body = ours.request("GET", f"/api/v1/runs/{RUN}")[1]
     (folder / "www" / "run.json").write_bytes(body)
     compare_requests(table, ours, nginx, options)
-    file = folder / "www" / "update-00000001" / "weights.safetensors"
-    file.parent.mkdir()
-    (file.parent / "state.json").write_text("{}", encoding="utf-8")  # by which a folder is known as a checkpoint
-    with open(file, "wb") as weights:
-        for _ in range(options.file_mb):
-            weights.write(os.urandom(1 << 20))
-    compare_downloads(table, ours, nginx, file, options)
+    compare_downloads(table, ours, nginx, write_checkpoint(folder, options.file_mb), options)
 
     listening, each = listen(ours, programs, folder, options)
     missed = listening["closed"]
@@ -303,16 +272,16 @@ def measure(
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     table, targets = Table(), []
-    before = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    before = processor_times()
     with tempfile.TemporaryDirectory(prefix="babelring-bench-") as folder:
         try:
             measure(options, programs, pathlib.Path(folder).resolve(), table, targets)
         finally:
             for target in targets:
                 target.end()
-    after = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    after = processor_times()
     return {
         "rows": table.rows,
         "missed": sum(row["met"] is False for row in table.rows),
-        "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1),
+        "steal": figures.disturbance(before, after, 0, 1)["steal"],
     }
