@@ -88,7 +88,7 @@ def run(*words: object) -> str:
     return done.stdout
 
 
-def parse_ldd(output: str, of: str) -> dict[str, pathlib.Path]:
+def parse_ldd(output: str, file: str) -> dict[str, pathlib.Path]:
     """Returns paths of libraries by name, without those of LEFT_OUT. Ends this program if a library is missing."""
     found = {}
     for line in output.splitlines():
@@ -96,7 +96,7 @@ def parse_ldd(output: str, of: str) -> dict[str, pathlib.Path]:
         if not arrow or LEFT_OUT.match(pathlib.Path(name).name):
             continue
         if path.startswith("not found"):
-            stop(f"{of}: {name} is not found here")
+            stop(f"{file}: {name} is not found here")
         found[name] = pathlib.Path(path.rsplit(" (", 1)[0])
     return found
 

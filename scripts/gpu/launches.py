@@ -6,7 +6,7 @@ import statistics
 
 from op_speed import threads
 from speed import cases, step_words
-from stage import Failed, Figures, Missing, Stage
+from stage import Failed, Figures, Missing, Stage, flags
 from training import SHORT, Run, small, train
 
 
@@ -57,22 +57,16 @@ def one_shape(stage: Stage, figures: Figures) -> list[str]:
     for preset, sentences in (("tiny", 16),) if quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
         words = [
             stage.setting.program("bench_train_step"),
-            "--preset",
-            preset,
-            "--sentences",
-            sentences,
-            "--dropout",
-            0.1,
-            "--attention-dropout",
-            0.1,
-            "--updates",
-            2 if quick else 40,
-            "--warmup",
-            1 if quick else 8,
-            "--threads",
-            threads(stage),
-            "--products",
-            stage.folder / f"{preset}-{sentences}.jsonl",
+            *flags(
+                preset=preset,
+                sentences=sentences,
+                dropout=0.1,
+                attention_dropout=0.1,
+                updates=2 if quick else 40,
+                warmup=1 if quick else 8,
+                threads=threads(stage),
+                products=stage.folder / f"{preset}-{sentences}.jsonl",
+            ),
         ]  # the same algorithms, so the same bits
         on, off = with_and_without(stage, words)
         same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
@@ -121,12 +115,7 @@ def meter(stage: Stage) -> tuple[str, Figures]:
     for preset, text, tokens in small_models(stage):
         words = [
             *step_words(stage, preset, text, tokens),
-            "--observed",
-            0,
-            "--peak-seconds",
-            0.01,
-            "--device",
-            stage.setting.device,
+            *flags(observed=0, peak_seconds=0.01, device=stage.setting.device),
         ]
         rates = [
             stage.run(*words, *more).json()["target_tokens_per_s"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import machine
-from stage import Failed, Figures, Late, Missing, Stage
+from stage import MPIRUN, Failed, Figures, Late, Missing, Stage, flags
 
 MAX_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest expected value
 SUMS_OF_BF16 = ("linear_backward_data.dbias f32",)  # results in f32 that sum what the op has stored in bf16
@@ -203,14 +203,7 @@ def products(stage: Stage) -> tuple[str, Figures]:
     words = [
         setting.program("bench_ops"),
         "--products",
-        "--device",
-        setting.device,
-        "--threads",
-        threads(stage),
-        "--tokens",
-        tokens,
-        "--rows",
-        file,
+        *flags(device=setting.device, threads=threads(stage), tokens=tokens, rows=file),
         "--preset",
         *(["tiny"] if setting.quick else ["base", "big"]),
     ]
@@ -245,19 +238,14 @@ def all_reduce(stage: Stage) -> tuple[str, Figures]:
     if many < 2:
         raise Missing("skipped: there is one GPU, and each rank needs its own")
     words = [
-        "mpirun",
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-        "-np",
+        *MPIRUN,
         many,
         stage.setting.program("bench_all_reduce"),
-        "--device",
-        stage.setting.device,
-        "--repeats",
-        2 if stage.setting.quick else 5,
-        "--largest-mb",
-        1 if stage.setting.quick else 100,
+        *flags(
+            device=stage.setting.device,
+            repeats=2 if stage.setting.quick else 5,
+            largest_mb=1 if stage.setting.quick else 100,
+        ),
     ]
     figures = stage.run(*words).json()
     best: dict[str, float] = {}

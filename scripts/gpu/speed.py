@@ -7,7 +7,7 @@ import statistics
 
 import machine
 from op_speed import threads
-from stage import Failed, Figures, Late, Missing, Stage, in_parallel
+from stage import Failed, Figures, Late, Missing, Stage, flags, in_parallel
 
 # Preset, its text, target tokens of an update. The most telling first.
 Case = tuple[str, str, int]
@@ -32,20 +32,15 @@ def step_words(stage: Stage, preset: str, text: str, tokens: int) -> list[object
     timed, before = sizes(stage)
     return [
         stage.setting.program("bench_train_step"),
-        "--preset",
-        preset,
-        "--data",
-        stage.setting.prepared(text),
-        "--tokens",
-        tokens,
-        "--dropout",
-        0.1,
-        "--updates",
-        timed,
-        "--warmup",
-        before,
-        "--threads",
-        threads(stage),
+        *flags(
+            preset=preset,
+            data=stage.setting.prepared(text),
+            tokens=tokens,
+            dropout=0.1,
+            updates=timed,
+            warmup=before,
+            threads=threads(stage),
+        ),
     ]
 
 
@@ -66,18 +61,14 @@ def torch_words(stage: Stage, case: Case, modes: tuple[str, ...]) -> list[object
     return [
         setting.torch_python,
         setting.root / "scripts" / "bench" / "torch_gpu_step.py",
-        "--batches",
-        batches(stage, *case),
-        "--preset",
-        case[0],
-        "--dropout",
-        0.1,
-        "--updates",
-        timed,
-        "--warmup",
-        before,
-        "--device",
-        setting.device,
+        *flags(
+            batches=batches(stage, *case),
+            preset=case[0],
+            dropout=0.1,
+            updates=timed,
+            warmup=before,
+            device=setting.device,
+        ),
         "--modes",
         *(("eager",) if setting.quick else modes),
     ]
@@ -270,14 +261,7 @@ def search(stage: Stage, data: str, test_set: str, checkpoint: pathlib.Path, fig
     setting = stage.setting
     words = [
         setting.program("bench_decode"),
-        "--data",
-        setting.prepared(data),
-        "--set",
-        test_set,
-        "--checkpoint",
-        checkpoint,
-        "--threads",
-        threads(stage),
+        *flags(data=setting.prepared(data), set=test_set, checkpoint=checkpoint, threads=threads(stage)),
     ]
     few = 8 if setting.quick else 64
     there, here = (
@@ -298,14 +282,7 @@ def search(stage: Stage, data: str, test_set: str, checkpoint: pathlib.Path, fig
     for batch in (8,) if setting.quick else (64, 256):
         more = ["--sentences", few] if setting.quick else []
         run = stage.run(
-            *words,
-            "--device",
-            setting.device,
-            "--batch-sentences",
-            batch,
-            "--repeats",
-            1 if setting.quick else 3,
-            *more,
+            *words, *flags(device=setting.device, batch_sentences=batch, repeats=1 if setting.quick else 3), *more
         ).json()
         error = abs(there - here) / max(abs(here), 1e-9)
         figures["rows"].append(

@@ -14,6 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Figures = dict[str, Any]
+MPIRUN = ("mpirun", "--oversubscribe", "--bind-to", "none", "-np")  # the number of ranks follows
+
+
+def flags(**values: object) -> list[object]:
+    """The words of options with values: flags(run_dir="x") is --run-dir x."""
+    return [word for name, value in values.items() for word in ("--" + name.replace("_", "-"), value)]
 
 
 class Missing(Exception):

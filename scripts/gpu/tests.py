@@ -10,7 +10,7 @@ import threading
 
 import machine
 from bundle import PROGRAMS
-from stage import Done, Failed, Figures, Late, Missing, Stage, in_parallel
+from stage import Done, Failed, Figures, Late, Missing, Stage, flags, in_parallel
 
 # On a GPU whatever names it; on the processor what runs on memory that is shut to the host, in a GPU's place. The module
 # without a GPU, thread by thread, is slow and tested elsewhere.
@@ -192,10 +192,7 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
     def check(kind: str, suite: str) -> Done:
         return stage.run(
             tool,
-            "--tool",
-            kind,
-            "--error-exitcode",
-            SANITIZER_FOUND,
+            *flags(tool=kind, error_exitcode=SANITIZER_FOUND),
             program,
             f"--gtest_filter={suite}*cuda*",
             "--gtest_brief=1",

@@ -9,7 +9,7 @@ import shutil
 import statistics
 
 import machine
-from stage import Failed, Figures, Missing, Stage, in_parallel
+from stage import MPIRUN, Failed, Figures, Missing, Stage, flags, in_parallel
 
 # From docs/measurements/2026-11-22-multi30k.md: validation BLEU of Multi30k by epochs on the processor, single checkpoints.
 MULTI30K_CURVE = (
@@ -67,12 +67,7 @@ def train(stage: Stage, run: Run, config: str, data: str, *settings: str, device
     setting = stage.setting
     words = [
         setting.program("worker"),
-        "--config",
-        setting.root / "configs" / config,
-        "--server",
-        "none",
-        "--run-dir",
-        run.folder,
+        *flags(config=setting.root / "configs" / config, server="none", run_dir=run.folder),
         f"data.folder={setting.prepared(data)}",
         f"training.device={device or setting.device}",
     ]
@@ -177,17 +172,10 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
     # Two ranks on one GPU is more than NCCL promises.
     nccl = "NCCL's tests pass" if tests.code == 0 else f"NCCL's tests end with exit code {tests.code} on one GPU"
     words = [
-        "mpirun",
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-        "-np",
+        *MPIRUN,
         2,
         setting.program("worker"),
-        "--config",
-        setting.root / "configs" / "multi30k-tiny.yaml",
-        "--server",
-        "none",
+        *flags(config=setting.root / "configs" / "multi30k-tiny.yaml", server="none"),
         f"data.folder={setting.prepared('multi30k')}",
         *SHORT,
         f"training.stop_after={updates(stage, 20)}u",
@@ -260,14 +248,7 @@ def real_run(stage: Stage, config: str, data: str, test_set: str, *settings: str
     report = stage.run(
         nmt,
         "evaluate",
-        "--checkpoint",
-        average,
-        "--data",
-        setting.prepared(data),
-        "--set",
-        test_set,
-        "--device",
-        setting.device,
+        *flags(checkpoint=average, data=setting.prepared(data), set=test_set, device=setting.device),
         "--json",
         *words,
     ).json()

@@ -41,22 +41,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         prepare(programs, folder, "multi30k")
-        done = subprocess.run(
-            [
-                ROOT / "scripts" / "gpu_check.sh",
-                "--device",
-                "cpu",
-                "--bin",
-                programs,
-                "--data",
-                folder / "data",
-                "--out",
-                folder / "out",
-                "--only",
-                *PARTS,
-            ],
-            check=False,
-        )
+        places = ["--bin", programs, "--data", folder / "data", "--out", folder / "out"]
+        command = [ROOT / "scripts" / "gpu_check.sh", "--device", "cpu", *places, "--only", *PARTS]
+        done = subprocess.run(command, check=False)
         parts = json.loads((folder / "out" / "gpu_check.json").read_text(encoding="utf-8"))["parts"]
         wrong = [part for part in parts if part["status"] != "passed"]
         if done.returncode != 0 or wrong or len(parts) != len(PARTS):
