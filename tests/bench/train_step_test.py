@@ -9,7 +9,13 @@ import json
 import math
 import os
 import subprocess
+import sys
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from system import AS_ROOT, MPIRUN  # noqa: E402
 
 SIZES = ["--preset", "tiny", "--vocabulary", "100", "--sentences", "4", "--source-length", "6", "--target-length", "5"]
 BRIEF = ["--threads", "1", "--updates", "3", "--warmup", "1", "--observed", "1", "--peak-seconds", "0.002"]
@@ -19,15 +25,9 @@ class TrainStep(unittest.TestCase):
     program = mpirun = ""
 
     def result(self, *arguments, ranks=1):
-        launcher = [self.mpirun, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run(
-            [*launcher, self.program, *SIZES, *BRIEF, *arguments],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-        )
+        launcher = [self.mpirun, *MPIRUN[1:], "-np", str(ranks)] if ranks > 1 else []
+        command = [*launcher, self.program, *SIZES, *BRIEF, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | AS_ROOT)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 

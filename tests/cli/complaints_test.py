@@ -6,22 +6,23 @@ import gzip
 import json
 import lzma
 import os
-import shutil
 import subprocess
-import tempfile
+import sys
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"])
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from cases import FolderTest  # noqa: E402
+from system import AS_ROOT, BIN, MPIRUN, call  # noqa: E402
+
 FAILED, WRONG_USAGE = 1, 2
 
 
-class ComplaintsTest(unittest.TestCase):
+class ComplaintsTest(FolderTest):
     def setUp(self) -> None:
-        folder = tempfile.mkdtemp(prefix="babelring-complaints-")
-        self.addCleanup(shutil.rmtree, folder)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(folder)
+        super().setUp()
+        self.change_to_folder()
         Path("file").write_text("text\n", encoding="utf-8")
         Path("misspelt.yaml").write_text("training:\n  precison: f32\n", encoding="utf-8")
         Path("torn.yaml").write_text("a: [1\n", encoding="utf-8")
@@ -33,7 +34,7 @@ class ComplaintsTest(unittest.TestCase):
     def complains(self, command: str, code: int, *words: str) -> None:
         with self.subTest(command=command):
             program, *arguments = command.split()
-            done = subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=120)
+            done = call(program, *arguments)
             lines = done.stderr.strip().splitlines()
             self.assertEqual((done.returncode, len(lines), done.stdout), (code, 1, ""), done.stderr)
             for word in words:
@@ -109,16 +110,11 @@ class ComplaintsTest(unittest.TestCase):
         one_of_two = '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export BABELRING_CA_FILE=absent; exec "$@"'
         worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
         done = subprocess.run(
-            ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", "sh", "-c", one_of_two, "sh", *worker],
+            [*MPIRUN, "-np", "2", "sh", "-c", one_of_two, "sh", *worker],
             capture_output=True,
             text=True,
             timeout=600,
-            env={
-                **os.environ,
-                "BABELRING_TOKEN": "t",
-                "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            },
+            env=os.environ | AS_ROOT | {"BABELRING_TOKEN": "t"},
         )
         self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
         complaints = [line for line in done.stderr.splitlines() if "absent: cannot load trusted certificates" in line]
@@ -126,10 +122,7 @@ class ComplaintsTest(unittest.TestCase):
         self.assertRegex(complaints[0], r"worker: error: rank 1 on \S+: absent")
 
     def test_versions(self) -> None:
-        said = {
-            program: subprocess.run([BIN / program, "--version"], capture_output=True, text=True, check=True).stdout
-            for program in ("nmt", "worker", "server")
-        }
+        said = {program: call(program, "--version", check=True).stdout for program in ("nmt", "worker", "server")}
         version = said["nmt"].split()[-1]
         self.assertEqual(said, {program: f"{program} {version}\n" for program in said})
 
@@ -138,7 +131,7 @@ class ComplaintsTest(unittest.TestCase):
         Path("source").write_text(text, encoding="utf-8")
         Path("target").write_text(text.replace("the", "der").replace("quick", "schnelle"), encoding="utf-8")
         prepare = "prepare --train source target --output prepared --vocabulary-size 40"
-        subprocess.run([BIN / "nmt", *prepare.split()], check=True, capture_output=True, timeout=60)
+        call("nmt", *prepare.split(), check=True)
         command = "worker --config good.yaml data.folder=prepared data.valid_set="
         with open("prepared/spm.model", "ab") as model:
             model.write(b"x")
@@ -172,7 +165,7 @@ class ComplaintsTest(unittest.TestCase):
             Path(name).write_text("".join(f"{word} two three {number}\n" for number in range(50)), encoding="utf-8")
             Path(name + ".link").symlink_to(name)
         command = "prepare --train source target ./source target source.link target.link --output x --vocabulary-size 30 --json"
-        done = subprocess.run([BIN / "nmt", *command.split()], capture_output=True, text=True, timeout=60)
+        done = call("nmt", *command.split())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["sets"][0]["pairs_read"], 50)
         self.assertEqual(done.stderr.count("are read once: they are the files source and target"), 2)
@@ -247,7 +240,7 @@ class ComplaintsTest(unittest.TestCase):
     def test_nmt_probe_compare(self) -> None:
         for name, batch in (("a", "2x3/3"), ("b", "2x3/4")):
             command = f"{self.SAVE}{name}.jsonl --batch random:{batch}"
-            subprocess.run([BIN / "nmt", *command.split()], check=True, capture_output=True, timeout=120)
+            call("nmt", *command.split(), check=True)
         lines = Path("a.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         Path("newer.jsonl").write_text(lines[0].replace('"version":', '"version":1') + "".join(lines[1:]))
         Path("short.jsonl").write_text("".join(lines[:5]))
@@ -333,20 +326,17 @@ class ComplaintsTest(unittest.TestCase):
         for arguments, words in failures.items():
             self.complains(f"nmt score {arguments}", FAILED, "nmt: ", words)
 
-    def test_nmt_score_doubts_a_tokenizer_that_sees_no_words(self) -> None:
+    def test_nmt_score_warns_of_a_tokenizer_that_finds_no_words(self) -> None:
         Path("chinese").write_text("我们走吧。\n他来自北京。\n", encoding="utf-8")
-        command = [BIN / "nmt", "score", "--reference", "chinese", "--hypothesis", "chinese"]
-        chosen, wrong = (
-            subprocess.run([*command, *options], capture_output=True, text=True, timeout=60)
-            for options in ([], ["--tokenize", "13a"])
-        )
+        command = ["score", "--reference", "chinese", "--hypothesis", "chinese"]
+        chosen, wrong = (call("nmt", *command, *options) for options in ([], ["--tokenize", "13a"]))
         self.assertIn("BLEU = 100.00", chosen.stdout)
         self.assertIn("tok:zh", chosen.stdout)
         self.assertEqual(chosen.stderr, "")
         self.assertIn("BLEU = 0.00", wrong.stdout)
         self.assertRegex(wrong.stderr, "BLEU 0.00 with chrF2 100.00: wrong tokenizer. .--tokenize is 13a.")
 
-    def test_nobody_reads_on(self) -> None:
+    def test_a_closed_output_is_an_error(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run(
                 [BIN / "nmt", "score", "--reference", "file", "--hypothesis", "file"],

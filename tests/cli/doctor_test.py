@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from system import BIN  # noqa: E402
+from system import AS_ROOT, BIN, call  # noqa: E402
 
 
 class StandIn(http.server.BaseHTTPRequestHandler):
@@ -40,9 +40,7 @@ class StandIn(http.server.BaseHTTPRequestHandler):
 
 def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
     """Exit code and findings."""
-    done = subprocess.run(
-        [str(BIN / "nmt"), "doctor", "--json", *arguments], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = call("nmt", "doctor", "--json", *arguments)
     return done.returncode, json.loads(done.stdout)["findings"]
 
 
@@ -61,27 +59,14 @@ class Doctor(unittest.TestCase):
 
     def test_runs_under_mpirun(self) -> None:
         """As the only rank of a job, whose variables its trial of MPI must not inherit."""
-        variables = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run(
-            ["mpirun", "-np", "1", str(BIN / "nmt"), "doctor", "--json"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env=variables,
-        )
+        command = ["mpirun", "-np", "1", BIN / "nmt", "doctor", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | AS_ROOT)
         findings = json.loads(done.stdout)["findings"]
         self.assertEqual([one["verdict"] for one in findings if one["area"] == "mpi"], ["ok"], findings)
 
     def test_fails_where_something_does_not_work(self) -> None:
         """An unknown host is named, with a remedy."""
-        done = subprocess.run(
-            [str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        done = call("nmt", "doctor", "--hosts", "no.such.host.invalid")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no.such.host.invalid: unknown host name", done.stdout)
         self.assertIn("-> add it to DNS", done.stdout)

@@ -8,18 +8,15 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from system import toy_corpus  # noqa: E402
+from cases import CommandTest  # noqa: E402
+from system import ROOT, call, prepare, toy_corpus  # noqa: E402
 
-BIN = Path(os.environ["BABELRING_BIN"])
-SOURCE = Path(__file__).resolve().parents[2]
-LAB = Path(os.environ.get("BABELRING_LAB", SOURCE.parent / "shared" / "lab"))
+LAB = Path(os.environ.get("BABELRING_LAB", ROOT.parent / "shared" / "lab"))
 with_lab = unittest.skipUnless(LAB.exists(), f"no published tables in {LAB} (BABELRING_LAB)")
 CONFIG = """
 name: tiny
@@ -37,12 +34,6 @@ data: {sequence_length: 64}
 LINKS = ("--inside", "98gbit,5us", "--between", "25gbit,20us")
 
 
-def emulate(*arguments: str | Path) -> subprocess.CompletedProcess:
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [BIN / "nmt", "emulate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | as_root)
-
-
 def made_up_table() -> str:
     """Nearly linear times of one model on two GPUs, for batches of 16 to 256."""
     rows = ["gpu,model,batch,transfer_ms,compute_ms"]
@@ -54,28 +45,17 @@ def made_up_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-class EmulateTest(unittest.TestCase):
+class EmulateTest(CommandTest):
+    command = ("emulate",)
+
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="babelring-emulate-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         self.table = self.folder / "compute.csv"
         self.table.write_text(made_up_table(), encoding="utf-8")
         self.record = self.folder / "resnet18.json"
         self.result(
             "record", "--from-table", self.table, "--gpu", "v100", "--model", "resnet18", "--output", self.record
         )
-
-    def result(self, *arguments: str | Path) -> str:
-        done = emulate(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def refusal(self, *arguments: str | Path) -> str:
-        done = emulate(*arguments)
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        return done.stderr
 
     def run_json(self, *arguments: str | Path) -> dict:
         return json.loads(self.result("run", "--record", self.record, "--updates", "20", "--json", *arguments))
@@ -172,9 +152,7 @@ class EmulateTest(unittest.TestCase):
     def test_a_predicted_timeline_reads_as_a_recorded_one(self) -> None:
         trace = self.folder / "predicted.json.gz"
         self.run_json("--hosts", "2", "--ranks-per-host", "2", *LINKS, "--trace", trace)
-        shown = subprocess.run(
-            [BIN / "nmt", "trace", "timeline", trace, "--json"], capture_output=True, text=True, check=True
-        )
+        shown = call("nmt", "trace", "timeline", trace, "--json", check=True)
         summary = json.loads(shown.stdout)
         self.assertEqual((summary["updates"], len(summary["ranks"])), (20, 4))
         predicted = self.run_json("--hosts", "2", "--ranks-per-host", "2", *LINKS)
@@ -185,23 +163,9 @@ class EmulateTest(unittest.TestCase):
             )
 
     def prepared(self) -> Path:
-        for lines, seed in ((400, 1), (20, 2)):
-            toy_corpus(self.folder, lines, seed)
-        files = [str(self.folder / name) for name in ("toy1.en", "toy1.de", "toy2.en", "toy2.de")]
-        data = self.folder / "data"
-        prepare = (
-            "prepare",
-            "--train",
-            *files[:2],
-            "--valid",
-            *files[2:],
-            "--output",
-            data,
-            "--vocabulary-size",
-            "120",
-        )
-        subprocess.run([BIN / "nmt", *map(str, prepare)], capture_output=True, check=True)
-        return data
+        train, valid = (toy_corpus(self.folder, lines, seed) for lines, seed in ((400, 1), (20, 2)))
+        prepare(self.folder / "data", train, valid, "--vocabulary-size", 120)
+        return self.folder / "data"
 
     def test_real_updates_of_a_prepared_folder(self) -> None:
         data = self.prepared()
@@ -292,7 +256,7 @@ class EmulateTest(unittest.TestCase):
         self.assertNotIn("warning, 2 ranks: 2 ranks", scaled)
         self.assertIn("± 9.1 % (2 comparisons with runs)", self.result("run", "--record", calibrated))
         (self.folder / "latest").symlink_to(runs[1])
-        again = emulate(*shared, self.folder / "latest", f"{self.folder}/./{runs[0].name}")
+        again = self.call(*shared, self.folder / "latest", f"{self.folder}/./{runs[0].name}")
         self.assertIn("largest 9.1 %, 2 runs", again.stdout)
         self.assertEqual(again.stderr.count("again and counts once"), 2, again.stderr)
         (runs[1] / "config.yaml").write_text("name: toy\ntraining:\n  device: emulated\n", encoding="utf-8")
@@ -399,8 +363,7 @@ class EmulateTest(unittest.TestCase):
     def test_our_own_stalls_are_measured_on_sequences(self) -> None:
         config, data, output = self.folder / "gssm.yaml", self.folder / "sequences", self.folder / "own"
         config.write_text(GENERATOR, encoding="utf-8")
-        made = [BIN / "nmt", "gssm", "data", "--config", config, "--output", data, "--train", "40", "--test", "4"]
-        subprocess.run(made, check=True, capture_output=True)
+        call("nmt", "gssm", "data", "--config", config, "--output", data, "--train", 40, "--test", 4, check=True)
         few = ("--workers", "1", "--cached", "1", "--compute-ms", "1", "--tokens-per-update", "256")
         text = self.result("stalls", "--own", "--data", data, "--output", output, *few)
         self.assertIn("found cached by mincore", text)
@@ -453,7 +416,7 @@ class EmulateTest(unittest.TestCase):
         table.write_text("gpu,model,batch,transfer_ms,compute_ms\nk80,a,64,3,100\nk80,a,128,3,N/A\n", encoding="utf-8")
         record = self.folder / "a.json"
         shared = ("record", "--from-table", table, "--gpu", "k80", "--model", "a", "--output", record, "--batch", "256")
-        done = emulate(*shared)
+        done = self.call(*shared)
         self.assertEqual((done.returncode, done.stderr), (0, "warning: 1 rows have no compute time and are left out\n"))
         self.record = record
         warnings = "\n".join(self.run_json()["warnings"])

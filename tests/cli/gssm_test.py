@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
+import sys
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"])
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from cases import CommandTest  # noqa: E402
+from system import BIN, ROOT  # noqa: E402
+
 CONFIGS = ROOT / "configs"
 SCRIPT = ROOT / "scripts" / "gssm_difficulty.sh"
 SMALL = """
@@ -20,28 +23,13 @@ gssm:
 """
 
 
-def gssm(*arguments: str | Path) -> subprocess.CompletedProcess:
-    return subprocess.run([BIN / "nmt", "gssm", *arguments], capture_output=True, text=True, timeout=300)
+class GssmTest(CommandTest):
+    command = ("gssm",)
 
-
-class GssmTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="babelring-gssm-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         self.config = self.folder / "small.yaml"
         self.config.write_text(SMALL, encoding="utf-8")
-
-    def result(self, *arguments: str | Path) -> str:
-        done = gssm(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def refusal(self, *arguments: str | Path) -> str:
-        done = gssm(*arguments)
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        return done.stderr
 
     def test_show_prints_sizes_dot_and_json(self) -> None:
         config = CONFIGS / "gssm-small-x.yaml"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
+import sys
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"])
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from system import call  # noqa: E402
 
 
 def help_of(*command: str) -> str:
-    return subprocess.run([BIN / command[0], *command[1:], "--help"], capture_output=True, text=True, check=True).stdout
+    return call(*command, "--help", check=True).stdout
 
 
 def commands(*path: str) -> list[tuple[str, ...]]:
@@ -43,7 +43,7 @@ class HelpTest(unittest.TestCase):
         for command in [*commands("nmt"), ("worker",), ("server",)]:
             self.assertNotRegex(help_of(*command), r"\b(TEXT:|INT|UINT|FLOAT|REQUIRED|Print this help)", command)
 
-    def test_values_ranges_and_defaults_are_told(self) -> None:
+    def test_values_ranges_and_defaults_are_shown(self) -> None:
         text = " ".join(help_of("nmt", "translate").split())
         self.assertIn("--beam N beam size: hypotheses per sentence; 1: greedy; 1 to 1000 [default: 5]", text)
         self.assertIn("--length-formula power|gnmt ", text)
@@ -54,16 +54,14 @@ class HelpTest(unittest.TestCase):
         self.assertIn("a byte-order mark is skipped", help_of("nmt", "score"))
 
     def refuses(self, command: tuple[str, ...], option: str, value: str, *words: str) -> None:
-        arguments = [BIN / command[0], *command[1:], f"{option}={value}", "--help"]
-        done = subprocess.run(arguments, capture_output=True, text=True)
+        done = call(*command, f"{option}={value}", "--help")
         self.assertEqual(done.returncode, 2, f"{option} {value}: {done.stderr}")
         for word in (f"{command[0]}: ", option.lstrip("-"), *words):
             self.assertIn(word, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
     def accepts(self, command: tuple[str, ...], option: str, value: str) -> None:
-        arguments = [BIN / command[0], *command[1:], f"{option}={value}", "--help"]
-        done = subprocess.run(arguments, capture_output=True, text=True)
+        done = call(*command, f"{option}={value}", "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""), f"{option} {value}")
 
     def test_numbers_are_decimal_in_every_option(self) -> None:

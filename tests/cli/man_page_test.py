@@ -7,15 +7,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+import sys
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"]).resolve()
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from system import BIN, call  # noqa: E402
+
 PROGRAMS = ("server", "worker", "nmt")
 
 
 def said(*command: str) -> str:
-    return subprocess.run([BIN / command[0], *command[1:]], capture_output=True, text=True, check=True).stdout
+    return call(*command, check=True).stdout
 
 
 def page(program: str) -> str:

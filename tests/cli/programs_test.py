@@ -8,51 +8,22 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from system import BIN, digest_of, poison, toy_corpus  # noqa: E402
-
-CONFIG = """
-name: tiny
-preset: transformer-tiny
-model: {encoder_layers: 1, decoder_layers: 1, width: 16, inner: 32, heads: 2, dropout: 0}
-data: {folder: data, tokens_per_update: 400}
-training: {stop_after: 4u, precision: f32, threads: 1}
-validation: {every: 0, bleu_every: 0}
-checkpoint: {every: 2u}
-"""
+from cases import FolderTest, train_tiny_model  # noqa: E402
+from system import AS_ROOT, BIN, MPIRUN, call, poison, sha256  # noqa: E402
 
 
 def setUpModule() -> None:
-    """A prepared corpus, and a model that was trained for four updates, in the current folder."""
-    folder = tempfile.mkdtemp(prefix="babelring-cli-")
-    unittest.addModuleCleanup(shutil.rmtree, folder)
-    unittest.addModuleCleanup(os.chdir, os.getcwd())
-    os.chdir(folder)
-    here = Path(".")
-    for lines, seed in ((400, 1), (20, 2)):
-        toy_corpus(here, lines, seed)
-    prepared = nmt(
-        "prepare --train toy1.en toy1.de --valid toy2.en toy2.de --test toy2.en toy2.de --output data "
-        "--vocabulary-size 120"
-    )
-    assert prepared.returncode == 0, prepared.stderr
-    Path("config.yaml").write_text(CONFIG, encoding="utf-8")
-    trained = subprocess.run(
-        [BIN / "worker", "--config", "config.yaml", "--run-dir", "run", "--server", "none"],
-        capture_output=True,
-        text=True,
-    )
-    assert trained.returncode == 0, trained.stderr
+    train_tiny_model()
     Path("bad.en").write_bytes(b"the old cat .\nthe \xff dog .\n")
     Path("two.de").write_text("eins .\nzwei .\n", encoding="utf-8")
 
 
 def nmt(command: str, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([BIN / "nmt", *command.split()], input=text, capture_output=True, text=True, timeout=300)
+    return call("nmt", *command.split(), input=text)
 
 
 def copy_of_checkpoint(name: str) -> Path:
@@ -61,15 +32,10 @@ def copy_of_checkpoint(name: str) -> Path:
 
 
 def worker(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [BIN / "worker", "--config", "config.yaml", "--server", "none", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return call("worker", "--config", "config.yaml", "--server", "none", *words)
 
 
-class ProgramsTest(unittest.TestCase):
+class ProgramsTest(FolderTest):
     def succeeds(self, command: str, text: str = "") -> str:
         done = nmt(command, text)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
@@ -87,60 +53,42 @@ class ProgramsTest(unittest.TestCase):
             for word in words:
                 self.assertIn(word, lines[0])
 
+    def complain_all(self, table: str) -> None:
+        """complains() for each line: exit code | command | word | word …"""
+        for line in table.strip().splitlines():
+            code, command, *words = (cell.strip() for cell in line.split(" | "))
+            self.complains(command, int(code), *words)
+
     def test_wrong_words_are_usage(self) -> None:
-        self.complains("", 2, "expected a command: prepare, translate")
-        self.complains("tranlsate", 2, "did you mean 'translate'?")
-        self.complains("translate --chekpoint run", 2, "did you mean '--checkpoint'?")
-        self.complains("translate --checkpoint run --precision f16", 2, "--precision", "f16", "bf16")
-        self.complains(
-            "translate --checkpoint run --beam 0",
-            2,
-            "--beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)",
-        )
-        self.complains(
-            "translate --checkpoint run --batch-tokens 0",
-            2,
-            "--batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`",
-        )
-        self.complains("translate --checkpoint run --n-best 9", 2, "--n-best: found 9, expected at most --beam, 5")
-        self.complains(
-            "translate --checkpoint run --length-formula 1", 2, "--length-formula: found '1', expected power or gnmt"
-        )
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --min-words -5",
-            2,
-            "--min-words: found -5, expected 1 to 1000000",
-        )
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8",
-            2,
-            "--min-words: found 9, expected at most --max-words, 8",
-        )
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --max-pieces 0",
-            2,
-            "--max-pieces: found 0, expected 1 to 1000000",
-        )
-        self.complains(
-            "prepare --train toy1.en toy1.de --output config.yaml",
-            2,
-            "--output: config.yaml is a file, expected a folder",
+        self.complain_all(
+            """
+2 |  | expected a command: prepare, translate
+2 | tranlsate | did you mean 'translate'?
+2 | translate --chekpoint run | did you mean '--checkpoint'?
+2 | translate --checkpoint run --precision f16 | --precision | f16 | bf16
+2 | translate --checkpoint run --beam 0 | --beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)
+2 | translate --checkpoint run --batch-tokens 0 | --batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`
+2 | translate --checkpoint run --n-best 9 | --n-best: found 9, expected at most --beam, 5
+2 | translate --checkpoint run --length-formula 1 | --length-formula: found '1', expected power or gnmt
+2 | prepare --train toy1.en toy1.de --output x --min-words -5 | --min-words: found -5, expected 1 to 1000000
+2 | prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8 | --min-words: found 9, expected at most --max-words, 8
+2 | prepare --train toy1.en toy1.de --output x --max-pieces 0 | --max-pieces: found 0, expected 1 to 1000000
+2 | prepare --train toy1.en toy1.de --output config.yaml | --output: config.yaml is a file, expected a folder
+"""
         )
         Path("empty").mkdir()
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --vocabulary empty",
-            2,
-            "--vocabulary: empty/spm.model: no such file",
+        self.complain_all(
+            """
+2 | prepare --train toy1.en toy1.de --output x --vocabulary empty | --vocabulary: empty/spm.model: no such file
+2 | evaluate --checkpoint run --data data --source toy2.en | --data, or --source and --reference
+2 | evaluate --checkpoint run --source toy2.en | --data, or --source and --reference
+2 | prepare --train toy1.en toy1.de | --output is required
+2 | prepare --train toy1.en --output x | --train: found 1 file, 'toy1.en' is without a target
+2 | prepare --train toy1.en toy1.de --output x --vocabulary-size 3 | --vocabulary-size | 16
+2 | average --output x | checkpoints is required
+2 | average --output x --last 1 run data | --last takes the folder of one run, found 2
+"""
         )
-        self.complains(
-            "evaluate --checkpoint run --data data --source toy2.en", 2, "--data, or --source and --reference"
-        )
-        self.complains("evaluate --checkpoint run --source toy2.en", 2, "--data, or --source and --reference")
-        self.complains("prepare --train toy1.en toy1.de", 2, "--output is required")
-        self.complains("prepare --train toy1.en --output x", 2, "--train: found 1 file, 'toy1.en' is without a target")
-        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary-size 3", 2, "--vocabulary-size", "16")
-        self.complains("average --output x", 2, "checkpoints is required")
-        self.complains("average --output x --last 1 run data", 2, "--last takes the folder of one run, found 2")
 
     def test_probes_are_saved_and_compared(self) -> None:
         save = "probe save --preset transformer-tiny --batch random:2x4/3 --precision f32 --threads 1 --output"
@@ -167,19 +115,19 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(  # the checkpoint's data follow those of update 4
             *(json.loads(Path(name).read_text().splitlines()[-1])["batch"] for name in ("e.jsonl", "f.jsonl"))
         )
-        self.complains(
-            "probe print d.jsonl --fields layer,opp", 2, "'opp' is no member of a record; did you mean 'op'?"
-        )
-        self.complains("probe print config.yaml", 1, "config.yaml:1: ")
-        self.complains("probe compare a.jsonl absent.jsonl", 2, "absent.jsonl: no such file, expected a probe")
-        self.complains("probe compare a.jsonl", 2, "expected two probes or two folders, found one")
-        self.complains("probe compare a.jsonl .", 2, "expected two files or two folders")
-        self.complains("probe compare a.jsonl b.jsonl --tolerance 4", 2, "expected 0 or limits such as 4ulp", "'4'")
-        self.complains("probe compare data --ranks", 2, "data: expected probes of several ranks")
-        self.complains("probe save --output refused", 2, "expected one of --config, --checkpoint and --preset, found 0")
-        self.complains("probe save --output refused --preset tiny", 2, "'tiny' is no preset")
-        self.complains(
-            "probe save --output refused --preset all --batch random:2", 2, "--batch: expected corpus or random:"
+        self.complain_all(
+            """
+2 | probe print d.jsonl --fields layer,opp | 'opp' is no member of a record; did you mean 'op'?
+1 | probe print config.yaml | config.yaml:1: 
+2 | probe compare a.jsonl absent.jsonl | absent.jsonl: no such file, expected a probe
+2 | probe compare a.jsonl | expected two probes or two folders, found one
+2 | probe compare a.jsonl . | expected two files or two folders
+2 | probe compare a.jsonl b.jsonl --tolerance 4 | expected 0 or limits such as 4ulp | '4'
+2 | probe compare data --ranks | data: expected probes of several ranks
+2 | probe save --output refused | expected one of --config, --checkpoint and --preset, found 0
+2 | probe save --output refused --preset tiny | 'tiny' is no preset
+2 | probe save --output refused --preset all --batch random:2 | --batch: expected corpus or random:
+"""
         )
         self.complains(f"{save} refused --layers encodr.0", 2, "'encodr.0' matches no layer; did you mean 'encoder.0'?")
         self.complains(f"{save} refused --tensors nothing", 2, "tensors: 'nothing' matches no tensor")
@@ -202,64 +150,51 @@ class ProgramsTest(unittest.TestCase):
 
     def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
         Path("kept").write_text("the cat .\n", encoding="utf-8")
-        self.complains("translate --checkpoint nowhere --output kept", 1, "nowhere: no such folder")
-        self.complains(
-            "translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is also the input"
-        )
-        self.complains(
-            "evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out",
-            1,
-            "nowhere/out: cannot create",
+        self.complain_all(
+            """
+1 | translate --checkpoint nowhere --output kept | nowhere: no such folder
+2 | translate --checkpoint run --input kept --output ./kept | --output: ./kept is also the input
+1 | evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out | nowhere/out: cannot create
+"""
         )
         self.assertEqual(Path("kept").read_text(encoding="utf-8"), "the cat .\n")
 
     def test_missing_files_are_named(self) -> None:
-        self.complains("prepare --train nowhere.en toy1.de --output x", 1, "nowhere.en: No such file")
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model",
-            2,
-            "--vocabulary: nowhere.model: no such file",
+        self.complain_all(
+            """
+1 | prepare --train nowhere.en toy1.de --output x | nowhere.en: No such file
+2 | prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model | --vocabulary: nowhere.model: no such file
+1 | translate --checkpoint nowhere | nowhere: no such folder
+1 | translate --checkpoint data | data: no checkpoint here; expected state.json
+1 | translate --checkpoint run --input nowhere.en | cannot open nowhere.en: No such file or directory
+1 | translate --checkpoint run --input data | cannot read data: it is a folder
+1 | translate --checkpoint run --input /proc/self/mem | cannot read /proc/self/mem after line 0: Input/output error
+1 | translate --checkpoint run --output nowhere/out.de | nowhere/out.de: cannot be written
+1 | evaluate --checkpoint run --data nowhere | nowhere: no manifest.json
+"""
         )
-        self.complains("translate --checkpoint nowhere", 1, "nowhere: no such folder")
-        self.complains("translate --checkpoint data", 1, "data: no checkpoint here; expected state.json")
-        self.complains(
-            "translate --checkpoint run --input nowhere.en", 1, "cannot open nowhere.en: No such file or directory"
-        )
-        self.complains("translate --checkpoint run --input data", 1, "cannot read data: it is a folder")
-        self.complains(
-            "translate --checkpoint run --input /proc/self/mem",
-            1,
-            "cannot read /proc/self/mem after line 0: Input/output error",
-        )
-        self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
-        self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
         shutil.move("data", "moved")
         missing = "of the checkpoint, data, is not here; expected --data, or --source and --reference"
         self.complains("evaluate --checkpoint run", 2, missing)
         shutil.move("moved", "data")
-        self.complains(
-            "evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test"
+        self.complain_all(
+            """
+1 | evaluate --checkpoint run --data data --set nowhere | no set 'nowhere', only train, valid, test
+1 | evaluate --checkpoint run --source toy2.en --reference nowhere.de | nowhere.de: No such file
+1 | average --output none nowhere | nowhere/state.json: No such file
+1 | average --output bad.en/mean run/checkpoints/update-00000004 | average:  | bad.en: Not a directory
+1 | average --output none --last 3 run | run: found 2 of 3 checkpoints; --last 2 takes all
+2 | average --output none run | average: run is a run's folder: add --last N
+1 | average --output none --last 1 data | data: no checkpoint here
+"""
         )
-        self.complains(
-            "evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file"
-        )
-        self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
-        self.complains(
-            "average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory"
-        )
-        self.complains("average --output none --last 3 run", 1, "run: found 2 of 3 checkpoints; --last 2 takes all")
-        self.complains("average --output none run", 2, "average: run is a run's folder: add --last N")
-        self.complains("average --output none --last 1 data", 1, "data: no checkpoint here")
 
     def test_unequal_files_are_refused(self) -> None:
-        self.complains(
-            "prepare --train toy1.en toy2.de --output x",
-            1,
-            "toy1.en has 400 lines, toy2.de has 20",
-            "--unequal truncate",
-        )
-        self.complains(
-            "evaluate --checkpoint run --source toy1.en --reference toy2.de", 1, "toy1.en has 400 lines, toy2.de has 20"
+        self.complain_all(
+            """
+1 | prepare --train toy1.en toy2.de --output x | toy1.en has 400 lines, toy2.de has 20 | --unequal truncate
+1 | evaluate --checkpoint run --source toy1.en --reference toy2.de | toy1.en has 400 lines, toy2.de has 20
+"""
         )
         self.succeeds("prepare --train toy1.en toy2.de --output x --vocabulary data/spm.model --unequal truncate")
 
@@ -314,7 +249,7 @@ class ProgramsTest(unittest.TestCase):
         shutil.copytree("run", "broken", symlinks=True)
         for weights in sorted(Path("broken/checkpoints").glob("update-*/weights.safetensors")):
             weights.write_bytes(weights.read_bytes()[:-100])
-        kept = digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors"))
+        kept = sha256(Path("broken/checkpoints/update-00000004/weights.safetensors"))
         done = worker("--run-dir", "broken")
         self.assertEqual(done.returncode, 1, done.stderr)
         [line] = [line for line in done.stderr.splitlines() if "error" in line]
@@ -327,10 +262,10 @@ class ProgramsTest(unittest.TestCase):
             self.assertIn(word, line)
         done = worker("--run-dir", "broken", "--from-scratch")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(digest_of(Path("broken/checkpoints/aside/update-00000004/weights.safetensors")), kept)
+        self.assertEqual(sha256(Path("broken/checkpoints/aside/update-00000004/weights.safetensors")), kept)
         self.assertEqual(
-            digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors")),
-            digest_of(Path("run/checkpoints/update-00000004/weights.safetensors")),
+            sha256(Path("broken/checkpoints/update-00000004/weights.safetensors")),
+            sha256(Path("run/checkpoints/update-00000004/weights.safetensors")),
             "trained anew from update 1",
         )
         done = worker("--run-dir", "broken", "--from-scratch", "--resume-from", "run/checkpoints/update-00000002")
@@ -351,9 +286,11 @@ class ProgramsTest(unittest.TestCase):
 
     def test_vocabularies_must_be_the_models_own(self) -> None:
         self.succeeds("prepare --train toy1.en toy1.de --test toy2.en toy2.de --output other --vocabulary-size 100")
-        self.complains("evaluate --checkpoint run --data other --set test", 1, "other: prepared with vocabulary")
-        self.complains(
-            "prepare --train toy1.en toy1.de --output x --vocabulary toy1.en", 1, "toy1.en: not a SentencePiece model"
+        self.complain_all(
+            """
+1 | evaluate --checkpoint run --data other --set test | other: prepared with vocabulary
+1 | prepare --train toy1.en toy1.de --output x --vocabulary toy1.en | toy1.en: not a SentencePiece model
+"""
         )
 
     def test_bf16_on_a_processor_without_it_runs_or_says_so_at_once(self) -> None:
@@ -380,35 +317,14 @@ class ProgramsTest(unittest.TestCase):
         )
 
     def test_a_run_whose_last_checkpoint_cannot_be_written_fails(self) -> None:
-        disk = Path("full/checkpoints")
-        disk.mkdir(parents=True)
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True
-        )
-        if mounted.returncode != 0:
-            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.strip()}")
-        self.addCleanup(subprocess.run, ["umount", "-l", disk.resolve()], check=False)
-        mpirun = [
-            "mpirun",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "-np",
-            "2",
-            BIN / "worker",
-            "--config",
-            "config.yaml",
-            "--run-dir",
-            "full",
-            "--server",
-            "none",
-        ]
+        self.tmpfs(self.folder / "full/checkpoints", "64k")
+        words = ["--config", "config.yaml", "--run-dir", self.folder / "full", "--server", "none"]
         done = subprocess.run(
-            mpirun,
+            [*MPIRUN, "-np", "2", BIN / "worker", *words],
             capture_output=True,
             text=True,
             timeout=600,
-            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            env=os.environ | AS_ROOT,
         )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(
@@ -419,9 +335,11 @@ class ProgramsTest(unittest.TestCase):
             "error: on .*: checkpoint of update 4 was not written, and what was trained since update 0 is lost: "
             ".*No space left on device",
         )
-        self.assertIn('"event":"failed"', Path("full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8"))
+        self.assertIn(
+            '"event":"failed"', (self.folder / "full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8")
+        )
 
-    def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
+    def test_a_run_folder_that_cannot_be_made_is_reported(self) -> None:
         for folder in ("bad.en", "bad.en/run", "/proc/run"):
             done = subprocess.run(
                 [BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder],

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
+import sys
 import unittest
 from pathlib import Path
 
-NMT = Path(os.environ["BABELRING_BIN"]) / "nmt"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cases import FolderTest  # noqa: E402
+from system import call  # noqa: E402
+
 RUN = "r_01KAJ5Z8T4QJ9V3N7M2X6C1B0A"
 
 
 def report(*arguments: str | Path) -> subprocess.CompletedProcess:
-    return subprocess.run([NMT, "report", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return call("nmt", "report", *arguments)
 
 
 def records() -> list[dict]:
@@ -31,11 +34,10 @@ def records() -> list[dict]:
     ]
 
 
-class ReportTest(unittest.TestCase):
+class ReportTest(FolderTest):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="babelring-report-")
-        self.addCleanup(folder.cleanup)
-        self.run_dir = Path(folder.name)
+        super().setUp()
+        self.run_dir = self.folder
         self.spool = self.run_dir / "spool" / "attempt-1" / "rank-0.jsonl"
         self.spool.parent.mkdir(parents=True)
         self.spool.write_text("".join(json.dumps(record) + "\n" for record in records()), encoding="utf-8")
@@ -55,7 +57,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn("<title>Report of tiny</title>", page)
         self.assertNotIn("<script", page)
 
-    def test_says_in_one_line_what_is_wrong(self) -> None:
+    def test_wrong_usage_is_one_line(self) -> None:
         for arguments, status, line in (
             ((), 2, "expected a run of the server, or --run-dir with the folder of a run"),
             (("help", "--run-dir", self.run_dir), 2, "expected a run of the server, or --run-dir"),

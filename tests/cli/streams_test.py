@@ -8,30 +8,20 @@ import io
 import os
 import pty
 import re
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from system import BIN, toy_corpus, wait_for  # noqa: E402
+from cases import train_tiny_model  # noqa: E402
+from system import AS_ROOT, BIN, MPIRUN, wait_for  # noqa: E402
 
 FAILED, WRONG_USAGE = 1, 2
 LOST = "{}: standard output: cannot be written"
-CONFIG = """
-name: tiny
-preset: transformer-tiny
-model: {encoder_layers: 1, decoder_layers: 1, width: 16, inner: 32, heads: 2, dropout: 0}
-data: {folder: data, tokens_per_update: 400}
-training: {stop_after: 4u, precision: f32, threads: 1}
-validation: {every: 0, bleu_every: 0}
-checkpoint: {every: 2u}
-"""
 PREPARE = "nmt prepare --train toy1.en toy1.de --valid toy2.en toy2.de --vocabulary-size 120 --output"
 TRAIN = "worker --config config.yaml --server none --run-dir"
 
@@ -59,21 +49,11 @@ def read_to_end(terminal: io.RawIOBase) -> bytes:
 
 
 def setUpModule() -> None:
-    folder = tempfile.mkdtemp(prefix="babelring-streams-")
-    unittest.addModuleCleanup(shutil.rmtree, folder)
-    unittest.addModuleCleanup(os.chdir, os.getcwd())
-    os.chdir(folder)
-    for lines, seed in ((400, 1), (20, 2)):
-        toy_corpus(Path("."), lines, seed)
-    Path("config.yaml").write_text(CONFIG, encoding="utf-8")
-    done = shell(f"{PREPARE} data")
-    assert done.returncode == 0, done.stderr
-    done = shell(f"{TRAIN} run")
-    assert done.returncode == 0, done.stderr
+    train_tiny_model()
 
 
 class StreamsTest(unittest.TestCase):
-    def test_what_cannot_be_printed_is_an_error(self) -> None:
+    def test_lost_standard_output_is_an_error(self) -> None:
         for command in (
             "nmt --help",
             "nmt --version",
@@ -167,9 +147,9 @@ class StreamsTest(unittest.TestCase):
                 self.assertEqual(done.returncode, FAILED, done.stderr)
                 self.assertRegex(done.stderr, "File too large|cannot write")
 
-    def test_a_progress_bar_is_drawn_where_somebody_sees_it(self) -> None:
+    def test_a_progress_bar_is_drawn_only_on_a_terminal(self) -> None:
         worker = [str(BIN / "worker"), "--config", "config.yaml", "--server", "none", "--run-dir"]
-        mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
+        mpirun = [*MPIRUN, "-np", "1"]
         for name, command, drawn in (
             ("bar-mpirun", [*mpirun, *worker], True),
             ("bar-alone", worker, True),
@@ -183,7 +163,7 @@ class StreamsTest(unittest.TestCase):
                         stdin=subprocess.DEVNULL,
                         stdout=theirs,
                         stderr=theirs,
-                        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+                        env=os.environ | AS_ROOT,
                     )
                     os.close(theirs)
                     shown = read_to_end(terminal)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import tempfile
+import sys
 import unittest
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"])
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from cases import FolderTest  # noqa: E402
+from system import BIN, call  # noqa: E402
+
 CONFIG = """
 task: gssm
 gssm:
@@ -26,11 +28,9 @@ exit ${code:-0}
 REFUSES = 'echo "mpirun has detected an attempt to run as root." >&2; exit 1'
 
 
-class SweepScriptTest(unittest.TestCase):
+class SweepScriptTest(FolderTest):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="babelring-sweep-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         self.tasks, self.programs, self.calls = (self.folder / name for name in ("tasks", "programs", "calls"))
         (self.folder / "base.yaml").write_text(CONFIG, encoding="utf-8")
         (self.folder / "grid.yaml").write_text(GRID, encoding="utf-8")
@@ -44,8 +44,7 @@ class SweepScriptTest(unittest.TestCase):
         self.program("mpirun", TRAINS)
 
     def expand(self, output: Path) -> subprocess.CompletedProcess:
-        command = [BIN / "nmt", "sweep", "expand", self.folder / "grid.yaml", "--output", output]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+        return call("nmt", "sweep", "expand", self.folder / "grid.yaml", "--output", output)
 
     def program(self, name: str, text: str) -> None:
         file = self.programs / name
@@ -152,7 +151,7 @@ class SweepScriptTest(unittest.TestCase):
         self.assertIn(line, done.stderr)
         self.assertTrue(mine.exists())
 
-    def test_what_is_missing_is_said_once(self) -> None:
+    def test_missing_programs_are_reported_once(self) -> None:
         for missing, line in (
             ("mpirun", "sweep toy: no mpirun in PATH; install Open MPI"),
             ("worker", "sweep toy: no worker in PATH; install Babelring, or put the folder bin of its build into PATH"),

@@ -5,42 +5,31 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
-BIN = Path(os.environ["BABELRING_BIN"]).resolve()
-READER = Path(__file__).resolve().parents[1] / "e2e/event_reader.py"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from cases import CommandTest  # noqa: E402
+from system import ROOT  # noqa: E402
+
+READER = ROOT / "tests/e2e/event_reader.py"
 CONFIG = "preset: transformer-tiny\nmodel: {encoder_layers: 1, decoder_layers: 1}\ntraining: {precision: f32}\n"
 
 
-class TraceTest(unittest.TestCase):
+class TraceTest(CommandTest):
+    command = ("trace",)
+
     def setUp(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="babelring-trace-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.config = self.folder / "config.yaml"
         self.config.write_text(CONFIG, encoding="utf-8")
 
-    def trace(self, *arguments: str | Path) -> subprocess.CompletedProcess:
-        return subprocess.run([BIN / "nmt", "trace", *arguments], capture_output=True, text=True, timeout=300)
-
-    def said(self, *arguments: str | Path) -> str:
-        done = self.trace(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def refusal(self, *arguments: str | Path) -> str:
-        done = self.trace(*arguments)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        return done.stderr
-
     def memory(self, *arguments: str) -> str:
-        return self.said("memory", "--config", self.config, "--tokens", "64", "--vocabulary", "100", *arguments)
+        return self.result("memory", "--config", self.config, "--tokens", "64", "--vocabulary", "100", *arguments)
 
     def test_memory_in_each_form(self) -> None:
         report = json.loads(self.memory("--json"))
@@ -59,16 +48,16 @@ class TraceTest(unittest.TestCase):
         (self.folder / "lab").mkdir()
         report = json.loads(self.memory("--json")) | {"update": 7}
         (self.folder / "lab/memory-update-00000007-rank-0.json").write_text(json.dumps(report), encoding="utf-8")
-        self.assertIn("update 7, rank 0", self.said("memory", self.folder))
+        self.assertIn("update 7, rank 0", self.result("memory", self.folder))
         broken = self.folder / "broken.json"
         broken.write_text("{", encoding="utf-8")
-        self.assertEqual(self.trace("memory", broken).returncode, 1)
+        self.assertEqual(self.call("memory", broken).returncode, 1)
         broken.write_text('{"format": 9}', encoding="utf-8")
-        self.assertIn("memory report: expected format 1, found 9", self.trace("memory", broken).stderr)
+        self.assertIn("memory report: expected format 1, found 9", self.call("memory", broken).stderr)
 
     def test_graph_in_each_form(self) -> None:
         def graph(*arguments: str) -> str:
-            return self.said("graph", "--config", self.config, "--vocabulary", "100", *arguments)
+            return self.result("graph", "--config", self.config, "--vocabulary", "100", *arguments)
 
         ops = json.loads(graph("--format", "json", "--depth", "op"))["nodes"]
         layers = json.loads(graph("--format", "json"))["nodes"]
@@ -87,8 +76,8 @@ class TraceTest(unittest.TestCase):
             self.skipTest("python3-protobuf and python3-crcmod are not installed")
         board = self.folder / "board"
         arguments = ("graph", "--config", self.config, "--vocabulary", "100", "--depth", "op")
-        self.said(*arguments, "--format", "tensorboard", "--output", board)
-        ops = json.loads(self.said(*arguments, "--format", "json"))["nodes"]
+        self.result(*arguments, "--format", "tensorboard", "--output", board)
+        ops = json.loads(self.result(*arguments, "--format", "json"))["nodes"]
         done = subprocess.run([sys.executable, READER, *board.iterdir()], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         [graph] = [event["graph"] for event in map(json.loads, done.stdout.splitlines()) if "graph" in event]
@@ -98,7 +87,7 @@ class TraceTest(unittest.TestCase):
             self.assertLessEqual(set(node["inputs"]), set(names))
         self.assertEqual(len([node for node in graph if node["op"] not in ("Variable", "Placeholder")]), len(ops))
 
-    def test_says_what_is_wrong(self) -> None:
+    def test_wrong_usage_is_refused(self) -> None:
         self.assertIn("expected either RUN or --config FILE", self.refusal("memory"))
         self.assertIn("expected either --config FILE or --checkpoint DIR", self.refusal("graph"))
         self.assertIn("train with lab.memory.at=UPDATE", self.refusal("memory", self.folder))

@@ -44,7 +44,7 @@ class ComposeFile(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(set(yaml.safe_load(done.stdout)["services"]), set(self.services))
 
-    def test_ours_have_no_rights_and_known_options(self) -> None:
+    def test_our_pods_have_no_rights_and_known_options(self) -> None:
         self.assertEqual(set(self.ours), {"server", "setup", "host-a", "host-b"})
         for name, service in self.ours.items():
             with self.subTest(service=name):
@@ -92,7 +92,7 @@ class ComposeFile(unittest.TestCase):
         for name in ("host-a", "host-b"):
             self.assertEqual(self.services[name]["hostname"], name)
 
-    def test_setup_keeps_what_it_has_made(self) -> None:
+    def test_setup_keeps_its_results(self) -> None:
         """With programs that stand in for those of the image."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -7,12 +7,12 @@ import subprocess
 import time
 import unittest
 
-from control import CONTAINER, ControlTest
-from system import is_running, wait_for
+from cases import ControlTest
+from system import CONTAINER, is_running, wait_ended, wait_for
 
 
 class ControlPlaneTest(ControlTest):
-    def test_a_submitted_run_succeeds_and_its_story_is_told(self) -> None:
+    def test_a_submitted_run_succeeds_with_all_transitions(self) -> None:
         run = self.submit(self.config_text(), name="mine", labels={"team": "a"}, notes="first")
         item = self.wait_state(run, "succeeded")
         self.assertEqual((item["name"], item["labels"], item["profile"]), ("mine", {"team": "a"}, "mpirun-local"))
@@ -27,7 +27,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(len(self.control.get("/api/v1/runs?label=team=a&state=succeeded")["items"]), 1)
         self.assertEqual(len(self.control.get("/api/v1/runs?label=team=b")["items"]), 0)
 
-    def test_a_deleted_run_is_gone_a_week_later_by_the_servers_own_doing(self) -> None:
+    def test_the_server_removes_a_deleted_run_after_a_week(self) -> None:
         run = f"r_{26 * '1'}"
         finished = {"sequence": 1, "kind": "lifecycle", "time_ms": 1, "event": "finished"}
         batch = {"attempt": 1, "rank": 0, "host": "h", "records": [finished]}
@@ -49,7 +49,7 @@ class ControlPlaneTest(ControlTest):
         self.control.stop()
         self.control.options = ["--access-log", "all", "--log-level", "trace"]
         self.control.start()
-        admin = (self.control.folder / "admin.token").read_text(encoding="utf-8").strip()
+        admin = self.control.token()
         secret = ask("POST", "/tokens", {"name": "laptop", "scope": "read"})[1]["secret"]
         for path in (f"/runs?token={secret}", f"/tokens/{secret}", f"/runs/{admin}/logs?q={admin}", f"/{admin}"):
             ask("GET", path)
@@ -142,8 +142,7 @@ class ControlPlaneTest(ControlTest):
         resumed = time.monotonic() - began
         item = self.wait_update(run, 200, attempt=2)
         self.assertEqual((item["attempt"], item["restarts"]), (2, 1))
-        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
+        self.assertRegex(self.causes(run)[0], r"rank 1 on \S+ was killed by signal 9")
         state = item["health"]["parts"][0]["text"]
         self.assertRegex(state, r"^Restarted 1 of \d+ times, last \S+Z: rank 1 on \S+ was killed by signal 9$")
         told = [
@@ -178,8 +177,7 @@ class ControlPlaneTest(ControlTest):
         self.assertFalse(is_running(pid))
         self.wait_update(run, 21, attempt=2)
         self.end(run)
-        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertRegex(cause, r"rank 1 on \S+ sent no heartbeat for \d+\.\d s")
+        self.assertRegex(self.causes(run)[0], r"rank 1 on \S+ sent no heartbeat for \d+\.\d s")
         status, problem = self.control.ask("POST", f"/runs/{run}/heartbeat", {"attempt": 1, "rank": 1, "host": "h"})
         self.assertEqual((status, problem["code"]), (409, "stale_attempt"))
         print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 10 s")
@@ -245,7 +243,7 @@ class ControlPlaneTest(ControlTest):
         self.assertIn("the server ended", [entry["cause"] for entry in self.transitions(run)])
         self.end(run)
 
-    def test_a_run_outlives_restarts_of_its_container_and_a_move_of_its_folder(self) -> None:
+    def test_a_run_survives_container_restarts_and_a_moved_folder(self) -> None:
         if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode != 0:
             self.skipTest("no new PID namespaces here")
         self.control.stop()
@@ -276,7 +274,7 @@ class ControlPlaneTest(ControlTest):
         run = self.start_run(
             server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"]
         )
-        run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
+        run_id = self.control.first_run()
         wait_for("heartbeat", lambda: self.control.get("/api/v1/nodes")["items"])
         self.assertEqual(self.run_item(run_id)["profile"], "external")
         self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/resume")[1]["code"], "not_managed")
@@ -289,14 +287,14 @@ class ControlPlaneTest(ControlTest):
         run = self.start_run(
             server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"]
         )
-        run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
+        run_id = self.control.first_run()
         self.wait_update(run_id, 5)
         pids = run.rank_pids()
         newer = {"attempt": 2, "rank": 0, "host": "elsewhere"}
         self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/heartbeat", newer)[0], 200)
         self.assertEqual(self.run_item(run_id)["attempt"], 2)
         self.assertNotEqual(run.wait(), 0)
-        wait_for("the ranks' end", lambda: not any(map(is_running, pids)))
+        wait_ended(pids)
         self.assertRegex(run.text(), r"this attempt is over: 409 .*attempt 1 of run \S+ is over")
 
 

@@ -1,10 +1,10 @@
 """Runs whose ranks wait instead of computing, beside a real one: records, service, refusals."""
 
 import json
-import subprocess
 import unittest
 
-from system import BIN, SystemTest, wait_for
+from cases import SystemTest
+from system import call, wait_for
 
 FEW = [
     "training.stop_after=12u",
@@ -19,18 +19,15 @@ class EmulationTest(SystemTest):
     def setUp(self) -> None:
         super().setUp()
         self.record = self.folder / "rank.json"
-        words = ["emulate", "record", "--config", self.config, "--output", self.record, "--updates", "3"]
-        subprocess.run([BIN / "nmt", *words], check=True, stdout=subprocess.DEVNULL)
+        call("nmt", "emulate", "record", "--config", self.config, "--output", self.record, "--updates", 3, check=True)
         self.emulated = [*FEW, "training.device=emulated", f"lab.emulated.record={self.record}"]
 
-    def test_an_emulated_run_reports_all_but_what_is_computed(self) -> None:
+    def test_an_emulated_run_reports_all_but_computed_values(self) -> None:
         server = self.server()
-        run = self.start_run(server=server.address, overrides=self.emulated)
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_run(server=server.address, overrides=self.emulated)
         self.assertIn("update 12 (epoch", run.text())
         self.assertIn("emulated, ", run.text())
-        real = self.start_run("real", overrides=FEW)
-        self.assertEqual(real.wait(), 0, real.text())
+        self.finish_run("real", overrides=FEW)
         for rank in range(2):
             for step, other in zip(self.records("run", "step", rank), self.records("real", "step", rank), strict=True):
                 for key in ("target_tokens", "communication_bytes", "flops"):
@@ -52,21 +49,18 @@ class EmulationTest(SystemTest):
         run = self.start_run(overrides=[*self.emulated, "lab.emulated.balloon=true"])
         if run.wait() == 2 and "cannot be locked" in run.text():
             self.skipTest("the limit on locked memory is too low here")
-        real = self.start_run("real", overrides=FEW)
-        self.assertEqual(real.wait(), 0, real.text())
+        self.finish_run("real", overrides=FEW)
         balloon, trained = (self.records(name, "step")[-1]["memory_bytes"] for name in ("run", "real"))
         self.assertEqual(balloon["weights"], trained["weights"])
         self.assertGreater(balloon["process"], 0.6 * trained["process"])
 
     def test_updates_far_outside_of_the_recorded_sizes_are_warned_of(self) -> None:
-        run = self.start_run(overrides=[*self.emulated, "data.tokens_per_update=4000"])
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_run(overrides=[*self.emulated, "data.tokens_per_update=4000"])
         self.assertRegex(run.text(), r"lab.emulated.record: size 2000 is 2\.\d times the largest recorded one")
 
     def test_wrong_records_are_explained(self) -> None:
         def refusal(*overrides: str) -> str:
-            run = self.start_run(overrides=[*self.emulated, *overrides])
-            self.assertEqual(run.wait(), 2, run.text())
+            run = self.finish_run(overrides=[*self.emulated, *overrides], code=2)
             return run.text()
 
         self.assertIn("lab.emulated.record: missing", refusal("lab.emulated.record="))
@@ -75,8 +69,8 @@ class EmulationTest(SystemTest):
         other = self.folder / "other.json"
         other.write_text(json.dumps(json.loads(self.record.read_text()) | {"format": "babelring-rank-record-9"}))
         self.assertIn("babelring-rank-record-9", refusal(f"lab.emulated.record={other}"))
-        table = ["emulate", "record", "--compute-ms", "60", "--size", "200", "--parameters", "1000", "--output", other]
-        subprocess.run([BIN / "nmt", *table], check=True, stdout=subprocess.DEVNULL)
+        table = ["--compute-ms", "60", "--size", "200", "--parameters", "1000", "--output", other]
+        call("nmt", "emulate", "record", *table, check=True)
         self.assertIn("found no times of ops", refusal(f"lab.emulated.record={other}"))
 
 

@@ -8,8 +8,8 @@ import subprocess
 import unittest
 from typing import Any
 
-from control import ControlServer, ControlTest
-from system import BIN, wait_for
+from cases import ControlTest
+from system import BIN, ControlServer, wait_for
 
 # Without validation, so the best evaluation of the run comes from the job.
 ENDLESS = [
@@ -26,7 +26,7 @@ class EvaluationCase(ControlTest):
         """A run that a user started, with a checkpoint."""
         self.run_process = self.start_run("watched", server=self.control.address, overrides=ENDLESS)
         wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000200").exists())
-        return wait_for("the run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
+        return self.control.first_run()
 
     def watch(self, run: str, *options: Any) -> subprocess.Popen:
         """Its messages go into watch.log."""
@@ -60,7 +60,7 @@ class EvaluationCase(ControlTest):
 
 
 class EvaluationTest(EvaluationCase):
-    def test_each_checkpoint_of_a_translation_is_evaluated_also_after_a_restart_of_the_server(self) -> None:
+    def test_each_checkpoint_is_evaluated_across_a_server_restart(self) -> None:
         run = self.start_watched()
         watching = self.watch(run, "--json")
         before = len(self.wait_evals(run, 2))
@@ -80,7 +80,7 @@ class EvaluationTest(EvaluationCase):
         again = self.watch(run, "--json")
         self.assertEqual((again.communicate(timeout=300)[0], again.returncode), ("", 0), "nothing is evaluated twice")
 
-    def test_what_is_not_here_is_told(self) -> None:
+    def test_missing_sets_and_data_are_reported(self) -> None:
         run = self.start_watched()
         for options, message in (
             (["--set", "none"], "no set 'none', only train, valid, test"),
@@ -97,18 +97,14 @@ class EvaluationTest(EvaluationCase):
 class EvaluatingServer(ControlServer):
     """Its profile asks for an evaluation of each run."""
 
-    def start(self) -> None:
+    def profiles(self) -> str:
         options = ["--max-sentences", "5", "--token-file", str(self.folder / "admin.token")]
         command = json.dumps([str(BIN / "nmt"), "evaluate", "--watch", "{run}", "--report", *options])
-        self.profile = f"{ControlServer.profile}\n  evaluation: {command}"
-        super().start()
+        return f"{super().profiles()}  evaluation: {command}\n"
 
 
 class EvaluationJobTest(EvaluationCase):
-    def setUp(self) -> None:
-        super(ControlTest, self).setUp()
-        self.control = EvaluatingServer(self.folder / "server", self.folder)
-        self.addCleanup(self.end_everything)
+    server_type = EvaluatingServer
 
     def test_a_profile_adds_an_evaluation_that_survives_attempts(self) -> None:
         config = self.config_text(training_stop_after="1000000u", data_tokens_per_update="200")

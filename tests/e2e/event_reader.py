@@ -14,45 +14,25 @@ import sys
 import crcmod.predefined
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-DOUBLE, FLOAT, INT64, INT32, STRING, BYTES, MESSAGE = 1, 2, 3, 5, 9, 12, 11
-#: message: (name, number, type, repeated, type's name)
+#: protobuf's numbers of types
+TYPES = {"double": 1, "float": 2, "int64": 3, "int32": 5, "string": 9, "bytes": 12}
+MESSAGE = 11
+#: message: number, type, name of each field; * marks a repeated one
 MESSAGES = {
-    "Event": [
-        ("wall_time", 1, DOUBLE, 0, ""),
-        ("step", 2, INT64, 0, ""),
-        ("file_version", 3, STRING, 0, ""),
-        ("graph_def", 4, BYTES, 0, ""),
-        ("summary", 5, MESSAGE, 0, "Summary"),
-        ("session_log", 7, MESSAGE, 0, "SessionLog"),
-    ],
-    "GraphDef": [("node", 1, MESSAGE, 1, "NodeDef"), ("versions", 4, MESSAGE, 0, "Versions")],
-    "Versions": [("producer", 1, INT32, 0, "")],
-    "NodeDef": [
-        ("name", 1, STRING, 0, ""),
-        ("op", 2, STRING, 0, ""),
-        ("input", 3, STRING, 1, ""),
-        ("attr", 5, MESSAGE, 1, "Attribute"),
-    ],
-    "Attribute": [("key", 1, STRING, 0, ""), ("value", 2, MESSAGE, 0, "AttributeValue")],
-    "AttributeValue": [("s", 2, BYTES, 0, "")],
-    "SessionLog": [("status", 1, INT32, 0, ""), ("checkpoint_path", 2, STRING, 0, ""), ("msg", 3, STRING, 0, "")],
-    "Summary": [("value", 1, MESSAGE, 1, "Value")],
-    "Value": [
-        ("tag", 1, STRING, 0, ""),
-        ("simple_value", 2, FLOAT, 0, ""),
-        ("tensor", 8, MESSAGE, 0, "Tensor"),
-        ("metadata", 9, MESSAGE, 0, "Metadata"),
-    ],
-    "Metadata": [
-        ("plugin_data", 1, MESSAGE, 0, "PluginData"),
-        ("display_name", 2, STRING, 0, ""),
-        ("summary_description", 3, STRING, 0, ""),
-        ("data_class", 4, INT32, 0, ""),
-    ],
-    "PluginData": [("plugin_name", 1, STRING, 0, ""), ("content", 2, BYTES, 0, "")],
-    "Tensor": [("dtype", 1, INT32, 0, ""), ("tensor_shape", 2, MESSAGE, 0, "Shape"), ("string_val", 8, BYTES, 1, "")],
-    "Shape": [("dim", 2, MESSAGE, 1, "Dim")],
-    "Dim": [("size", 1, INT64, 0, ""), ("name", 2, STRING, 0, "")],
+    "Event": "1 double wall_time, 2 int64 step, 3 string file_version, 4 bytes graph_def, 5 Summary summary, 7 SessionLog session_log",
+    "GraphDef": "1 NodeDef* node, 4 Versions versions",
+    "Versions": "1 int32 producer",
+    "NodeDef": "1 string name, 2 string op, 3 string* input, 5 Attribute* attr",
+    "Attribute": "1 string key, 2 AttributeValue value",
+    "AttributeValue": "2 bytes s",
+    "SessionLog": "1 int32 status, 2 string checkpoint_path, 3 string msg",
+    "Summary": "1 Value* value",
+    "Value": "1 string tag, 2 float simple_value, 8 Tensor tensor, 9 Metadata metadata",
+    "Metadata": "1 PluginData plugin_data, 2 string display_name, 3 string summary_description, 4 int32 data_class",
+    "PluginData": "1 string plugin_name, 2 bytes content",
+    "Tensor": "1 int32 dtype, 2 Shape tensor_shape, 8 bytes* string_val",
+    "Shape": "2 Dim* dim",
+    "Dim": "1 int64 size, 2 string name",
 }
 
 
@@ -61,9 +41,16 @@ def event_classes():
     file = descriptor_pb2.FileDescriptorProto(name="event.proto", package="t", syntax="proto2")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
-        for field, number, kind, repeated, of in fields:
+        for field in fields.split(", "):
+            number, kind, called = field.split()
+            label, kind = (3 if kind.endswith("*") else 1), kind.rstrip("*")
+            plain_type = TYPES.get(kind)
             message.field.add(
-                name=field, number=number, type=kind, label=3 if repeated else 1, type_name=f".t.{of}" if of else None
+                name=called,
+                number=int(number),
+                label=label,
+                type=plain_type or MESSAGE,
+                type_name=None if plain_type else f".t.{kind}",
             )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

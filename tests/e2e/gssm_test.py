@@ -1,13 +1,14 @@
 """Training on generated sequences, as a user does it."""
 
+import functools
 import json
 import os
 import signal
 import subprocess
 import unittest
-import urllib.request
 
-from system import BIN, SystemTest, wait_for
+from cases import SystemTest
+from system import BIN, call, wait_for
 
 CONFIG = """
 name: sequences
@@ -29,8 +30,7 @@ communication: {deadline_s: 120}
 """
 
 
-def nmt(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run([BIN / "nmt", *arguments], capture_output=True, text=True, timeout=300)
+nmt = functools.partial(call, "nmt")
 
 
 class GssmTest(SystemTest):
@@ -50,9 +50,8 @@ class GssmTest(SystemTest):
 
     def test_a_killed_run_goes_on_with_the_bits_of_an_uninterrupted_one(self) -> None:
         server = self.server()
-        whole = self.start_run("whole", server=server.address)
-        self.assertEqual(whole.wait(), 0, whole.text())
-        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        self.finish_run("whole", server=server.address)
+        run_id = server.first_run()
         wait_for("finished state", lambda: server.get(f"/api/v1/runs/{run_id}")["state"] == "succeeded")
         evals = server.get(f"/api/v1/runs/{run_id}/evals")["items"]
         self.assertEqual([item["update"] for item in evals], [20, 40, 60])
@@ -68,10 +67,8 @@ class GssmTest(SystemTest):
         self.assertNotEqual(killed.wait(), 0)
         newest = max((self.folder / "killed" / "checkpoints").glob("update-*")).name
         end = int(newest[7:]) + 60
-        longer = self.start_run("longer", overrides=[f"training.stop_after={end}u"])
-        self.assertEqual(longer.wait(), 0, longer.text())
-        resumed = self.start_run("killed", overrides=[f"training.stop_after={end}u"])
-        self.assertEqual(resumed.wait(), 0, resumed.text())
+        self.finish_run("longer", overrides=[f"training.stop_after={end}u"])
+        self.finish_run("killed", overrides=[f"training.stop_after={end}u"])
         self.assertIn(f"resumed after update {int(newest[7:])}", json.dumps(self.records("killed", "lifecycle")))
         self.assertEqual(self.digests("killed")[end], self.digests("longer")[end])
         self.assertEqual(self.digests("whole")[60], self.digests("longer")[60])
@@ -80,10 +77,9 @@ class GssmTest(SystemTest):
         data = self.folder / "data"
         written = nmt("gssm", "data", "--config", self.config, "--output", data, "--train", "30", "--test", "8")
         self.assertEqual(written.returncode, 0, written.stderr)
-        run = self.start_run(
+        run = self.finish_run(
             overrides=[f"data.folder={data}", "gssm.entropy_every=0u", "training.stop_after=10e", "checkpoint.every=0"]
         )
-        self.assertEqual(run.wait(), 0, run.text())
         self.assertIn("30 sequences of 32 tokens, 4 updates an epoch", run.text())
         evaluation = self.records("run", "eval")[-1]
         self.assertGreater(evaluation["entropy"], 0.1)
@@ -107,15 +103,14 @@ class GssmTest(SystemTest):
         self.assertIn("use `nmt gssm sample`", self.refusal("translate", "--checkpoint", checkpoint))
         self.assertIn("are for translations", self.refusal("evaluate", "--checkpoint", checkpoint, "--output", "x"))
 
-    def test_an_update_of_as_many_sequences_as_fit_is_found_stored_and_kept(self) -> None:
+    def test_the_automatic_update_size_is_stored_and_kept(self) -> None:
         data = self.folder / "data"
         self.succeeds("gssm", "data", "--config", self.config, "--output", data, "--train", "30", "--test", "8")
         automatic = [f"data.folder={data}", "gssm.entropy_every=0u", "data.sequences_per_update=auto"]
         check = [BIN / "worker", "--config", self.config, "--check-config", *automatic]
         checked = json.loads(subprocess.run(check, capture_output=True, text=True, timeout=300).stdout)
         self.assertIn("data.sequences_per_update: auto is found by a run", checked["not_estimated"][0])
-        run = self.start_run(overrides=[*automatic, "training.stop_after=2u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_run(overrides=[*automatic, "training.stop_after=2u"])
         self.assertIn(
             "data.sequences_per_update: auto: 30 sequences of 32 tokens, all of train, 15 on a rank", run.text()
         )
@@ -125,8 +120,7 @@ class GssmTest(SystemTest):
         self.assertIn("sequences_per_update: 30\n", self.records("run", "lifecycle")[0]["config"])
         # The value that `auto` would have chosen with less free memory.
         stored.write_text(text.replace("sequences_per_update: 30\n", "sequences_per_update: 6\n"), encoding="utf-8")
-        resumed = self.start_run(overrides=[*automatic, "training.stop_after=4u"])
-        self.assertEqual(resumed.wait(), 0, resumed.text())
+        resumed = self.finish_run(overrides=[*automatic, "training.stop_after=4u"])
         self.assertIn("auto: 6 sequences, with which the run began", resumed.text())
         self.assertEqual([step["sentences"] for step in self.records("run", "step")], [15, 15, 3, 3])
 
@@ -144,8 +138,7 @@ class GssmTest(SystemTest):
             for file in (first, second):
                 self.succeeds(*save, file)
             self.assertIn("probes: same", self.succeeds("probe", "compare", first, second))
-        run = self.start_run(ranks=1, overrides=["training.stop_after=5u", "validation.every=0"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(ranks=1, overrides=["training.stop_after=5u", "validation.every=0"])
         checkpoint = ["--checkpoint", self.folder / "run"]
         self.succeeds("probe", "save", *checkpoint, "--output", first)
         self.assertIn('"first_update":6', first.read_text(encoding="utf-8").splitlines()[0])
@@ -167,8 +160,7 @@ class GssmTest(SystemTest):
         ]
         overrides += ["data.sequences_per_update=16", "optimizer.learning_rate=0.01", "training.stop_after=300u"]
         overrides += ["validation.every=0", "checkpoint.every=0", "training.digest_every=0"]
-        run = self.start_run(overrides=overrides)
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=overrides)
         evaluate = ["evaluate", "--checkpoint", self.folder / "run", "--max-sentences", "128"]
         along = json.loads(self.succeeds(*evaluate, "--json"))["along"]
         self.assertEqual((along[0]["first"], along[-1]["last"]), (1, 63))
@@ -183,23 +175,21 @@ class GssmTest(SystemTest):
 
     def test_each_checkpoint_is_evaluated_while_training_goes_on(self) -> None:
         server = self.server()
-        token = (server.folder / "admin.token").read_text(encoding="utf-8").strip()
-        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
+        environment = server.environment()
         run = self.start_run(
             "watched",
             server=server.address,
             overrides=["training.stop_after=1000000u", "data.valid_set=", "checkpoint.keep_last=100000"],
         )
         wait_for("checkpoint", lambda: (self.folder / "watched" / "checkpoints" / "update-00000020").exists())
-        run_id = wait_for("the run", lambda: server.get("/api/v1/runs")["items"])[0]["id"]
+        run_id = server.first_run()
         path = f"/api/v1/runs/{run_id}"
         command = [BIN / "nmt", "evaluate", "--watch", run_id, "--report", "--max-sentences", "4", "--json"]
         watching = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         self.addCleanup(watching.kill)
         wait_for("two evaluations", lambda: len(server.get(f"{path}/evals")["items"]) >= 2)
         self.assertEqual(server.get(path)["state"], "running")
-        with urllib.request.urlopen(server.request(f"{path}/stop", "POST", {}), timeout=60) as answer:
-            self.assertEqual(answer.status, 202)
+        self.assertEqual(server.ask("POST", f"/runs/{run_id}/stop")[0], 202)
         self.assertEqual(run.wait(), 0, run.text())
         printed = [json.loads(line) for line in watching.communicate(timeout=300)[0].splitlines()]
         self.assertEqual(watching.returncode, 0)
@@ -216,12 +206,10 @@ class GssmTest(SystemTest):
 
     def test_a_validated_checkpoint_is_not_evaluated_again(self) -> None:
         server = self.server()
-        token = (server.folder / "admin.token").read_text(encoding="utf-8").strip()
-        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
+        environment = server.environment()
         overrides = ["training.stop_after=40u", "validation.every=20u", "checkpoint.every=20u"]
-        run = self.start_run("validated", server=server.address, overrides=overrides)
-        self.assertEqual(run.wait(), 0, run.text())
-        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        self.finish_run("validated", server=server.address, overrides=overrides)
+        run_id = server.first_run()
         evals = [(item["set"], item["update"]) for item in server.get(f"/api/v1/runs/{run_id}/evals")["items"]]
         self.assertEqual(evals, [("test", 20), ("test", 40)])
         command = [BIN / "nmt", "evaluate", "--watch", run_id, "--report", "--json"]
@@ -230,16 +218,15 @@ class GssmTest(SystemTest):
 
     def test_wrong_data_is_refused_in_one_line(self) -> None:
         self.config = type(self).config
-        run = self.start_run("translator", ranks=1, overrides=["training.stop_after=1u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run("translator", ranks=1, overrides=["training.stop_after=1u"])
         sample = self.refusal("gssm", "sample", "--checkpoint", self.folder / "translator")
         self.assertIn("holds a Transformer; use `nmt translate`", sample)
         self.config = self.folder / "config.yaml"
-        run = self.start_run("pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"])
-        self.assertEqual(run.wait(), 2)
+        run = self.finish_run(
+            "pairs", ranks=1, overrides=[f"data.folder={self.prepared}", "gssm.entropy_every=0u"], code=2
+        )
         self.assertIn("sentence pairs, expected sequences of `nmt gssm data`", run.text())
-        run = self.start_run("twice", ranks=1, overrides=["gssm.nodes.2.parents=Y"])
-        self.assertEqual(run.wait(), 2)
+        run = self.finish_run("twice", ranks=1, overrides=["gssm.nodes.2.parents=Y"], code=2)
         self.assertIn("config.yaml:8:7: gssm.nodes.2.parents: unknown node 'Y'", run.text())
 
 

@@ -12,109 +12,66 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from control import ControlServer, ControlTest
-from system import BIN, is_running, spool_records, wait_for
-from two_host_system import daemon_in
-
-SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
-HOSTS = ["hostA", "hostA", "hostB", "hostB"]  # by rank
+from cases import ControlTest, TwoHostTest
+from system import (
+    ControlServer,
+    HOST_A,
+    HOST_A_OPTIONS,
+    HOST_OF,
+    TWO_HOSTS,
+    mpirun_daemon,
+    spool_records,
+    wait_ended,
+    wait_for,
+)
 
 
 class HostServer(ControlServer):
     """A `server` on hostA, asked by curl on that host."""
 
-    def start(self) -> None:
-        agent, profiles = self.folder.parent / "agent", self.folder.parent / "profiles.yaml"
+    def __init__(self, folder: Path, checkpoints: Path) -> None:
+        super().__init__(folder, checkpoints, HOST_A_OPTIONS)
+        self.agent, self.listen = self.log.with_name("agent"), HOST_A
+        self.wrapper = [TWO_HOSTS, "--agent", self.agent, "--"]
+
+    def profiles(self) -> str:
         two_hosts = f"""
   launcher: mpirun
   hosts: ["hostA:2", "hostB:2"]
   max_ranks: 4
   server: "http://hostA:8080"
-  environment: ["OMPI_MCA_plm_rsh_agent={agent}", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24",
+  environment: ["OMPI_MCA_plm_rsh_agent={self.agent}", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24",
                 "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"]
 """
         settings = {
             "two-hosts": "  heartbeat_timeout_s: 120\n  cool_down_s: 0\n",
             "few-hosts": "  heartbeat_timeout_s: 10\n  cool_down_s: 5\n  minimum_ranks: 2\n",
         }
-        text = "".join(f"{name}:{two_hosts}{more}" for name, more in settings.items())
-        profiles.write_text(text, encoding="utf-8")
-        command = [
-            SCRIPT,
-            "--agent",
-            agent,
-            "--",
-            BIN / "server",
-            "--listen",
-            "10.77.0.1:8080",
-            "--insecure",
-            "--allow-host",
-            "hostA",
-            "--data",
-            self.folder,
-            "--checkpoint-root",
-            self.checkpoints,
-            "--profiles",
-            profiles,
-        ]
-        with open(self.folder.parent / "server.log", "ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        line = self.process.stdout.readline()
-        assert "listening on" in line, f"server said: {line!r}"
+        return "".join(f"{name}:{two_hosts}{more}" for name, more in settings.items())
 
     def kill(self) -> None:
         """The script removes the hosts and ends everything that runs on them."""
-        self.process.terminate()
-        self.process.wait(120)
-        self.process.stdout.close()
+        self.stop()
 
-    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
-        token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
-        command = [
-            "ip",
-            "netns",
-            "exec",
-            f"babelring-{self.process.pid}-a",
-            "curl",
-            "-s",
-            "--max-time",
-            "60",
-            "-X",
-            method,
-            "-w",
-            "\n%{http_code}",
-            "-H",
-            f"Authorization: Bearer {token}",
-            "-H",
-            "Content-Type: application/json",
-        ]
-        if body is not None or method == "POST":
-            command += ["--data-binary", json.dumps(body or {})]
-        text = subprocess.run([*command, f"http://10.77.0.1:8080/api/v1{path}"], capture_output=True, text=True).stdout
+    def request(self, method: str, path: str, body: Any = None, *_: Any) -> tuple[int, Any]:
+        inside = ["ip", "netns", "exec", f"babelring-{self.process.pid}-a"]
+        headers = {"Content-Type": "application/json"} | self.headers()
+        command = [*inside, "curl", "-s", "--max-time", "60", "-X", method, "-w", "\n%{http_code}"]
+        command += [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
+        command += ["--data-binary", json.dumps(body)] if body is not None else []
+        text = subprocess.run([*command, f"http://{HOST_A}{path}"], capture_output=True, text=True).stdout
         answer, _, status = text.rpartition("\n")
-        return int(status), json.loads(answer)
-
-    def get(self, path: str) -> Any:
-        status, answer = self.ask("GET", path.removeprefix("/api/v1"))
-        assert status == 200, answer
-        return answer
+        return int(status), json.loads(answer) if answer.startswith(("{", "[")) else answer
 
 
-class HostProfileTest(ControlTest):
+class HostProfileTest(ControlTest, TwoHostTest):
+    server_type = HostServer
+
     @classmethod
     def setUpClass(cls) -> None:
-        for program in ("mpirun", "curl"):
-            if shutil.which(program) is None:
-                raise unittest.SkipTest(f"{program} is not installed")
-        tried = subprocess.run([SCRIPT, "--", "true"], capture_output=True, text=True)
-        if tried.returncode == 77:
-            raise unittest.SkipTest(tried.stderr.strip())
+        if shutil.which("curl") is None:
+            raise unittest.SkipTest("curl is not installed")
         super().setUpClass()
-
-    def setUp(self) -> None:
-        super(ControlTest, self).setUp()
-        self.control = HostServer(self.folder / "server", self.folder)
-        self.addCleanup(self.end_everything)
 
     def ranks(self, run: str) -> list[dict[str, Any]]:
         return self.control.get(f"/api/v1/runs/{run}/ranks")["items"]
@@ -138,7 +95,7 @@ class HostProfileTest(ControlTest):
         )
         self.wait_update(run, 10)
         self.assertEqual(self.run_item(run)["hosts"], ["hostA", "hostB"])
-        self.assertEqual([rank["host"] for rank in self.ranks(run)], HOSTS)
+        self.assertEqual([rank["host"] for rank in self.ranks(run)], HOST_OF)
         self.assertEqual(
             sorted(node["host"] for node in self.control.get("/api/v1/nodes")["items"]), ["hostA", "hostB"]
         )
@@ -159,7 +116,7 @@ class HostProfileTest(ControlTest):
         self.wait_hosts(run, 2, ["hostA"])
         subprocess.run(["ip", "-n", away, "link", "set", "linkB", "up"], check=True)
         self.wait_hosts(run, 3, ["hostA", "hostB"])
-        wait_for("all ranks", lambda: [rank["host"] for rank in self.ranks(run)] == HOSTS)
+        wait_for("all ranks", lambda: [rank["host"] for rank in self.ranks(run)] == HOST_OF)
         causes = {step["to"]: step["cause"] for step in self.transitions(run)}
         self.assertIn("hostB", causes["restarting"])
         self.assertEqual(causes["suspended"], "all hosts answer: continues with 4 ranks")
@@ -173,17 +130,16 @@ class HostProfileTest(ControlTest):
         os.kill(self.rank_pids(run)[3], signal.SIGKILL)
         self.assertEqual(self.wait_update(run, 60, attempt=2)["attempt"], 2)
         self.end(run)
-        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertIn("hostB", cause)
+        self.assertIn("hostB", self.causes(run)[0])
 
-    def test_a_killed_daemon_of_the_other_host_is_named_and_the_run_goes_on_from_its_checkpoint(self) -> None:
+    def test_a_run_resumes_after_the_daemon_of_the_other_host_is_killed(self) -> None:
         run = self.submit(
             self.config_text(training_stop_after="100000u", checkpoint_every="10u"), profile="two-hosts", world_size=4
         )
         self.wait_update(run, 25)
         pids = self.rank_pids(run).values()
-        os.kill(daemon_in(f"babelring-{self.control.process.pid}-b"), signal.SIGKILL)
-        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        os.kill(mpirun_daemon(f"babelring-{self.control.process.pid}-b"), signal.SIGKILL)
+        wait_ended(pids)
         self.wait_update(run, 25, attempt=2)
         spool = self.folder / "server" / "runs" / run / "spool" / "attempt-2" / "rank-0.jsonl"
         steps = wait_for(
@@ -191,8 +147,7 @@ class HostProfileTest(ControlTest):
             lambda: spool.exists() and [record for record in spool_records(spool) if record["kind"] == "step"],
         )
         self.end(run)
-        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertEqual(cause, "mpirun lost hostB")
+        self.assertEqual(self.causes(run)[0], "mpirun lost hostB")
         self.assertGreaterEqual(steps[0]["update"], 21)
         # Every tenth update has a checkpoint; Open MPI 5's SIGTERM lets the ranks save another one.
         before = spool_records(spool.parents[1] / "attempt-1" / "rank-0.jsonl")

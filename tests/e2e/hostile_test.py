@@ -9,11 +9,10 @@ import shutil
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 
-from system import BIN
+from system import BIN, ROOT
 
-BENCH = Path(__file__).resolve().parents[2] / "scripts/bench/main.py"
+BENCH = ROOT / "scripts/bench/main.py"
 SECONDS = os.environ.get("BABELRING_HOSTILE_SECONDS", "15")
 
 
@@ -21,25 +20,9 @@ class HostileTest(unittest.TestCase):
     def test_no_client_harms_other_runs(self) -> None:
         if shutil.which("mpirun") is None:
             self.skipTest("mpirun is not installed")
-        done = subprocess.run(
-            [
-                sys.executable,
-                BENCH,
-                "--programs",
-                BIN,
-                "server",
-                "--hostile",
-                "--seconds",
-                SECONDS,
-                "--quiet-seconds",
-                "2",
-                "--settle-seconds",
-                "5",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        options = f"server --hostile --seconds {SECONDS} --quiet-seconds 2 --settle-seconds 5".split()
+        command = [sys.executable, BENCH, "--programs", BIN, *options]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         print(done.stdout)
         self.assertIn(done.returncode, (0, 1))
         (turn,) = json.loads(done.stdout.splitlines()[-1])["turns"]

@@ -7,11 +7,25 @@ import shutil
 import signal
 import subprocess
 import unittest
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from system import BIN, Server, is_running, wait_for
+from cases import TwoHostTest
+from system import (
+    BIN,
+    HOST_A,
+    HOST_A_OPTIONS,
+    HOST_OF,
+    RANKS,
+    SLOTS,
+    Server,
+    TwoHostRun,
+    mpirun_daemon,
+    wait_ended,
+    wait_for,
+)
 from timeline_check import TimelineCheck
-from two_host_system import HOST_OF, RANKS, SCRIPT, SLOTS, TwoHostRun, TwoHostTest
 
 GBIT = 1e9 / 8 / 1000  # bytes per ms
 DEADLINE_S = 12
@@ -47,39 +61,34 @@ class HostsTest(TwoHostTest):
         return sum(step["communication_bytes"] for own in steps for step in own)
 
     def test_a_ring_over_two_hosts_trains_the_same_weights_as_one(self) -> None:
-        run = self.start_on_two_hosts(overrides=["communication.all_reduce=ring"])
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_on_two_hosts(overrides=["communication.all_reduce=ring"])
         self.assertIn("4 ranks on 2 hosts, ring all-reduce", run.text())
-        steps = self.steps()
+        steps = self.by_rank()
         self.assert_network_is_true(steps, senders=1)
         # Ranks of one host would add in memory that they share, in another order.
-        one_host = self.start_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
-        self.assertEqual(one_host.wait(), 0)
-        for two, one in zip(steps, self.steps("one-host")):
+        self.finish_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
+        for two, one in zip(steps, self.by_rank("one-host")):
             self.assertEqual([step["update"] for step in two], list(range(1, 61)))
             for key in ("loss", "weights_digest"):  # the ring adds in the order of ranks, wherever they are
                 self.assertEqual([step[key] for step in two], [step[key] for step in one])
 
     def test_two_levels_train_like_the_ring_with_fewer_bytes_and_resume(self) -> None:
-        run = self.start_on_two_hosts()
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_on_two_hosts()
         self.assertIn("4 ranks on 2 hosts, all-reduce on two levels: shared memory within hosts", run.text())
-        whole = self.steps()
+        whole = self.by_rank()
         self.assert_network_is_true(whole)
         for own in whole:
             self.assertEqual([step["update"] for step in own], list(range(1, 61)))
             self.assertEqual([step["weights_digest"] for step in own], [step["weights_digest"] for step in whole[0]])
-        one_host = self.start_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
-        self.assertEqual(one_host.wait(), 0)
-        ring = self.steps("one-host")
+        self.finish_run("one-host", len(RANKS), overrides=["communication.all_reduce=ring"])
+        ring = self.by_rank("one-host")
         for step, other in zip(whole[0], ring[0]):
             self.assertAlmostEqual(step["loss"], other["loss"], delta=1e-4 * other["loss"])
         # A rank of the ring sends 2 x 3/4 of the gradients, a host on two levels 2 x 1/2.
         self.assertEqual(round(self.payload(whole[:SLOTS]) / self.payload(ring[:1]), 3), round(1 / 1.5, 3))
         shutil.rmtree(self.folder / "run/checkpoints/update-00000060")
-        resumed = self.start_on_two_hosts()
-        self.assertEqual(resumed.wait(), 0, resumed.text())
-        for own, before in zip(self.steps(), whole):
+        self.finish_on_two_hosts()
+        for own, before in zip(self.by_rank(), whole):
             self.assertEqual([step["update"] for step in own[60:]], list(range(41, 61)))
             for key in ("loss", "weights_digest"):
                 self.assertEqual([step[key] for step in own[60:]], [step[key] for step in before[40:]])
@@ -87,15 +96,12 @@ class HostsTest(TwoHostTest):
     def test_hosts_that_keep_shares_of_the_optimizer_train_the_same_weights(self) -> None:
         # A digest or an evaluation waits for weights that are on their way, so most updates have neither.
         often = ["training.digest_every=20u", "validation.every=10u", "validation.bleu_every=30u"]
-        whole = self.start_on_two_hosts(name="whole", overrides=often)
-        self.assertEqual(whole.wait(), 0, whole.text())
+        self.finish_on_two_hosts(name="whole", overrides=often)
         shares = [*often, "communication.optimizer=sharded"]
-        run = self.start_on_two_hosts(overrides=[*shares, "training.stop_after=30u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        run = self.finish_on_two_hosts(overrides=[*shares, "training.stop_after=30u"])
         self.assertIn("optimizer: each of 2 hosts keeps a share of the optimizer's state", run.text())
-        resumed = self.start_on_two_hosts(overrides=shares)
-        self.assertEqual(resumed.wait(), 0, resumed.text())
-        for own, expected in zip(self.steps(), self.steps("whole")):
+        self.finish_on_two_hosts(overrides=shares)
+        for own, expected in zip(self.by_rank(), self.by_rank("whole")):
             for key in ("loss", "weights_digest"):
                 self.assertEqual([step.get(key) for step in own], [step.get(key) for step in expected])
         self.assertEqual(sum(1 for step in expected if step.get("weights_digest")), 3)
@@ -105,15 +111,13 @@ class HostsTest(TwoHostTest):
         )
         self.assertEqual(found, expected)
         self.assertGreaterEqual(len(found), 6)
-        one_host = self.start_run("one-host", SLOTS, overrides=[*shares, "training.stop_after=2u"])
-        self.assertEqual(one_host.wait(), 0)
+        one_host = self.finish_run("one-host", SLOTS, overrides=[*shares, "training.stop_after=2u"])
         self.assertIn("communication.optimizer sharded has no effect on one host", one_host.text())
 
     def test_a_link_of_one_gigabit_is_reported_as_such(self) -> None:
         overrides = ["model.width=256", "model.inner=1024", "communication.bucket_mb=1", "training.stop_after=8u"]
-        run = self.start_on_two_hosts(overrides=overrides, options=["--rate", "1gbit"])
-        self.assertEqual(run.wait(), 0, run.text())
-        steps = self.steps()
+        self.finish_on_two_hosts(overrides=overrides, options=["--rate", "1gbit"])
+        steps = self.by_rank()
         self.assert_network_is_true(steps)
         for first in range(0, len(RANKS), SLOTS):
             payload = self.payload(steps[first : first + SLOTS])
@@ -128,36 +132,30 @@ class HostsTest(TwoHostTest):
 
     def test_two_hosts_share_one_timeline(self) -> None:
         overrides = ["training.stop_after=8u", "lab.trace.start=5u", "lab.trace.updates=2"]
-        run = self.start_on_two_hosts(overrides=overrides)
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_on_two_hosts(overrides=overrides)
         TimelineCheck(self, self.folder / "run" / "lab" / "trace-update-00000005.json.gz", HOST_OF).all()
 
     def test_a_server_on_one_host_shows_both(self) -> None:
-        maker = Server(self.folder / "server", self.folder)  # of the administrator's token
-        maker.stop()
-        maker.holder.close()
-        run = self.start_on_two_hosts("http://hostA:8080", ["training.stop_after=200u", "checkpoint.every=0"])
+        self.server().stop()  # makes the administrator's token
+        overrides = ["training.stop_after=200u", "checkpoint.every=0"]
+        run = self.start_on_two_hosts(server="http://hostA:8080", overrides=overrides)
         self.start_server_on_host_a(run)
         self.assertEqual(run.wait(), 0, run.text())
-        server = Server(self.folder / "server", self.folder)  # the same data, now on loopback
-        self.addCleanup(server.end)
-        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        server = self.server()  # the same data, now on loopback
+        run_id = server.first_run()
         ranks = server.get(f"/api/v1/runs/{run_id}/ranks")["items"]
         self.assertEqual([(rank["rank"], rank["host"]) for rank in ranks], list(zip(RANKS, HOST_OF)))
         for rank in RANKS:
-            series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
-            self.assertEqual(series["step"], list(range(1, 201)))
+            self.assertEqual(server.series(run_id, "loss", rank), list(range(1, 201)))
 
     def test_a_host_that_cannot_reach_the_server_does_not_spoil_the_end(self) -> None:
         """It tries for longer than the other waits for a collective."""
-        Server(self.folder / "server", self.folder).end()  # makes the administrator's token
+        self.server().end()  # makes the administrator's token
         names = self.folder / "names"
         wrong = f'sed "s/10.77.0.1 /10.77.0.99 /" /etc/hosts > "{names}" && mount --bind "{names}" /etc/hosts'
         script = f'case $(hostname) in hostB) {wrong};; esac && exec "$@"'
-        launcher = [SCRIPT, "--", "sh", "-c", script, "sh"]
         overrides = ["communication.deadline_s=20"]  # shorter than the 30 s for which a rank tries
-        run = TwoHostRun(launcher, self.folder / "run", self.config, "http://hostA:8080", overrides)
-        self.addCleanup(run.end)
+        run = self.start_on_two_hosts(script=script, slots=1, server="http://hostA:8080", overrides=overrides)
         self.start_server_on_host_a(run)
         self.assertEqual(run.wait(), 0, run.text())
         self.assertRegex(run.text(), r"warning: \d+ records of rank 1 were not confirmed by http://hostA:8080")
@@ -165,42 +163,30 @@ class HostsTest(TwoHostTest):
 
     def test_a_request_to_stop_reaches_both_hosts(self) -> None:
         run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
-        wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
-        self.assertIsNone(run.process.poll(), run.text())
+        run.wait_for("first updates", lambda: '"update":20,' in self.spool())
         run.ask_to_stop()
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertEqual(len(list((self.folder / "run" / "checkpoints").glob("update-*"))), 1)
+        self.assertEqual(len(self.checkpoints()), 1)
+
+    def spool(self) -> str:
+        """The text of rank 0's."""
+        file = self.folder / "run" / "spool" / "attempt-1" / "rank-0.jsonl"
+        return file.read_text(encoding="utf-8") if file.exists() else ""
 
     def start_server_on_host_a(self, run: TwoHostRun) -> None:
         """Runs in the namespace of the run; the script ends it with the namespace."""
-        inside = ["ip", "netns", "exec", run.namespace("hostA")]
         address = ["ip", "-n", run.namespace("hostA"), "-o", "addr"]
         wait_for(
             "address of hostA", lambda: "10.77.0.1" in subprocess.run(address, capture_output=True, text=True).stdout
         )
-        server = subprocess.Popen(
-            [
-                *inside,
-                BIN / "server",
-                "--listen",
-                "10.77.0.1:8080",
-                "--insecure",
-                "--allow-host",
-                "hostA",
-                "--data",
-                self.folder / "server",
-                "--checkpoint-root",
-                self.folder,
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.wait, 120)
+        server = Server(self.folder / "server", self.folder, HOST_A_OPTIONS)
+        server.wrapper, server.listen = ["ip", "netns", "exec", run.namespace("hostA")], HOST_A
+        self.addCleanup(server.end)
         self.addCleanup(run.end)  # before that
-        self.assertIn("listening on", server.stdout.readline())
+        server.start(wait=False)
+        self.assertIn("listening on", server.said)
 
-    def start_and_lose(self, lose, options: str = "", deadline_s: int = DEADLINE_S) -> str:
+    def start_and_lose(self, lose: Callable[[TwoHostRun], Any], options: str = "", deadline_s: int = DEADLINE_S) -> str:
         """Output of a run of which `lose` removes a part in the middle; everything ends in bounded time. With bf16 weights
         the optimizer is sharded."""
         end = ["training.stop_after=1000000u", "checkpoint.every=0", "training.precision=bf16"]
@@ -208,13 +194,12 @@ class HostsTest(TwoHostTest):
             overrides=[*end, f"communication.deadline_s={deadline_s}"],
             options=["--mpirun", f"{NOTICE_LOST_HOST} {options}"],
         )
-        wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
-        self.assertIsNone(run.process.poll(), run.text())
+        run.wait_for("first updates", lambda: '"update":20,' in self.spool())
         self.assertIn("optimizer: each of 2 hosts keeps a share", run.text())
         pids = run.rank_pids()
         self.assertEqual(len(pids), len(RANKS))
         lose(run)
-        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        wait_ended(pids)
         code = run.wait()
         end = json.loads((self.folder / "run/run.json").read_text(encoding="utf-8")).get("end")
         if OPEN_MPI_5:  # which exits 0 when it has lost a host
@@ -242,11 +227,11 @@ class HostsTest(TwoHostTest):
     def test_a_stopped_daemon_does_not_hold_the_end_of_training(self) -> None:
         """mpirun's own daemon on hostB: MPI_Finalize never returns then, and mpirun waits for it as long as it is stopped."""
         run = self.start_on_two_hosts(overrides=["training.stop_after=60u", "communication.deadline_s=4"])
-        wait_for("first updates", lambda: run.process.poll() is not None or '"update":5,' in self.spool(0))
+        run.wait_for("first updates", lambda: '"update":5,' in self.spool())
         pids = run.rank_pids()
         self.assertEqual(len(pids), len(RANKS))
-        os.kill(run.daemon(), signal.SIGSTOP)
-        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        os.kill(mpirun_daemon(run.namespace("hostB")), signal.SIGSTOP)
+        wait_ended(pids)
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
         if OPEN_MPI_5:
             return  # its ranks end without that
@@ -259,13 +244,13 @@ class HostsTest(TwoHostTest):
 
     def test_a_killed_daemon_ends_all_ranks_and_mpirun_names_its_host(self) -> None:
         """mpirun's own daemon on hostB, the parent of that host's ranks."""
-        text = self.start_and_lose(lambda run: os.kill(run.daemon(), signal.SIGKILL), deadline_s=120)
+        text = self.start_and_lose(
+            lambda run: os.kill(mpirun_daemon(run.namespace("hostB")), signal.SIGKILL), deadline_s=120
+        )
         self.assertRegex(text, MPIRUN_LOST_B)
 
     def test_another_first_host_does_not_begin_anew(self) -> None:
-        before = Path.cwd()
-        os.chdir(self.folder)  # for the log
-        self.addCleanup(os.chdir, before)
+        self.change_to_folder()
         run = self.start_with_a_disk_each(["training.stop_after=10u", "checkpoint.every=5u"])
         self.assertEqual(run.wait(), 0, run.text())
         files = [json.loads((self.folder / host / "split/run.json").read_text()) for host in ("hostA", "hostB")]
@@ -274,25 +259,9 @@ class HostsTest(TwoHostTest):
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0]["host"], "hostA")
         self.assertFalse((self.folder / "hostB/split/checkpoints").exists())
-        alone = subprocess.run(
-            [
-                "unshare",
-                "--uts",
-                "sh",
-                "-c",
-                'hostname hostB && cd hostB && exec "$@"',
-                "sh",
-                BIN / "worker",
-                "--config",
-                self.config,
-                "--run-dir",
-                "split",
-                "training.stop_after=20u",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        on_b = ["unshare", "--uts", "sh", "-c", 'hostname hostB && cd hostB && exec "$@"', "sh"]
+        worker = [BIN / "worker", "--config", self.config, "--run-dir", "split", "training.stop_after=20u"]
+        alone = subprocess.run([*on_b, *worker], capture_output=True, text=True, timeout=600)
         self.assertEqual(alone.returncode, 2, alone.stderr)
         self.assertIn(
             f"run folder {self.folder}/hostB/split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
@@ -306,16 +275,12 @@ class HostsTest(TwoHostTest):
         self.assertFalse((self.folder / "hostA/split/run.json").exists())
 
     def test_a_relative_run_folder_is_that_of_rank_0_on_all_hosts(self) -> None:
-        before = Path.cwd()
-        os.chdir(self.folder)
-        self.addCleanup(os.chdir, before)
+        self.change_to_folder()
         elsewhere = self.folder / "elsewhere"
         elsewhere.mkdir()
         script = f'case $(hostname) in hostB) cd "{elsewhere}";; esac && exec "$@"'
         overrides = ["training.stop_after=2u"]
-        run = TwoHostRun([SCRIPT, "--", "sh", "-c", script, "sh"], Path("relative"), self.config, "none", overrides)
-        self.addCleanup(run.end)
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_on_two_hosts(script=script, slots=1, folder=Path("relative"), overrides=overrides)
         self.assertEqual(list(elsewhere.iterdir()), [])
         self.assertEqual(len(self.records("relative", "step", 1)), 2)
 
@@ -323,10 +288,7 @@ class HostsTest(TwoHostTest):
         """Output of a run in whose namespace of files `prepare` was run on hostB before. It ends as wrong usage, in one
         line."""
         script = f'case $(hostname) in hostB) {prepare};; esac && exec "$@"'
-        run = TwoHostRun(
-            [SCRIPT, "--", "sh", "-c", script, "sh"], self.folder / "run", self.config, "none", overrides or []
-        )
-        self.addCleanup(run.end)
+        run = self.start_on_two_hosts(script=script, slots=1, overrides=overrides or [])
         self.assertEqual(run.wait(), 2, run.text())
         text = run.text()
         self.assertNotIn("MPI_ABORT", text)
@@ -334,7 +296,7 @@ class HostsTest(TwoHostTest):
         run.log.unlink()
         return text
 
-    def test_what_is_wrong_on_one_host_ends_all_ranks_in_one_line(self) -> None:
+    def test_an_error_on_one_host_ends_all_ranks_with_one_line(self) -> None:
         data, copy, folder = self.prepared, self.folder / "copy", self.folder / "run"
         damaged = f'mkdir "{copy}" && cp "{data}"/* "{copy}" && %s && mount --bind "{copy}" "{data}"'
         ids, text = copy / "train.target.ids", copy / "valid.target.txt"

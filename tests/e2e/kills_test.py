@@ -4,16 +4,11 @@ import os
 import random
 import signal
 import statistics
-import sys
 import time
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
-
-from control import ControlTest  # noqa: E402
-from harness import Figures  # noqa: E402
-from system import is_running, wait_for  # noqa: E402
+from cases import ControlTest
+from system import is_running, show_figures, spool_records, wait_for
 
 SEEDS = int(os.environ.get("BABELRING_SEEDS", "3"))
 LAST, INTERVAL = 150, 20
@@ -34,18 +29,16 @@ class KillsTest(ControlTest):
         self.wait_state(run, "running")
         resumed = time.monotonic() - began
         # The server shows the update of the attempt before until the new one trains.
-        wait_for(f"update {LAST}", lambda: max(self.steps_of_attempt(run, 2), default=0) >= LAST)
+        wait_for(f"update {LAST}", lambda: max(self.attempt_updates(run, 2), default=0) >= LAST)
         self.end(run)
-        first = min(self.steps_of_attempt(run, 2))
+        first = min(self.attempt_updates(run, 2))
         self.assertFalse(any(map(is_running, pids.values())), "no stray rank")
         return {"detected": detected, "resumed": resumed, "lost": max(before - first + 1, 0), "run": run}
 
-    def steps_of_attempt(self, run: str, attempt: int) -> list[int]:
+    def attempt_updates(self, run: str, attempt: int) -> list[int]:
         file = self.folder / "server" / "runs" / run / "spool" / f"attempt-{attempt}" / "rank-0.jsonl"
-        complete = file.read_text(encoding="utf-8").rpartition("\n")[0] if file.exists() else ""
-        return [
-            int(line.split('"update":')[1].split(",")[0]) for line in complete.splitlines() if '"kind":"step"' in line
-        ]
+        records = spool_records(file) if file.exists() else []
+        return [record["update"] for record in records if record["kind"] == "step"]
 
     def test_every_killed_run_ends_with_the_weights_of_an_undisturbed_one(self) -> None:
         undisturbed = self.submit(self.config_text(training_stop_after=f"{LAST}u"))
@@ -56,13 +49,13 @@ class KillsTest(ControlTest):
         for one in found:
             self.assertEqual(self.digests(one["run"])[LAST], wanted)
             self.assertLessEqual(one["lost"], INTERVAL + 5, "at most what was trained since the last checkpoint")
-            steps = self.control.get(f"/api/v1/runs/{one['run']}/metrics/loss?agg=raw&rank=1&points=100000")["step"]
+            steps = self.control.series(one["run"], "loss", 1)
             self.assertEqual(steps, list(range(1, len(steps) + 1)))
         figures = {}
         for key in ("detected", "resumed", "lost"):
             values = [float(one[key]) for one in found]
             figures |= {f"{key}_median": statistics.median(values), f"{key}_max": max(values)}
-        Figures.show("F1", rounds=SEEDS, strays=0, **figures)
+        show_figures("F1", rounds=SEEDS, strays=0, **figures)
 
 
 if __name__ == "__main__":

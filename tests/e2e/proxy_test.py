@@ -13,9 +13,10 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from system import BIN, Server, SystemTest, held_port, wait_for
+from cases import SystemTest
+from system import BIN, ROOT, Server, held_port, make_certificate, wait_for
 
-PROXY = Path(__file__).resolve().parents[2] / "deploy" / "proxy"
+PROXY = ROOT / "deploy/proxy"
 #: What encloses a site: a process in the foreground that writes into a folder of the test.
 NGINX = """
 daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
@@ -45,31 +46,25 @@ APACHE_MODULES = ("mpm_event", "authz_core", "ssl", "headers", "env", "proxy", "
 class ProxiedServer(Server):
     """A server with the options that deploy/proxy/README.md gives."""
 
-    def start(self) -> None:
-        options = self.folder.parent / "server.yaml"
+    def command(self) -> list:
+        options = self.log.with_name("server.yaml")
         options.write_text(
             f"listen: 127.0.0.1:{self.port}\ndata: {self.folder}\ncheckpoint-root: [{self.checkpoints}]\n"
             "behind-proxy: true\nallow-host: [localhost]\naccess-log: all\n",
             encoding="utf-8",
         )
-        self.process = subprocess.Popen([BIN / "server", "--options", options], stdout=subprocess.PIPE, text=True)
-        self.read_address()
+        return [BIN / "server", "--options", options]
 
 
 class ProxyTest(SystemTest):
+    server_type = ProxiedServer
+
     def setUp(self) -> None:
         super().setUp()
-        self.server_behind = ProxiedServer(self.folder / "server", self.folder)
-        self.addCleanup(self.server_behind.end)
-        self.token = (self.folder / "server" / "admin.token").read_text(encoding="utf-8").strip()
+        self.server_behind = self.server()
+        self.token = self.server_behind.token()
         self.certificate, self.key = self.folder / "cert.pem", self.folder / "key.pem"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-            + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-            + ["-out", self.certificate, "-keyout", self.key],
-            check=True,
-            capture_output=True,
-        )
+        make_certificate("localhost", self.certificate, self.key)
         os.environ["BABELRING_CA_FILE"] = str(self.certificate)  # for the workers
         self.addCleanup(os.environ.pop, "BABELRING_CA_FILE")
         self.tls = ssl.create_default_context(cafile=self.certificate)
@@ -196,8 +191,7 @@ class ProxyTest(SystemTest):
             }
         )
         address = f"https://localhost:{self.port}/babelring"
-        run = self.start_run(server=address, token_file=self.folder / "server" / "admin.token")
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(server=address, token_file=self.folder / "server" / "admin.token")
         (item,) = json.load(self.get("/babelring/api/v1/runs?limit=1&state=succeeded"))["items"]
         logs = self.get(f"/babelring/api/v1/runs/{item['id']}/logs", Accept="text/plain")
         link = logs.getheader("Link")

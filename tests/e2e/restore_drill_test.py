@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import unittest
-import urllib.request
 from pathlib import Path
 
-from system import BIN, SystemTest, wait_for
+from cases import SystemTest
+from system import BIN, wait_for
 
 DRILL = Path(__file__).resolve().parents[2] / "deploy" / "backup" / "restore_drill.py"
 
@@ -19,7 +19,7 @@ class RestoreDrillTest(SystemTest):
         command += ["--token-file", self.folder / "server" / "admin.token", *options]
         return subprocess.run(list(map(str, command)), capture_output=True, text=True)
 
-    def test_a_backup_under_load_restores_what_was_stored(self) -> None:
+    def test_a_backup_under_load_restores_all_rows(self) -> None:
         self.live = self.server()
         run = self.start_run(
             server=self.live.address, overrides=["training.stop_after=100000u", "validation.every=20u"]
@@ -43,11 +43,10 @@ class RestoreDrillTest(SystemTest):
 
     def test_a_difference_is_named(self) -> None:
         self.live = self.server()
-        self.assertEqual(self.start_run(server=self.live.address).wait(), 0)
+        self.finish_run(server=self.live.address)
         self.assertEqual(self.drill().returncode, 0)
-        run = self.live.get("/api/v1/runs")["items"][0]["id"]
-        renaming = self.live.request(f"/api/v1/runs/{run}", "PATCH", {"name": "renamed"})
-        urllib.request.urlopen(renaming, timeout=60).close()
+        run = self.live.first_run()
+        self.assertEqual(self.live.ask("PATCH", f"/runs/{run}", {"name": "renamed"})[0], 200)
         done = self.drill("--backup", next((self.folder / "server" / "backups").glob("*.db")))
         self.assertEqual(done.returncode, 1)
         self.assertIn("name is toy, was renamed", done.stderr)

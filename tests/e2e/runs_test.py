@@ -13,7 +13,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from system import BIN, Server, SystemTest, wait_for
+from cases import SystemTest
+from system import AS_ROOT, BIN, OVER, Server, call, make_certificate, wait_for
 
 SLOW = ["training.stop_after=100000u", "checkpoint.every=10u"]
 
@@ -21,30 +22,12 @@ SLOW = ["training.stop_after=100000u", "checkpoint.every=10u"]
 class RunsTest(SystemTest):
     def setUp(self) -> None:
         super().setUp()
+        os.environ.update(AS_ROOT)  # for the runs that the server starts
         self.at = self.server()
-        self.environment = dict(
-            os.environ,
-            BABELRING_SERVER=self.at.address,
-            HOME=str(self.folder),
-            NO_COLOR="1",
-            OMPI_ALLOW_RUN_AS_ROOT="1",
-            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-        )
-        self.environment["BABELRING_TOKEN"] = (self.at.folder / "admin.token").read_text().strip()
-
-    def server(self) -> Server:
-        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        return super().server()
+        self.environment = self.at.environment() | {"HOME": str(self.folder)}
 
     def nmt(self, *words: str, code: int = 0, **environment: str) -> str:
-        done = subprocess.run(
-            [BIN / "nmt", "run", *words],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=self.environment | environment,
-            cwd=self.folder,
-        )
+        done = call("nmt", "run", *words, env=self.environment | environment, cwd=self.folder)
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
         if code != 0:
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -60,7 +43,7 @@ class RunsTest(SystemTest):
     def end_runs(self) -> None:
         """Stops all runs, so that no rank outlives the test."""
         for item in json.loads(self.nmt("list", "--json")):
-            if item["state"] not in ("succeeded", "failed", "stopped", "lost"):
+            if item["state"] not in OVER:
                 self.nmt("stop", item["id"], "--now", "--wait")
 
     def test_a_run_from_submission_to_translation(self) -> None:
@@ -68,29 +51,15 @@ class RunsTest(SystemTest):
         blocker = self.submit(
             "--name", "blocker", *SLOW
         )  # while it runs, the first one waits: all of it can be watched
-        watching = subprocess.Popen(
-            [
-                BIN / "nmt",
-                "run",
-                "submit",
-                "--config",
-                self.config,
-                "training.stop_after=30u",
-                "checkpoint.every=10u",
-                "validation.every=10u",
-                "validation.bleu_every=0",
-                "--name",
-                "first",
-                "--world-size",
-                "2",
-                "--label",
-                "team=a",
-                "--watch",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-        )
+        overrides = [
+            "training.stop_after=30u",
+            "checkpoint.every=10u",
+            "validation.every=10u",
+            "validation.bleu_every=0",
+        ]
+        options = ["--name", "first", "--world-size", "2", "--label", "team=a", "--watch"]
+        command = [BIN / "nmt", "run", "submit", "--config", self.config, *overrides, *options]
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environment)
         wait_for("its event stream", lambda: b"\nbabelring_sse_subscribers 1\n" in self.at.get_bytes("/metrics"))
         self.nmt("stop", blocker, "--now")
         text, _ = watching.communicate(timeout=300)
@@ -142,14 +111,8 @@ class RunsTest(SystemTest):
         self.assertEqual((self.folder / "again" / "weights.safetensors").read_bytes(), weights)
 
     def translate(self, folder: Path) -> str:
-        done = subprocess.run(
-            [BIN / "nmt", "translate", "--checkpoint", folder],
-            input="the old cat sees the dog .\n",
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+        text = "the old cat sees the dog .\n"
+        return call("nmt", "translate", "--checkpoint", folder, input=text, check=True).stdout
 
     def test_stop_with_a_checkpoint_and_resume(self) -> None:
         self.addCleanup(self.end_runs)
@@ -224,66 +187,20 @@ class RunsTest(SystemTest):
             "--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2)
         )
 
-    def make_certificate(self, name: str) -> None:
-        subprocess.run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                f"/CN={name}",
-                "-addext",
-                f"subjectAltName=DNS:{name}",
-                "-keyout",
-                self.folder / f"{name}.key",
-                "-out",
-                self.folder / f"{name}.pem",
-            ],
-            check=True,
-            capture_output=True,
-        )
-
     def start_with_certificate(self, name: str) -> str:
         """The port of a server that listens with the certificate."""
-        process = subprocess.Popen(
-            [
-                BIN / "server",
-                "--listen",
-                "127.0.0.1:0",
-                "--data",
-                self.folder / f"of-{name}",
-                "--tls-cert",
-                self.folder / f"{name}.pem",
-                "--tls-key",
-                self.folder / f"{name}.key",
-                "--log-level",
-                "error",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-        return re.search(r":(\d+)", process.stdout.readline())[1]
+        files = ["--tls-cert", self.folder / f"{name}.pem", "--tls-key", self.folder / f"{name}.key"]
+        server = Server(self.folder / f"server-{name}", options=[*files, "--log-level", "error"])
+        self.addCleanup(server.end)
+        server.start(wait=False)
+        return re.search(r":(\d+)", server.said)[1]
 
     def test_https_with_trusted_certificates(self) -> None:
         for name in ("localhost", "elsewhere"):
-            self.make_certificate(name)
+            make_certificate(name, self.folder / f"{name}.pem", self.folder / f"{name}.key")
             port = self.start_with_certificate(name)
-            token = [
-                "--token-file",
-                str(self.folder / f"of-{name}" / "admin.token"),
-                "--server",
-                f"https://localhost:{port}",
-            ]
+            secret = str(self.folder / f"server-{name}" / "admin.token")
+            token = ["--token-file", secret, "--server", f"https://localhost:{port}"]
             authority = ["--ca-file", str(self.folder / f"{name}.pem")]
             self.assertIn(
                 "TLS handshake: certificate verify failed: self-signed certificate; BABELRING_CA_FILE names",
@@ -300,10 +217,7 @@ class RunsTest(SystemTest):
 
     def test_a_name_of_several_runs_is_ambiguous(self) -> None:
         for name in ("toy-a", "toy-b"):
-            run = self.start_run(
-                name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"]
-            )
-            self.assertEqual(run.wait(), 0, run.text())
+            self.finish_run(name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"])
         self.assertIn("matches 2 runs", self.nmt("show", "toy", code=1))
         self.assertIn("toy-b", self.nmt("show", "toy-b"))
         self.assertEqual(self.nmt("list", "--search", "elsewhere"), "no runs\n")

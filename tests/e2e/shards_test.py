@@ -4,17 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
 import unittest
-import unittest.mock
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
-
-from harness import build_io_faults  # noqa: E402
-from system import BIN, wait_for  # noqa: E402
-from two_host_system import RANKS, SLOTS, TwoHostRun, TwoHostTest  # noqa: E402
+from cases import TwoHostTest
+from system import RANKS, SLOTS, TwoHostRun, call, wait_for
 
 SHARDED = ["checkpoint.sharded=true", "communication.all_reduce=ring"]  # a ring adds in the order of ranks on any hosts
 FILES = {
@@ -24,26 +18,17 @@ FILES = {
 
 
 class ShardsTest(TwoHostTest):
-    def checkpoints(self, name: str = "run") -> list[str]:
-        return self.found("update-", name)
-
-    def found(self, prefix: str, name: str = "run") -> list[str]:
-        folder = self.folder / name / "checkpoints"
-        return sorted(path.name for path in folder.iterdir() if path.name.startswith(prefix)) if folder.exists() else []
-
-    def digests(self, name: str) -> dict[int, str]:
+    def digests(self, name: str = "run") -> dict[int, str]:
         """The digests of the weights by update, from the last attempt that trained it."""
-        return {step["update"]: step["weights_digest"] for step in self.records(name, "step")}
+        return {step["update"]: step["weights_digest"] for step in self.steps(name)}
 
     def test_shards_continue_on_any_hosts_with_the_bits_of_whole_checkpoints(self) -> None:
-        whole = self.start_run("whole", len(RANKS), overrides=SHARDED)  # one host: nothing is divided
-        self.assertEqual(whole.wait(), 0, whole.text())
+        self.finish_run("whole", len(RANKS), overrides=SHARDED)  # one host: nothing is divided
         self.assertIn("weights.safetensors", os.listdir(self.folder / "whole/checkpoints/update-00000060"))
-        run = self.start_on_two_hosts(overrides=SHARDED)
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_on_two_hosts(overrides=SHARDED)
         expected = self.digests("whole")
         self.assertEqual(sorted(expected), list(range(1, 61)))
-        self.assertEqual(self.digests("run"), expected)
+        self.assertEqual(self.digests(), expected)
         self.assertEqual(self.checkpoints(), ["update-00000020", "update-00000040", "update-00000060"])
         for name in self.checkpoints():
             self.assert_complete(self.folder / "run" / "checkpoints" / name)
@@ -56,10 +41,9 @@ class ShardsTest(TwoHostTest):
             shutil.copytree(self.folder / "run/checkpoints", self.folder / name / "checkpoints", symlinks=True)
             shutil.copy(self.folder / "run/run.json", self.folder / name)
             if hosts == 1:
-                again = self.start_run(name, len(RANKS), overrides=SHARDED)
+                self.finish_run(name, len(RANKS), overrides=SHARDED)
             else:
-                again = self.start_on_two_hosts(overrides=SHARDED, name=name)
-            self.assertEqual(again.wait(), 0, again.text())
+                self.finish_on_two_hosts(overrides=SHARDED, name=name)
             self.assertEqual(self.digests(name), {update: expected[update] for update in range(41, 61)})
 
     def assert_complete(self, folder: Path) -> None:
@@ -75,7 +59,7 @@ class ShardsTest(TwoHostTest):
 
         def nmt(*arguments: object) -> str:
             text = "the old cat sees the dog .\n"
-            done = subprocess.run([BIN / "nmt", *arguments], input=text, capture_output=True, text=True)
+            done = call("nmt", *arguments, input=text)
             self.assertEqual(done.returncode, 0, done.stderr)
             return done.stdout
 
@@ -86,9 +70,7 @@ class ShardsTest(TwoHostTest):
         )
 
     def test_hosts_with_a_disk_each_are_refused(self) -> None:
-        before = Path.cwd()
-        os.chdir(self.folder)  # for the log
-        self.addCleanup(os.chdir, before)
+        self.change_to_folder()
         run = self.start_with_a_disk_each(SHARDED)
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
@@ -101,28 +83,23 @@ class ShardsTest(TwoHostTest):
 
     def held_run(self) -> TwoHostRun:
         """A run with at least one checkpoint; of the next one, hostB cannot complete its shard."""
-        self.control = self.folder / "control"
-        faults = {"LD_PRELOAD": str(build_io_faults(self)), "IO_FAULTS": str(self.control)}
-        with unittest.mock.patch.dict(os.environ, faults):
-            run = self.start_on_two_hosts(overrides=[*SHARDED, "training.stop_after=1000000u"])
-        wait_for("a first checkpoint", lambda: run.process.poll() is not None or self.checkpoints())
+        faults, self.control = self.io_faults()
+        run = self.start_on_two_hosts(overrides=[*SHARDED, "training.stop_after=1000000u"], environment=faults)
+        run.wait_for("a first checkpoint", self.checkpoints)
         self.control.write_text("hold weights-00002", encoding="utf-8")
         while True:
-            wait_for("a shard of hostA", lambda: run.process.poll() is not None or self.held())
+            run.wait_for("a shard of hostA", self.held)
             held = self.held()
             if held:
                 # It stands still where the next checkpoint is due, 20 updates later.
                 goes_on = int(held.removeprefix(".tmp-update-").split(".")[0]) + 10
-                wait_for(
-                    "training to go on", lambda: run.process.poll() is not None or max(self.digests("run")) >= goes_on
-                )
-            self.assertIsNone(run.process.poll(), run.text())
+                run.wait_for("training to go on", lambda: max(self.digests()) >= goes_on)
             if held and self.held() == held:  # else it was complete before the hold
                 return run
 
     def held(self) -> str:
         """The name of an unfinished checkpoint that has hostA's shard and not hostB's; empty: none."""
-        for name in self.found(".tmp-update-"):
+        for name in self.checkpoints(prefix=".tmp-update-"):
             try:
                 files = set(os.listdir(self.folder / "run/checkpoints" / name))
             except FileNotFoundError:  # complete in the meantime
@@ -138,16 +115,11 @@ class ShardsTest(TwoHostTest):
         self.assertIsNone(run.process.poll(), "it did not wait")
         self.control.unlink()
         self.assertEqual(run.wait(), 0, run.text())
-        last = max(self.digests("run"))
+        last = max(self.digests())
         self.assertEqual(self.checkpoints()[-1], f"update-{last:08}")
         for name in self.checkpoints():
             self.assert_complete(self.folder / "run" / "checkpoints" / name)
-        self.assertEqual(self.found(".tmp-"), [])
-
-    def stands_still(self) -> bool:
-        before = len(self.digests("run"))
-        time.sleep(1)
-        return len(self.digests("run")) == before
+        self.assertEqual(self.checkpoints(prefix=".tmp-"), [])
 
     def test_a_host_that_dies_while_writing_leaves_the_checkpoint_before(self) -> None:
         run = self.held_run()
@@ -156,14 +128,13 @@ class ShardsTest(TwoHostTest):
         self.assertNotEqual(run.wait(), 0)
         self.assertEqual(self.checkpoints(), kept)
         self.control.unlink()
-        first = self.digests("run")
+        first = self.digests()
         last = max(first)
-        again = self.start_on_two_hosts(overrides=[*SHARDED, f"training.stop_after={last}u"])
-        self.assertEqual(again.wait(), 0, again.text())
-        self.assertEqual(self.digests("run"), first)
-        updates = [step["update"] for step in self.records("run", "step")]
+        self.finish_on_two_hosts(overrides=[*SHARDED, f"training.stop_after={last}u"])
+        self.assertEqual(self.digests(), first)
+        updates = [step["update"] for step in self.steps()]
         self.assertEqual(updates[len(first) :], list(range(int(kept[-1].split("-")[1]) + 1, last + 1)))
-        self.assertEqual(self.found(".tmp-"), [])
+        self.assertEqual(self.checkpoints(prefix=".tmp-"), [])
 
 
 if __name__ == "__main__":

@@ -3,26 +3,20 @@
 import os
 import subprocess
 import unittest
-from pathlib import Path
 
-from control import ControlTest
+from system import AS_ROOT, BIN, ROOT, call, wait_for
 from slurm_test import SlurmCase
-from system import BIN, wait_for
 
 
 class ScriptCase(SlurmCase):
     """deploy/slurm/train.sbatch."""
 
-    script = Path(__file__).resolve().parents[2] / "deploy" / "slurm" / "train.sbatch"
+    server_type = None
+    script = ROOT / "deploy/slurm/train.sbatch"
 
     def setUp(self) -> None:
-        super(ControlTest, self).setUp()
-        self.environment = dict(
-            self.slurm.env,
-            OMPI_ALLOW_RUN_AS_ROOT="1",
-            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-            PATH=f"{BIN}:{os.environ['PATH']}",
-        )
+        super().setUp()
+        self.environment = self.slurm.env | AS_ROOT | {"PATH": f"{BIN}:{os.environ['PATH']}"}
 
     def sbatch(self, options: list[str], *overrides: str, run: str = "run") -> str:
         """The number of the job."""
@@ -48,7 +42,7 @@ class ScriptCase(SlurmCase):
 
     def updates(self, run: str = "run") -> dict[int, str]:
         """Digests of the weights by update."""
-        return {record["update"]: record["weights_digest"] for record in self.records(run, "step")}
+        return {step["update"]: step["weights_digest"] for step in self.steps(run)}
 
 
 class ScriptTest(ScriptCase):
@@ -79,7 +73,7 @@ class ScriptTest(ScriptCase):
         self.assertIn("Restarts=1", self.show(job))
         self.slurm.say("scancel", "--batch", "--signal=TERM", job)
         wait_for("the job's end", lambda: "JobState=RUNNING" not in self.show(job))
-        updates = [record["update"] for record in self.records("run", "step")]
+        updates = [step["update"] for step in self.steps()]
         self.assertEqual(updates, list(range(1, len(updates) + 1)), "none is repeated")
         calm = self.sbatch(
             ["--ntasks-per-node=2"], f"training.stop_after={len(updates)}u", "checkpoint.every=0", run="calm"
@@ -104,8 +98,7 @@ class ScriptTest(ScriptCase):
         job = self.sbatch(["--array=1-2", "--ntasks-per-node=1"], "training.stop_after=5u", run="sweep")
         for task in ("1", "2"):
             self.wait_completed(f"{job}_{task}")
-            started = self.records(f"sweep/{task}", "step")
-            self.assertEqual(len(started), 5)
+            self.assertEqual(len(self.steps(f"sweep/{task}")), 5)
         self.assertNotEqual(self.updates("sweep/1"), self.updates("sweep/2"))
 
     def test_the_array_of_an_expanded_sweep(self) -> None:
@@ -113,9 +106,7 @@ class ScriptTest(ScriptCase):
         grid.write_text(
             f"{{name: toy, base: {self.config}, set: {{training.stop_after: 5u}}, grid: {{training.seed: [7, 8]}}}}"
         )
-        subprocess.run(
-            [BIN / "nmt", "sweep", "expand", grid, "--output", folder], check=True, stdout=subprocess.DEVNULL
-        )
+        call("nmt", "sweep", "expand", grid, "--output", folder, check=True)
         done = subprocess.run(
             ["sbatch", "--parsable", folder / "sweep.sbatch", "training.log_every=1u"],
             env=self.environment,
@@ -127,11 +118,11 @@ class ScriptTest(ScriptCase):
         cells = [line.split("\t")[1] for line in (folder / "tasks.tsv").read_text(encoding="utf-8").splitlines()[1:]]
         for task, cell in enumerate(cells, start=1):
             self.wait_completed(f"{done.stdout.strip()}_{task}")
-            self.assertEqual(len(self.records(f"expanded sweep/runs/{cell}", "step")), 5)
+            self.assertEqual(len(self.steps(f"expanded sweep/runs/{cell}")), 5)
             self.assertIn("finished: 5u", (folder / "logs" / f"{task}.log").read_text(encoding="utf-8"))
         self.assertEqual(len(cells), 2)
 
-    def test_wrong_use_is_told(self) -> None:
+    def test_wrong_usage_is_reported(self) -> None:
         done = subprocess.run(["bash", self.script, "only"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.split(":")[0]), (2, "usage"))
 
@@ -143,7 +134,7 @@ class TwoNodeScriptTest(ScriptCase):
         job = self.sbatch(["--nodes=2", "--ntasks-per-node=1"], "training.stop_after=5u")
         self.wait_completed(job)
         self.assertIn("NumNodes=2", self.show(job))
-        self.assertEqual([len(self.records("run", "step", rank)) for rank in (0, 1)], [5, 5])
+        self.assertEqual([len(self.steps("run", rank)) for rank in (0, 1)], [5, 5])
 
 
 if __name__ == "__main__":

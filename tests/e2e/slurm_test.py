@@ -8,8 +8,8 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from control import ControlServer, ControlTest
-from system import BIN, held_port, wait_for
+from cases import ControlTest
+from system import AS_ROOT, BIN, ControlServer, MPIRUN, held_port, wait_for
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "salloc", "squeue", "scancel", "sinfo"]
 CONFIGURATION = """
@@ -138,7 +138,7 @@ class SlurmCase(ControlTest):
     """Tests with their own Slurm."""
 
     nodes: int = 1
-    server_type: type[ControlServer] = SlurmServer
+    server_type = SlurmServer
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -153,11 +153,6 @@ class SlurmCase(ControlTest):
         cls.addClassCleanup(cls.slurm.end)
         os.environ["SLURM_CONF"] = str(cls.slurm.conf)
         cls.addClassCleanup(os.environ.pop, "SLURM_CONF")
-
-    def setUp(self) -> None:
-        super(ControlTest, self).setUp()
-        self.control = self.server_type(self.folder / "server", self.folder)
-        self.addCleanup(self.end_everything)
 
     def job(self, run: str) -> str:
         return self.control.get(f"/api/v1/runs/{run}/attempts")["items"][-1]["job"]
@@ -179,8 +174,7 @@ class SlurmTest(SlurmCase):
         self.wait_update(run, 45, attempt=2)
         os.kill(self.rank_pids(run)[1], signal.SIGKILL)
         self.assertEqual(self.wait_update(run, 60, attempt=3)["attempt"], 3)
-        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
+        self.assertRegex(self.causes(run)[0], r"rank 1 on \S+ was killed by signal 9")
         self.end(run)
 
     def test_stops_and_survives_restarts_of_controller_and_server(self) -> None:
@@ -200,13 +194,13 @@ class SlurmTest(SlurmCase):
 class SrunTest(SlurmCase):
     """Runs that a user starts, without a server."""
 
-    def setUp(self) -> None:
-        super(ControlTest, self).setUp()
-        self.environment = dict(self.slurm.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    server_type = None
 
     def run_in_slurm(self, *command: object) -> subprocess.CompletedProcess:
         worker = [BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run", "training.stop_after=5u"]
-        return subprocess.run([*command, *worker], env=self.environment, capture_output=True, text=True, timeout=600)
+        return subprocess.run(
+            [*command, *worker], env=self.slurm.env | AS_ROOT, capture_output=True, text=True, timeout=600
+        )
 
     def test_srun_with_pmix_starts_the_ranks(self) -> None:
         if "pmix" not in self.slurm.both("srun", "--mpi=list"):
@@ -214,7 +208,7 @@ class SrunTest(SlurmCase):
         done = self.run_in_slurm("srun", "--mpi=pmix", "--ntasks=2", "--overcommit")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(": 2 ranks on ", done.stderr)
-        self.assertEqual([len(self.records("run", "step", rank)) for rank in (0, 1)], [5, 5])
+        self.assertEqual([len(self.steps("run", rank)) for rank in (0, 1)], [5, 5])
 
     def test_srun_without_it_is_refused(self) -> None:
         done = self.run_in_slurm("srun", "--mpi=none", "--ntasks=2", "--overcommit")
@@ -225,7 +219,7 @@ class SrunTest(SlurmCase):
         self.assertFalse((self.folder / "run").exists())
 
     def test_mpirun_in_an_allocation_and_a_step_of_one_rank(self) -> None:
-        for launcher in (["mpirun", "-np", "2", "--bind-to", "none", "--oversubscribe"], ["srun", "--ntasks=1"]):
+        for launcher in ([*MPIRUN, "-np", "2"], ["srun", "--ntasks=1"]):
             done = self.run_in_slurm("salloc", "--quiet", "--ntasks=4", *launcher)
             self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -256,7 +250,7 @@ class TwoNodeSlurmTest(SlurmCase):
         self.slurm.say("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
         self.addCleanup(self.slurm.say, "scontrol", "update", f"NodeName={node}", "State=RESUME")
         self.wait_update(run, 80, attempt=2)
-        causes = [step["cause"] for step in self.transitions(run) if step["to"] == "restarting"]
+        causes = self.causes(run)
         self.assertEqual(len(causes), 1)
         self.assertRegex(causes[0], "NODE[ _]FAIL")
         resumed = self.control.get(f"/api/v1/runs/{run}/attempts")["items"]

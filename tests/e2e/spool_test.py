@@ -6,42 +6,32 @@ import signal
 import subprocess
 import time
 import unittest
-import urllib.request
 from datetime import datetime
 
-from control import ControlTest
-from system import BIN, Run, Server, SystemTest, is_running, wait_for
+from cases import ControlTest, SystemTest
+from system import Run, Server, call, wait_ended, wait_for
 
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 
 
 class SpoolTest(SystemTest):
-    def started(self, run: Run, updates: int) -> None:
-        wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= updates)
-        self.assertIsNone(run.process.poll(), run.text())
-
-    def steps(self) -> list:
-        return self.records("run", "step")
-
     def begin(self) -> tuple[Server, Run, str]:
         """A run that trains and reports, and its id."""
         server = self.server()
         run = self.start_run(server=server.address, overrides=LONG)
-        self.started(run, 30)
-        return server, run, wait_for("the run", lambda: server.get("/api/v1/runs")["items"])[0]["id"]
+        self.wait_steps(run, 30)
+        return server, run, server.first_run()
 
     def check_series(self, server: Server, run_id: str) -> None:
         """The server has every update of both ranks, once and in order."""
         trained = len(self.steps())
         for rank in (0, 1):
-            series = server.get(f"/api/v1/runs/{run_id}/metrics/nll?agg=raw&rank={rank}&points=100000")
-            self.assertEqual(series["step"], list(range(1, trained + 1)))
+            self.assertEqual(server.series(run_id, "nll", rank), list(range(1, trained + 1)))
         self.assertEqual([rank["missing"] for rank in server.get(f"/api/v1/runs/{run_id}/ranks")["items"]], [0, 0])
 
     def sync(self, server: Server) -> subprocess.CompletedProcess:
-        command = [BIN / "nmt", "run", "sync", self.folder / "run", "--server", server.address]
-        command += ["--token-file", server.folder / "admin.token"]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        token = ["--token-file", server.folder / "admin.token"]
+        return call("nmt", "run", "sync", self.folder / "run", "--server", server.address, *token)
 
     def test_a_run_that_ends_without_its_server_is_taken_from_its_folder(self) -> None:
         server, run, run_id = self.begin()
@@ -49,7 +39,7 @@ class SpoolTest(SystemTest):
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("a process still trains there", refused.stderr)
         server.kill()
-        self.started(run, len(self.steps()) + 30)
+        self.wait_steps(run, 30)
         os.kill(run.rank_pids()[0], signal.SIGTERM)
         self.assertEqual(run.wait(), 0, run.text())
         self.assertRegex(
@@ -69,6 +59,7 @@ class SpoolTest(SystemTest):
         (self.folder / "elsewhere").mkdir()
         other = Server(self.folder / "other", self.folder / "elsewhere")
         self.addCleanup(other.end)
+        other.start()
         sent = self.sync(other)
         self.assertEqual(sent.returncode, 0, sent.stderr)
         self.assertRegex(sent.stdout, rf"run {run_id}: [\d,]+ records sent, updates 1 to {len(self.steps())}\n")
@@ -77,7 +68,7 @@ class SpoolTest(SystemTest):
         self.assertIn("the server has all records", self.sync(other).stdout)
 
     def end_well(self, run: Run, server: Server, run_id: str) -> None:
-        self.started(run, len(self.steps()) + 30)
+        self.wait_steps(run, 30)
         os.kill(run.rank_pids()[0], signal.SIGTERM)
         self.assertEqual(run.wait(), 0, run.text())
         self.assertRegex(run.text(), r"has lost records \d+ to \d+ of spool \S+/rank-0.jsonl; sending them again")
@@ -100,17 +91,16 @@ class SpoolTest(SystemTest):
         self.assertEqual((before, server.get("/readyz")["write_ahead_log"]), ("ok", "damaged"))
         self.end_well(run, server, run_id)
 
-    def test_a_restored_backup_gets_what_came_after_it(self) -> None:
+    def test_a_restored_backup_gets_later_records(self) -> None:
         server, run, run_id = self.begin()
         wait_for("updates", lambda: server.get(f"/api/v1/runs/{run_id}")["update"] > 20)
-        with urllib.request.urlopen(server.request("/api/v1/admin/backup", "POST"), timeout=60):
-            pass
+        self.assertIn(server.ask("POST", "/admin/backup")[0], (200, 202))
         wait_for("the backup", lambda: server.get("/api/v1/admin/backup")["state"] == "done")
         backup = server.get("/api/v1/admin/backup")["file"]
         saved = server.get(f"/api/v1/runs/{run_id}")["update"]
         wait_for("more updates", lambda: server.get(f"/api/v1/runs/{run_id}")["update"] > saved + 40)
         self.assertEqual(server.stop(), 0)
-        subprocess.run([BIN / "server", "--data", server.folder, "--restore", backup], check=True, capture_output=True)
+        call("server", "--data", server.folder, "--restore", backup, check=True)
         server.start()
         self.end_well(run, server, run_id)
 
@@ -121,7 +111,7 @@ class SupervisedSpoolTest(ControlTest):
         self.wait_update(run, 20)
         pids = self.rank_pids(run)
         self.control.kill()
-        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())))
+        wait_ended(pids.values())
         began = time.time()
         self.control.start()
         item = self.wait_state(run, "succeeded")

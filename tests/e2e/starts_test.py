@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import unittest
-from pathlib import Path
+from typing import Any
 
-from system import BIN, Run, SystemTest, is_running, spool_records, wait_for
+from cases import SystemTest
+from system import AS_ROOT, MPIRUN, Run, call, prepare, spool_records, wait_ended, wait_for
 
 LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
 # Sources of shared objects that answer in the place of a library of another version.
@@ -31,30 +31,15 @@ const struct version* dnnl_version(void) {
 }
 """,
 }
-MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe"]
 
 
 class StartsTest(SystemTest):
-    def steps(self, name: str = "run") -> list:
-        return self.records(name, "step")
-
     def run_file(self, name: str = "run") -> dict:
         return json.loads((self.folder / name / "run.json").read_text(encoding="utf-8"))
 
-    def started(self, run: Run, more: int = 5) -> list[int]:
-        """The ranks' processes once they have trained some updates."""
-        before = len(self.steps())
-        wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= before + more)
-        self.assertIsNone(run.process.poll(), run.text())
-        return run.rank_pids()
-
-    def start_by(self, launcher: list, overrides: list[str], name: str = "run") -> Run:
-        run = Run(launcher, self.folder / name, self.config, "none", overrides)
-        self.addCleanup(run.end)
-        return run
-
-    def error_lines(self, run: Run) -> list[str]:
-        return [line for line in run.text().splitlines() if " error: " in line]
+    def start_by_shell(self, script: str, ranks: int = 2, **more: Any) -> Run:
+        """A run whose ranks the shell script starts, as "$@"."""
+        return self.start_run(launcher=[*MPIRUN, "-np", str(ranks), "sh", "-c", script, "sh"], **more)
 
     def test_ranks_with_different_data_are_refused_before_the_run_begins(self) -> None:
         for name in ("a", "b"):
@@ -63,48 +48,26 @@ class StartsTest(SystemTest):
         for language in ("en", "de"):
             lines = (self.base / f"toy1.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
             (self.folder / f"less.{language}").write_text("".join(lines[:-100]), encoding="utf-8")
-        subprocess.run(
-            [
-                BIN / "nmt",
-                "prepare",
-                "--train",
-                self.folder / "less.en",
-                self.folder / "less.de",
-                "--valid",
-                self.base / "toy2.en",
-                self.base / "toy2.de",
-                "--vocabulary",
-                self.prepared / "spm.model",
-                "--output",
-                self.folder / "b" / "ids",
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
+        less, valid = (
+            [folder / f"{name}.{side}" for side in ("en", "de")]
+            for folder, name in ((self.folder, "less"), (self.base, "toy2"))
         )
+        prepare(self.folder / "b" / "ids", less, valid, "--vocabulary", self.prepared / "spm.model")
         # One program: mpirun of Debian's Open MPI 5.0.7 crashes when it is to start several.
         own_folder = f'cd {self.folder}/$([ "$OMPI_COMM_WORLD_RANK" = 0 ] && echo a || echo b) && exec "$@"'
-        run = self.start_by([*MPIRUN, "-np", "2", "sh", "-c", own_folder, "sh"], ["data.folder=ids"])
+        run = self.start_by_shell(own_folder, overrides=["data.folder=ids"])
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
             run.text(),
             r"error: the ranks differ: rank 0 \(host \S+\) has training set [0-9a-f]{12}…, rank 1 "
             r"\(host \S+\) has [0-9a-f]{12}…; every rank needs the same data.folder, of one `nmt prepare`",
         )
-        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertEqual(len(run.error_lines()), 1, run.text())
         self.assertFalse((self.folder / "run").exists())
 
     def test_ranks_with_other_kernels_are_refused(self) -> None:
-        run = self.start_by(
-            [
-                *MPIRUN,
-                "-np",
-                "2",
-                "sh",
-                "-c",
-                'export DNNL_MAX_CPU_ISA=$([ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo SSE41 || echo AVX); exec "$@"',
-                "sh",
-            ],
-            [],
+        run = self.start_by_shell(
+            'export DNNL_MAX_CPU_ISA=$([ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo SSE41 || echo AVX); exec "$@"'
         )
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
@@ -113,42 +76,34 @@ class StartsTest(SystemTest):
             "every rank needs the same instruction sets",
         )
 
-    def other_library(self, name: str) -> Path:
-        """A shared object that answers instead of a library of another version."""
-        if shutil.which("cc") is None:
-            self.skipTest("needs a C compiler")
-        source, library = self.folder / f"{name}.c", self.folder / f"{name}.so"
-        source.write_text(OTHER_LIBRARIES[name], encoding="utf-8")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-        return library
-
-    def start_with_another(self, name: str, overrides: list[str], folder: str) -> Run:
+    def start_with_another(self, library: str, **more: Any) -> Run:
         """Two ranks, of which the second finds another version of the library."""
-        preloaded = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD={self.other_library(name)}; exec "$@"'
-        return self.start_by([*MPIRUN, "-np", "2", "sh", "-c", preloaded, "sh"], overrides, folder)
+        source = self.folder / f"{library}.c"
+        source.write_text(OTHER_LIBRARIES[library], encoding="utf-8")
+        preloaded = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD={self.library(source)}; exec "$@"'
+        return self.start_by_shell(preloaded, **more)
 
     def test_ranks_with_another_open_mpi_are_refused(self) -> None:
-        run = self.start_with_another("open_mpi", [], "run")
+        run = self.start_with_another("open_mpi")
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
             run.text(),
             r"rank 0 \(host \S+\) has Open MPI [0-9.]+, rank 1 \(host \S+\) has 99\.0\.7; "
             "every rank needs the same version of Open MPI",
         )
-        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertEqual(len(run.error_lines()), 1, run.text())
         self.assertFalse((self.folder / "run").exists())
 
     def test_ranks_with_another_onednn_are_refused_unless_allowed(self) -> None:
-        run = self.start_with_another("onednn", [], "run")
+        run = self.start_with_another("onednn")
         self.assertNotEqual(run.wait(), 0)
         difference = r"rank 0 \(host \S+\) has oneDNN [0-9.]+, rank 1 \(host \S+\) has 99\.7\.2; "
         self.assertRegex(run.text(), difference + "every rank needs the same version of oneDNN")
-        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertEqual(len(run.error_lines()), 1, run.text())
         self.assertFalse((self.folder / "run").exists())
 
-        allowed = self.start_with_another(
-            "onednn", ["communication.mixed_onednn=true", "training.stop_after=3u"], "allowed"
-        )
+        overrides = ["communication.mixed_onednn=true", "training.stop_after=3u"]
+        allowed = self.start_with_another("onednn", name="allowed", overrides=overrides)
         self.assertEqual(allowed.wait(), 0, allowed.text())
         self.assertRegex(allowed.text(), difference + "communication.mixed_onednn allows it")
         self.assertEqual(allowed.text().count("communication.mixed_onednn allows it"), 1, allowed.text())
@@ -161,7 +116,7 @@ class StartsTest(SystemTest):
 
     def test_a_second_start_is_refused_and_taking_over_ends_the_first(self) -> None:
         first = self.start_run(overrides=[LONG[0], "checkpoint.every=5u"])
-        pids = self.started(first)
+        pids = self.wait_steps(first)
         second = self.start_run(overrides=LONG)
         self.assertNotEqual(second.wait(), 0)
         text = second.text()
@@ -170,7 +125,7 @@ class StartsTest(SystemTest):
             rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: stop it first, or start "
             "with --take-over",
         )
-        self.started(first)
+        self.wait_steps(first)
         self.assertEqual(self.run_file()["attempt"], 1)
         third = self.start_run(overrides=["--take-over", *LONG])
         self.assertNotEqual(first.wait(), 0)
@@ -179,20 +134,17 @@ class StartsTest(SystemTest):
         self.assertRegex(
             third.text(), "attempt 1 is over: (attempt 2 has started|another worker has taken over its folder)"
         )
-        self.started(third)
+        self.wait_steps(third)
         os.kill(third.process.pid, signal.SIGUSR1)
         self.assertEqual(third.wait(), 0, third.text())
         self.assertEqual(self.run_file()["attempt"], 2)
 
-    def test_of_starts_at_the_same_moment_one_trains(self) -> None:
-        runs = [
-            self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=0"], ranks=1) for _ in range(2)
-        ]
-        self.addCleanup(lambda: [run.end() for run in runs])
-        wait_for("a refusal", lambda: any(run.process.poll() is not None for run in runs))
-        going = [run for run in runs if run.process.poll() is None]
+    def test_one_of_two_simultaneous_starts_trains(self) -> None:
+        runs = [self.start_run(overrides=LONG, ranks=1) for _ in range(2)]
+        wait_for("a refusal", lambda: any(run.ended() for run in runs))
+        going = [run for run in runs if not run.ended()]
         self.assertEqual(len(going), 1, runs[0].text())
-        self.started(going[0])
+        self.wait_steps(going[0])
         self.assertEqual(self.run_file()["attempt"], 1)
         ids = {
             record["run"] for file in (self.folder / "run/spool").glob("*/*.jsonl") for record in spool_records(file)
@@ -201,10 +153,9 @@ class StartsTest(SystemTest):
 
     def test_a_killed_worker_leaves_no_lock(self) -> None:
         run = self.start_run(overrides=LONG)
-        os.kill(self.started(run)[0], signal.SIGKILL)
+        os.kill(self.wait_steps(run)[0], signal.SIGKILL)
         self.assertNotEqual(run.wait(), 0)
-        run = self.start_run(overrides=["training.stop_after=10u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=["training.stop_after=10u"])
 
     def test_a_launcher_that_starts_no_ranks_is_refused(self) -> None:
         for variables, hint in (
@@ -212,13 +163,8 @@ class StartsTest(SystemTest):
             ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "mpirun -np 2 worker"),
             ({"WORLD_SIZE": "2", "RANK": "0"}, "mpirun -np 2 worker"),
         ):
-            done = subprocess.run(
-                [BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run"],
-                text=True,
-                env={**os.environ, **variables, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-                capture_output=True,
-                timeout=600,
-            )
+            words = ["--config", self.config, "--run-dir", self.folder / "run"]
+            done = call("worker", *words, env=os.environ | variables | AS_ROOT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertRegex(
                 done.stderr, r"error: \S+=2 promises 2 ranks, but MPI has 1: each process would train by itself"
@@ -227,23 +173,13 @@ class StartsTest(SystemTest):
         self.assertFalse((self.folder / "run").exists())
 
     def test_mpirun_decides_within_a_larger_allocation(self) -> None:
-        run = self.start_by(["env", "SLURM_NTASKS=8", "WORLD_SIZE=8", *MPIRUN, "-np", "2"], ["training.stop_after=3u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        larger = ["env", "SLURM_NTASKS=8", "WORLD_SIZE=8", *MPIRUN, "-np", "2"]
+        run = self.finish_run(launcher=larger, overrides=["training.stop_after=3u"])
         self.assertIn("2 ranks on", run.text())
 
     def test_a_rank_stopped_before_mpi_init_ends_all(self) -> None:
-        run = self.start_by(
-            [
-                *MPIRUN,
-                "-np",
-                "3",
-                "sh",
-                "-c",
-                'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then kill -STOP $$; fi; exec "$@"',
-                "sh",
-            ],
-            ["communication.deadline_s=3"],
-        )
+        stopped = 'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then kill -STOP $$; fi; exec "$@"'
+        run = self.start_by_shell(stopped, 3, overrides=["communication.deadline_s=3"])
         self.assertNotEqual(run.wait(), 0)
         self.assertRegex(
             run.text(),
@@ -253,9 +189,9 @@ class StartsTest(SystemTest):
 
     def test_a_killed_mpirun_leaves_a_line_in_the_log(self) -> None:
         run = self.start_run(overrides=LONG)
-        pids = self.started(run)
+        pids = self.wait_steps(run)
         run.process.kill()
-        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        wait_ended(pids)
         lines = [record["text"] for record in self.records("run", "log", 1)]
         self.assertTrue(
             any(re.search(rf"process {run.process.pid}, which started this rank .* is gone", line) for line in lines),
@@ -266,14 +202,14 @@ class StartsTest(SystemTest):
         (self.folder / "run").write_text("no folder", encoding="utf-8")
         run = self.start_run(overrides=["training.stop_after=3u"])
         self.assertNotEqual(run.wait(), 0)
-        self.assertEqual(len(self.error_lines(run)), 1, run.text())
-        self.assertIn("/run: cannot create it", self.error_lines(run)[0])
+        self.assertEqual(len(run.error_lines()), 1, run.text())
+        self.assertIn("/run: cannot create it", run.error_lines()[0])
 
     def test_sigusr2_changes_nothing(self) -> None:
         run = self.start_run(overrides=LONG)
-        os.kill(self.started(run)[1], signal.SIGUSR2)
+        os.kill(self.wait_steps(run)[1], signal.SIGUSR2)
         wait_for("the warning", lambda: "SIGUSR2 is ignored, training continues" in run.text())
-        self.started(run)
+        self.wait_steps(run)
         os.kill(run.process.pid, signal.SIGUSR1)
         self.assertEqual(run.wait(), 0, run.text())
 

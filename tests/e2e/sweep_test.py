@@ -5,9 +5,9 @@ import os
 import subprocess
 import unittest
 
-from control import ControlTest, OVER
+from cases import ControlTest
+from system import AS_ROOT, BIN, OVER, call, wait_for
 from gssm_test import CONFIG
-from system import BIN, wait_for
 
 # Four widths with three seeds each. The last cell fails, because the checkpoint from which it starts does not exist.
 GRID = f"""
@@ -29,16 +29,13 @@ class SweepTest(ControlTest):
         self.grid = self.folder / "grid.yaml"
         self.checkpoint = self.folder / "given"
         self.write_grid(GRID.replace("CHECKPOINT", str(self.checkpoint)))
-        token = (self.folder / "server" / "admin.token").read_text(encoding="utf-8").strip()
-        self.environment = dict(os.environ, BABELRING_SERVER=self.control.address, BABELRING_TOKEN=token, NO_COLOR="1")
+        self.environment = self.control.environment()
 
     def write_grid(self, text: str) -> None:
         self.grid.write_text(text, encoding="utf-8")
 
     def sweep(self, *words, code: int = 0) -> subprocess.CompletedProcess:
-        done = subprocess.run(
-            [BIN / "nmt", "sweep", *map(str, words)], capture_output=True, text=True, timeout=300, env=self.environment
-        )
+        done = call("nmt", "sweep", *words, env=self.environment)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -98,11 +95,10 @@ class SweepTest(ControlTest):
         self.sweep("stop", "toy", "--now")
         self.wait_over()
 
-    def test_the_script_of_a_sweep_trains_all_cells_and_names_those_that_failed(self) -> None:
+    def test_a_sweep_script_trains_all_cells_and_names_failed_ones(self) -> None:
         expanded = self.sweep("expand", self.grid, "--output", self.folder / "tasks")
         self.assertIn("toy: 12 tasks, 0 left out", expanded.stdout)
-        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        environment = dict(self.environment, PATH=f"{BIN}:{os.environ['PATH']}", **as_root)
+        environment = dict(self.environment, PATH=f"{BIN}:{os.environ['PATH']}", **AS_ROOT)
         environment.pop("BABELRING_SERVER")
         done = subprocess.run(
             ["bash", self.folder / "tasks" / "sweep.sh"], capture_output=True, text=True, timeout=500, env=environment

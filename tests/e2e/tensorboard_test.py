@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from system import SystemTest
+from cases import SystemTest
 
 READER = Path(__file__).with_name("event_reader.py")
 
@@ -45,8 +45,7 @@ class TensorBoardTest(SystemTest):
     def train(self, *overrides: str) -> None:
         board = self.folder / "board"
         untied = "model.tied_embeddings=none"  # tied ones have no teacher-forced BLEU after so few updates
-        run = self.start_run(overrides=["--tensorboard", str(board), untied, *overrides])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=["--tensorboard", str(board), untied, *overrides])
 
     def test_scalars_and_samples_of_a_run_and_of_its_resumption(self) -> None:
         self.train("validation.every=10u", "validation.bleu_every=20u", "training.stop_after=20u")
@@ -68,8 +67,7 @@ class TensorBoardTest(SystemTest):
         self.check_steps(events, range(21, 31))
 
     def test_the_configuration_may_ask_for_them(self) -> None:
-        run = self.start_run(overrides=["tensorboard=true", "training.stop_after=5u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=["tensorboard=true", "training.stop_after=5u"])
         self.check_steps(self.read(*(self.folder / "run" / "tensorboard").iterdir()), range(1, 6))
 
     def check_steps(self, events: list[dict[str, Any]], updates: range) -> None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from system import BIN
+from system import call
 
 ROUNDING_US = 0.002  # times have three decimals
 
@@ -112,9 +112,7 @@ class TimelineCheck:
         self.test.assertTrue(any("-to-" in arrow for arrow in arrows))
 
     def summary_adds_up(self) -> None:
-        shown = subprocess.run(
-            [BIN / "nmt", "trace", "timeline", "--json", self.file], capture_output=True, text=True, check=True
-        )
+        shown = call("nmt", "trace", "timeline", "--json", self.file, check=True)
         summary = json.loads(shown.stdout)
         for rank in summary["ranks"]:
             parts = ("compute_ms", "exposed_communication_ms", "data_ms", "other_ms")

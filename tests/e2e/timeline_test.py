@@ -1,12 +1,12 @@
 """A timeline of several ranks, from the configuration key to `nmt trace`."""
 
 import json
-import os
 import socket
 import subprocess
 import unittest
 
-from system import BIN, Server, SystemTest, wait_for
+from cases import SystemTest
+from system import Server, call, wait_for
 from timeline_check import TimelineCheck, read_timeline, slices
 
 FEW = ["training.stop_after=12u", "checkpoint.every=0", "validation.every=0"]
@@ -14,12 +14,11 @@ FEW = ["training.stop_after=12u", "checkpoint.every=0", "validation.every=0"]
 
 class TimelineTest(SystemTest):
     def nmt(self, *arguments: object) -> subprocess.CompletedProcess:
-        return subprocess.run([BIN / "nmt", "trace", *map(str, arguments)], capture_output=True, text=True)
+        return call("nmt", "trace", *arguments)
 
     def test_two_ranks_write_one_file(self) -> None:
         wanted = ["lab.trace.start=5u", "lab.trace.updates=3", "communication.all_reduce=ring"]
-        run = self.start_run(overrides=FEW + wanted)
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=FEW + wanted)
         files = sorted((self.folder / "run" / "lab").iterdir())
         self.assertEqual([file.name for file in files], ["trace-update-00000005.json.gz"])
         check = TimelineCheck(self, files[0], [socket.gethostname()] * 2)
@@ -33,20 +32,21 @@ class TimelineTest(SystemTest):
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("Updates 5 to 7 of run r_", shown.stdout)
         self.assertIn("the other ranks waited", shown.stdout)
-        self.light_has_a_line_for_each_update()
+        self.check_light_lines()
 
     def test_a_running_run_is_traced_on_request(self) -> None:
         server = self.server()
         # It must not end before it is traced.
         endless = ["training.stop_after=1000000u", "checkpoint.every=0", "validation.every=0"]
         run = self.start_run(server=server.address, overrides=endless + ["communication.all_reduce=ring"])
-        runs = wait_for("the run's first records", lambda: server.get("/api/v1/runs")["items"])
-        ranks = f"/api/v1/runs/{runs[0]['id']}/ranks"
+        path = f"/api/v1/runs/{server.first_run()}"
         wait_for(
             "a heartbeat of rank 0",
-            lambda: any(
-                rank["rank"] == 0 and rank["heartbeat_age_ms"] is not None for rank in server.get(ranks)["items"]
-            ),
+            lambda: [
+                rank
+                for rank in server.get(f"{path}/ranks")["items"]
+                if rank["rank"] == 0 and rank["heartbeat_age_ms"] is not None
+            ],
         )
         file = self.folder / "traced.json.gz"
         shown = self.run_trace(server, "--updates", 2, "--output", file, "--json")
@@ -66,16 +66,13 @@ class TimelineTest(SystemTest):
         self.assertRegex(again.stdout, r"again\.json\.gz: updates (\d+) to \1 of run r_\w{26}, ")
         self.assertEqual(slices(read_timeline(self.folder / "again.json.gz"), "op"), {})
         traced = read_timeline(self.folder / "again.json.gz")["otherData"]["first_update"]
-        wait_for("further updates", lambda: server.get(f"/api/v1/runs/{runs[0]['id']}")["update"] > traced + 20)
+        wait_for("further updates", lambda: server.get(path)["update"] > traced + 20)
         run.end()
 
     def run_trace(self, server: Server, *arguments: object) -> subprocess.CompletedProcess:
-        token = (server.folder / "admin.token").read_text().strip()
-        environment = dict(os.environ, BABELRING_SERVER=server.address, BABELRING_TOKEN=token)
-        command = [BIN / "nmt", "run", "trace", "toy", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+        return call("nmt", "run", "trace", "toy", *arguments, env=server.environment())
 
-    def light_has_a_line_for_each_update(self) -> None:
+    def check_light_lines(self) -> None:
         shown = self.nmt("light", self.folder / "run", "--rank", 1)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         lines = [json.loads(line) for line in shown.stdout.splitlines()]
@@ -96,8 +93,7 @@ class TimelineTest(SystemTest):
             shown = self.nmt(*arguments)
             self.assertEqual(shown.returncode, code, shown.stderr)
             self.assertIn(text, shown.stderr)
-        run = self.start_run(overrides=["lab.trace.start=2e"])
-        self.assertEqual(run.wait(), 2)
+        run = self.finish_run(overrides=["lab.trace.start=2e"], code=2)
         self.assertIn("lab.trace.start: expected the number of an update (20u), found '2e'", run.text())
 
 

@@ -7,8 +7,8 @@ import signal
 import unittest
 from pathlib import Path
 
-from control import ControlTest
-from system import Run, wait_for
+from cases import ControlTest
+from system import Run, wait_ended, wait_for
 
 ENDLESS = ["training.stop_after=100000u"]
 
@@ -26,10 +26,7 @@ class TokensTest(ControlTest):
             folder, server=self.control.address, overrides=[f"name={name}", *overrides], token_file=token
         )
 
-    def only_run(self) -> str:
-        return str(wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"])
-
-    def test_ranks_of_a_host_do_not_wait_at_the_end_for_one_whose_token_is_refused(self) -> None:
+    def test_ranks_do_not_wait_for_a_rank_whose_token_is_refused(self) -> None:
         unknown = self.folder / "unknown.token"
         unknown.write_text("unknown\n", encoding="utf-8")
         run = self.by_hand(unknown, "refused", ["training.stop_after=5u"])
@@ -39,7 +36,7 @@ class TokensTest(ControlTest):
     def test_a_run_by_hand_outlives_its_server_and_continues_with_its_prefix_token(self) -> None:
         token = self.make_token("team", run_prefix="mt-")
         run = self.by_hand(token, "mt-hand", ENDLESS)
-        run_id = self.only_run()
+        run_id = self.control.first_run()
         self.wait_update(run_id, 10)
         self.assertEqual(self.control.stop(), 0)
         self.control.start()
@@ -57,8 +54,7 @@ class TokensTest(ControlTest):
         done = self.wait_state(run_id, "succeeded")
         self.assertEqual((done["attempt"], done["update"]), (2, stopped["update"] + 20))
         for rank in (0, 1):
-            series = self.control.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=10000")
-            self.assertEqual(series["step"], list(range(1, done["update"] + 1)))
+            self.assertEqual(self.control.series(run_id, "loss", rank), list(range(1, done["update"] + 1)))
         self.assertNotIn("answered 4", run.text())
 
     def test_a_run_of_another_name_trains_on_and_is_sent_when_a_token_fits(self) -> None:
@@ -68,13 +64,11 @@ class TokensTest(ControlTest):
         self.assertRegex(
             run.text(), "answered 403 .*this token is only for runs with names that begin with 'mt-', found 'asr-1'"
         )
-        run = self.start_run(server=self.control.address, overrides=["name=asr-1", "training.stop_after=20u"])
-        self.assertEqual(run.wait(), 0, run.text())
-        run_id = self.only_run()
+        self.finish_run(server=self.control.address, overrides=["name=asr-1", "training.stop_after=20u"])
+        run_id = self.control.first_run()
         self.assertEqual(self.run_item(run_id)["name"], "asr-1")
         for rank in (0, 1):
-            series = self.control.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
-            self.assertEqual(series["step"], list(range(1, 21)))
+            self.assertEqual(self.control.series(run_id, "loss", rank), list(range(1, 21)))
 
     def test_a_managed_run_is_restarted_and_takes_no_attempt_by_hand(self) -> None:
         token = self.make_token("any", any_run=True)
@@ -92,7 +86,7 @@ class TokensTest(ControlTest):
             self.assertEqual((status, answer["code"]), (409, "attempt_refused"))
         pids = self.rank_pids(run_id)
         self.end(run_id)
-        wait_for("the ranks' end", lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()))
+        wait_ended(pids.values())
         folder = self.folder / "server" / "runs" / run_id
         (self.folder / "byhand").symlink_to(folder)
         run = self.by_hand(token, "toy", ENDLESS, "byhand")  # somebody starts the folder, with a token of their own

@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import unittest
 from pathlib import Path
 
-from system import BIN, SystemTest, toy_corpus, wait_for
+from cases import SystemTest
+from system import call, prepare, toy_corpus, wait_for
 
 
 def connections(pid: int, port: int) -> int:
@@ -35,10 +35,7 @@ class TrainingTest(SystemTest):
 
     def test_from_text_to_bleu_with_a_server_that_shows_it(self) -> None:
         server = self.server()
-        run = self.start_run(
-            server=server.address, overrides=["training.stop_after=400u", "validation.bleu_every=200u"]
-        )
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(server=server.address, overrides=["training.stop_after=400u", "validation.bleu_every=200u"])
 
         listed = server.get("/api/v1/runs")["items"]
         self.assertEqual([item["name"] for item in listed], ["toy"])
@@ -48,8 +45,7 @@ class TrainingTest(SystemTest):
         )
         self.assertEqual(shown["update"], 400)
 
-        series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank=1&points=1000")
-        self.assertEqual(series["step"], list(range(1, 401)))
+        self.assertEqual(server.series(run_id, "loss", 1), list(range(1, 401)))
         evals = server.get(f"/api/v1/runs/{run_id}/evals")["items"]
         self.assertEqual([e["update"] for e in evals], [200, 400])
         self.assertGreater(evals[-1]["sacrebleu"], 90)
@@ -68,7 +64,7 @@ class TrainingTest(SystemTest):
         run = self.start_run(ranks=3, server=server.address, overrides=["training.stop_after=100000u"])
         rows = (
             lambda: (listed := server.get("/api/v1/runs")["items"])
-            and server.get(f"/api/v1/runs/{listed[0]['id']}/ranks")["items"]  # noqa: E731
+            and server.get(f"/api/v1/runs/{listed[0]['id']}/ranks")["items"]
         )
         wait_for(
             "records and heartbeats of all ranks",
@@ -81,43 +77,22 @@ class TrainingTest(SystemTest):
 
         os.kill(pids[0], signal.SIGKILL)
         self.assertNotEqual(run.wait(), 0)
-        resumed = self.start_run(ranks=3, server=server.address, overrides=["training.stop_after=40u"])
-        self.assertEqual(resumed.wait(), 0, resumed.text())
+        self.finish_run(ranks=3, server=server.address, overrides=["training.stop_after=40u"])
         for rank in range(3):
             spool = self.folder / f"run/spool/attempt-1/rank-{rank}.jsonl"
             confirmed = int(spool.with_suffix(".ack").read_text(encoding="ascii").split()[0])
             self.assertEqual(confirmed, spool.stat().st_size, f"rank {rank}")
 
     def test_checkpoint_translates_and_is_evaluated_by_itself(self) -> None:
-        run = self.start_run(overrides=["training.stop_after=400u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=["training.stop_after=400u"])
         checkpoint = self.folder / "run" / "checkpoints" / "update-00000400"
-        out = subprocess.run(
-            [BIN / "nmt", "translate", "--checkpoint", checkpoint, "--beam", "3"],
-            input="the old cat sees the lamp .\n\nthe kind bird hears the tree .\n",
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split("\n")
-        self.assertEqual(out, ["das cate oldes lampe seest .", "", "das birde kindes treee hearst .", ""])
-        result = json.loads(
-            subprocess.run(
-                [
-                    BIN / "nmt",
-                    "evaluate",
-                    "--checkpoint",
-                    checkpoint,
-                    "--data",
-                    self.prepared,
-                    "--set",
-                    "test",
-                    "--json",
-                ],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
+        text = "the old cat sees the lamp .\n\nthe kind bird hears the tree .\n"
+        out = call("nmt", "translate", "--checkpoint", checkpoint, "--beam", "3", input=text, check=True)
+        self.assertEqual(
+            out.stdout.split("\n"), ["das cate oldes lampe seest .", "", "das birde kindes treee hearst .", ""]
         )
+        words = ["--checkpoint", checkpoint, "--data", self.prepared, "--set", "test", "--json"]
+        result = json.loads(call("nmt", "evaluate", *words, check=True).stdout)
         self.assertGreater(result["sacrebleu"], 90)
         self.assertIn("tok:13a", result["signature"])
 
@@ -125,7 +100,7 @@ class TrainingTest(SystemTest):
         digests = {}
         for ranks in (1, 2):
             name = f"whole{ranks}"
-            self.assertEqual(self.start_run(name, ranks).wait(), 0)
+            self.finish_run(name, ranks)
             steps = self.records(name, "step")
             self.assertEqual([s["update"] for s in steps], list(range(1, 61)))
             digests[ranks] = [s["weights_digest"] for s in steps]
@@ -135,16 +110,15 @@ class TrainingTest(SystemTest):
             for one, many in zip(reference, losses):
                 self.assertAlmostEqual(one, many, delta=1e-3 * one)
         # The ring gives every rank a copy of the model; of two addends the order does not matter.
-        self.assertEqual(self.start_run("copies", 2, overrides=["communication.all_reduce=ring"]).wait(), 0)
+        self.finish_run("copies", 2, overrides=["communication.all_reduce=ring"])
         self.assertEqual([s["weights_digest"] for s in self.records("copies", "step")], digests[2])
-        self.assertEqual(self.start_run("parts", 2, overrides=["training.stop_after=33u"]).wait(), 0)
-        self.assertEqual(self.start_run("parts", 2).wait(), 0)
+        self.finish_run("parts", 2, overrides=["training.stop_after=33u"])
+        self.finish_run("parts", 2)
         resumed = [s["weights_digest"] for s in self.records("parts", "step")]
         self.assertEqual(resumed, digests[2])
 
     def test_wrong_configuration_is_one_clear_line_and_exit_code_2(self) -> None:
-        run = self.start_run(overrides=["model.widht=64"])
-        self.assertEqual(run.wait(), 2)
+        run = self.finish_run(overrides=["model.widht=64"], code=2)
         errors = [line for line in run.text().splitlines() if "error" in line and "model." in line]
         self.assertEqual(len(errors), 1, run.text())
         self.assertIn("model.width", errors[0])
@@ -155,48 +129,38 @@ class TrainingTest(SystemTest):
             (["--run-id", f"r_{26 * '0'}", "--attempt", "0"], "--attempt: expected at least 1"),
             (["--attempt", "2"], "--run-id: expected r_ and 26 digits"),
         ):
-            run = self.start_run(ranks=3, overrides=[*words, "communication.deadline_s=86400"])
-            self.assertEqual(run.wait(), 2, run.text())
+            run = self.finish_run(ranks=3, overrides=[*words, "communication.deadline_s=86400"], code=2)
             self.assertEqual(run.text().count(complaint), 1, run.text())
             run.log.unlink()
 
     def test_a_new_run_starts_from_the_weights_of_another_in_its_vocabulary(self) -> None:
-        self.assertEqual(self.start_run("general", overrides=["training.stop_after=20u"]).wait(), 0)
+        self.finish_run("general", overrides=["training.stop_after=20u"])
         checkpoint = self.folder / "general" / "checkpoints" / "update-00000020"
         last = self.records("general", "step")[-1]["weights_digest"]
         start = [f"training.start_from={checkpoint}", "optimizer.learning_rate=0", "training.stop_after=1u"]
 
         # Other text, once with its own vocabulary and once with the checkpoint's.
         text = toy_corpus(self.folder, 500, 3)
-        prepare = [BIN / "nmt", "prepare", "--train", *text, "--valid", *text, "--vocabulary-size", "120"]
-        data = {"own": [], "same": ["--vocabulary", checkpoint]}
-        for name, options in data.items():
-            subprocess.run(
-                [*prepare, "--keep-held-out", "--output", self.folder / name, *options],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-        refused = self.start_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"])
-        self.assertEqual(refused.wait(), 2, refused.text())
+        for name, options in {"own": [], "same": ["--vocabulary", checkpoint]}.items():
+            prepare(self.folder / name, text, text, "--vocabulary-size", 120, "--keep-held-out", *options)
+        refused = self.finish_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"], code=2)
         self.assertIn(f"nmt prepare --vocabulary {checkpoint}", refused.text())
         start[0] = f"training.start_from={self.folder / 'general'}"  # the run's only checkpoint
-        run = self.start_run("same-run", overrides=[*start, f"data.folder={self.folder / 'same'}"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run("same-run", overrides=[*start, f"data.folder={self.folder / 'same'}"])
         steps = self.records("same-run", "step")
         self.assertEqual([(s["update"], s["weights_digest"]) for s in steps], [(1, last)])
 
         config = (self.folder / "general" / "config.yaml").read_text()
-        resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'same'}"])
-        self.assertEqual(resumed.wait(), 2, resumed.text())
+        resumed = self.finish_run("general", overrides=[f"data.folder={self.folder / 'same'}"], code=2)
         self.assertIn("training.start_from", resumed.text())
         self.assertEqual((self.folder / "general" / "config.yaml").read_text(), config)
-        resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"])
-        self.assertEqual(resumed.wait(), 2, resumed.text())
+        resumed = self.finish_run(
+            "general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"], code=2
+        )
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
 
     def test_diverging_training_ends_with_one_line_and_no_checkpoint(self) -> None:
-        run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u"])
-        self.assertEqual(run.wait(), 1, run.text())
+        run = self.finish_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u"], code=1)
         lines = [line for line in run.text().splitlines() if "training diverged at update" in line]
         self.assertEqual(len(lines), 1, run.text())
         for words in (
@@ -210,83 +174,48 @@ class TrainingTest(SystemTest):
         self.assertEqual(list((self.folder / "run" / "checkpoints").glob("update-*")), [])
 
     def test_diverging_training_is_rewound_up_to_the_limit(self) -> None:
-        self.assertEqual(self.start_run(overrides=["training.stop_after=20u"]).wait(), 0)
-        run = self.start_run(
+        self.finish_run(overrides=["training.stop_after=20u"])
+        self.finish_run(
             overrides=[
                 *self.EXPLOSIVE,
                 "training.stop_after=100000u",
                 "training.divergence.after=3u",
                 "training.divergence.rewind=1",
-            ]
+            ],
+            code=1,
         )
-        self.assertEqual(run.wait(), 1, run.text())
         for rank in (0, 1):
             rewound = [record for record in self.records("run", "lifecycle", rank) if record["event"] == "rewound"]
             self.assertEqual([record["update"] for record in rewound], [20])
             rates = [step["learning_rate"] for step in self.records("run", "step", rank) if step["update"] == 21]
             self.assertEqual(rates, [10, 5])
-        self.assertEqual(
-            self.start_run(overrides=["training.stop_after=22u"]).wait(), 0, "with the first learning rate again"
-        )
+        self.finish_run(overrides=["training.stop_after=22u"])  # with the first learning rate again
 
     def test_changes_of_the_data_folder_do_not_change_a_run(self) -> None:
         data = self.folder / "data"
         shutil.copytree(self.prepared, data)
         run = self.start_run(overrides=[f"data.folder={data}", "training.stop_after=1000000u", "checkpoint.every=5u"])
-        checkpoints = self.folder / "run" / "checkpoints"
-        wait_for("a checkpoint", lambda: list(checkpoints.glob("update-*")))
+        run.wait_for("a checkpoint", self.checkpoints)
         train, valid = toy_corpus(self.folder, 500, 3), toy_corpus(self.folder, 20, 4)
-        subprocess.run(
-            [
-                BIN / "nmt",
-                "prepare",
-                "--train",
-                *train,
-                "--valid",
-                *valid,
-                "--output",
-                data,
-                "--vocabulary-size",
-                "110",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        prepare(data, train, valid, "--vocabulary-size", 110)
         self.assertNotEqual((data / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
-        seen = max(checkpoints.glob("update-*"))
-        wait_for("a later checkpoint", lambda: max(checkpoints.glob("update-*")) > seen)
+        seen = self.checkpoints()[-1]
+        run.wait_for("a later checkpoint", lambda: self.checkpoints()[-1] > seen)
         shutil.rmtree(data)
-        seen = max(checkpoints.glob("update-*"))
-        wait_for("a still later one", lambda: max(checkpoints.glob("update-*")) > seen)
+        seen = self.checkpoints()[-1]
+        run.wait_for("a still later one", lambda: self.checkpoints()[-1] > seen)
         for pid in run.rank_pids():
             os.kill(pid, signal.SIGUSR1)
         self.assertEqual(run.wait(), 0, run.text())
-        newest = max(checkpoints.glob("update-*"))
+        newest = self.folder / "run" / "checkpoints" / self.checkpoints()[-1]
         self.assertEqual((newest / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
         self.assertNotIn("was not written", run.text())
-        out = subprocess.run(
-            [
-                BIN / "nmt",
-                "evaluate",
-                "--checkpoint",
-                newest,
-                "--data",
-                self.prepared,
-                "--set",
-                "test",
-                "--max-sentences",
-                "2",
-                "--beam",
-                "1",
-            ],
-            capture_output=True,
-            text=True,
-        )
+        words = ["--checkpoint", newest, "--data", self.prepared, "--set", "test", "--max-sentences", "2"]
+        out = call("nmt", "evaluate", *words, "--beam", "1")
         self.assertEqual(out.returncode, 0, out.stderr)
 
     def test_missing_data_folder_is_named(self) -> None:
-        run = self.start_run(overrides=["data.folder=/dev/null/data"])
-        self.assertEqual(run.wait(), 2)
+        run = self.finish_run(overrides=["data.folder=/dev/null/data"], code=2)
         self.assertIn("/dev/null/data", run.text())
 
 

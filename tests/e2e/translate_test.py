@@ -8,12 +8,11 @@ import shutil
 import signal
 import subprocess
 import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from system import BIN, SystemTest, is_running, poison, wait_for
+from cases import SystemTest
+from system import BIN, call, poison, wait_ended, wait_for
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
 
@@ -37,31 +36,13 @@ class TranslateTest(SystemTest):
     def setUpClass(cls) -> None:
         super().setUpClass()
         cls.trained = cls.base / "trained"
-        subprocess.run(
-            [
-                BIN / "worker",
-                "--config",
-                cls.config,
-                "--run-dir",
-                cls.trained,
-                "--server",
-                "none",
-                "training.stop_after=40u",
-                "checkpoint.every=20u",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        words = ["--config", cls.config, "--run-dir", cls.trained, "--server", "none"]
+        call("worker", *words, "training.stop_after=40u", "checkpoint.every=20u", check=True)
         cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"
 
     def by_command(self, *options: str, checkpoint: Path | None = None) -> list[dict[str, Any]]:
-        done = subprocess.run(
-            [BIN / "nmt", "translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options],
-            input="\n".join(LINES) + "\n",
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        words = ["translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options]
+        done = call("nmt", *words, input="\n".join(LINES) + "\n", check=True)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def same_words(self, items: list[dict[str, Any]], *options: str) -> None:
@@ -91,15 +72,8 @@ class TranslateTest(SystemTest):
         answer = ask(json.dumps({"id": 7, "text": LINES}))
         self.assertEqual(answer["id"], 7)
         self.same_words(answer["items"])
-        self.same_words(
-            ask(json.dumps({"id": 8, "text": LINES, "beam": 3, "nbest": 2, "length_penalty": 0.5}))["items"],
-            "--beam",
-            "3",
-            "--n-best",
-            "2",
-            "--length-penalty",
-            "0.5",
-        )
+        answer = ask(json.dumps({"id": 8, "text": LINES, "beam": 3, "nbest": 2, "length_penalty": 0.5}))
+        self.same_words(answer["items"], *"--beam 3 --n-best 2 --length-penalty 0.5".split())
         for line, words in {
             "{": "JSON",
             "[]": "expected a JSON object",
@@ -127,9 +101,8 @@ class TranslateTest(SystemTest):
     def serve(self) -> list[dict[str, Any]]:
         """A server that knows a run with checkpoints; these, the newest first."""
         self.at = self.server()
-        run = self.start_run("run", 1, self.at.address, ["training.stop_after=40u", "checkpoint.every=20u"])
-        self.assertEqual(run.wait(), 0, run.text())
-        self.run_id = wait_for("the run", lambda: self.at.get("/api/v1/runs")["items"])[0]["id"]
+        self.finish_run("run", 1, self.at.address, ["training.stop_after=40u", "checkpoint.every=20u"])
+        self.run_id = self.at.first_run()
         return wait_for("two checkpoints", lambda: self.listed(2))
 
     def listed(self, count: int) -> list[dict[str, Any]] | None:
@@ -137,13 +110,7 @@ class TranslateTest(SystemTest):
         return items if len(items) == count else None
 
     def post(self, checkpoint: str, **body: Any) -> tuple[int, dict[str, Any]]:
-        try:
-            with urllib.request.urlopen(
-                self.at.request(f"/api/v1/checkpoints/{checkpoint}/translate", "POST", body), timeout=60
-            ) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        return self.at.ask("POST", f"/checkpoints/{checkpoint}/translate", body)
 
     def translators(self) -> list[int]:
         """The process ids of the translators of this test's server."""
@@ -172,16 +139,15 @@ class TranslateTest(SystemTest):
             self.assertEqual((status, given["items"]), (200, answer["items"]))
         self.assertEqual(self.translators(), [translator], "one process for one checkpoint")
 
-        self.killed_in_the_middle(newest)
+        self.kill_a_busy_translator(newest)
         self.assertEqual(self.post(newest["id"], text=LINES)[1]["items"], answer["items"])
         self.assertEqual(self.post(older["id"], text=LINES)[0], 200)
         both = self.translators()
         self.assertEqual(len(both), 2)
         self.at.stop()
-        for pid in both:
-            wait_for("its translators end with the server", lambda: not is_running(pid))
+        wait_ended(both)
 
-    def killed_in_the_middle(self, checkpoint: dict[str, Any]) -> None:
+    def kill_a_busy_translator(self, checkpoint: dict[str, Any]) -> None:
         """Kills a translator that computes, which the processor time it has taken tells. A request that is answered before the
         signal arrives is asked again."""
         answers: list[tuple[int, dict[str, Any]]] = []
@@ -198,35 +164,19 @@ class TranslateTest(SystemTest):
             wait_for("a translator at work", lambda: processor_ticks(translator) >= idle + 10 or not asking.is_alive())
             os.kill(translator, signal.SIGKILL)
             asking.join()
-            wait_for("its end", lambda: not is_running(translator))
+            wait_ended([translator])
             if answers[-1][0] != 200:
                 break
         status, problem = answers[-1]
         self.assertEqual((status, problem["code"]), (500, "translator_failed"))
         self.assertIn("signal 9", problem["detail"])
-        self.assertEqual(self.at.get("/api/v1/runs")["items"][0]["id"], self.run_id)
+        self.assertEqual(self.at.first_run(), self.run_id)
 
     def test_an_evaluation_is_recorded_with_its_run(self) -> None:
         self.serve()
-        token = ["--token-file", self.at.folder / "admin.token"]
-        command = [
-            BIN / "nmt",
-            "evaluate",
-            "--checkpoint",
-            self.folder / "run" / "checkpoints",
-            "--data",
-            self.prepared,
-            "--beam",
-            "1",
-            "--max-sentences",
-            "20",
-            "--json",
-            "--server",
-            self.at.address,
-            *token,
-            "--report",
-        ]
-        done = subprocess.run([*command, "toy"], capture_output=True, text=True)
+        words = ["--checkpoint", self.folder / "run" / "checkpoints", "--data", self.prepared, "--beam", "1", "--json"]
+        words += ["--server", self.at.address, "--token-file", self.at.folder / "admin.token", "--max-sentences", "20"]
+        done = call("nmt", "evaluate", *words, "--report", "toy")
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = json.loads(done.stdout)
         self.assertRegex(
@@ -242,7 +192,7 @@ class TranslateTest(SystemTest):
         samples = self.at.get(f"/api/v1/evals/{reported[0]['id']}")["samples"]
         self.assertEqual(len(samples), 10)
         self.assertTrue(samples[0]["source"] and samples[0]["reference"])
-        absent = subprocess.run([*command, "nobody"], capture_output=True, text=True)
+        absent = call("nmt", "evaluate", *words, "--report", "nobody")
         self.assertEqual((absent.returncode, absent.stdout), (1, ""))
         self.assertIn("no run with an id or name that starts with 'nobody'", absent.stderr)
 
@@ -285,4 +235,4 @@ class TranslateTest(SystemTest):
         self.assertEqual(self.post(newest["id"], text=["a"])[0], 200, "others are not touched")
         [translator] = self.translators()
         self.at.process.kill()
-        wait_for("its translators end with a server that was killed", lambda: not is_running(translator))
+        wait_ended([translator])  # with a server that was killed, too

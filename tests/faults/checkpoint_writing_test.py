@@ -6,13 +6,12 @@ import signal
 import sys
 import time
 import unittest
-import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
-from harness import build_io_faults  # noqa: E402
-from system import SystemTest, wait_for  # noqa: E402
+from cases import SystemTest  # noqa: E402
+from system import wait_for  # noqa: E402
 
 DEADLINE_S = 20  # longer than any step of a start takes on a busy machine
 OVERRIDES = ["training.stop_after=1000000u", "checkpoint.every=20u"]
@@ -21,42 +20,20 @@ OVERRIDES = ["training.stop_after=1000000u", "checkpoint.every=20u"]
 class CheckpointWritingTest(SystemTest):
     def setUp(self) -> None:
         super().setUp()
-        self.checkpoints = self.folder / "run" / "checkpoints"
-        self.control = self.folder / "control"
-        self.faults = {"LD_PRELOAD": str(build_io_faults(self)), "IO_FAULTS": str(self.control)}
+        self.faults, self.control = self.io_faults()
 
     def held_run(self, ranks: int):
         """A run with at least one checkpoint that now writes another one and cannot complete it."""
-        with unittest.mock.patch.dict(os.environ, self.faults):
-            run = self.start_run(ranks=ranks, overrides=OVERRIDES)
-        wait_for("a first checkpoint", lambda: run.process.poll() is not None or self.names())
+        run = self.start_run(ranks=ranks, overrides=OVERRIDES, environment=self.faults)
+        run.wait_for("a first checkpoint", self.checkpoints)
         self.control.write_text("hold safetensors", encoding="utf-8")
-        held = self.control.with_suffix(".held")
-        wait_for("one that is being written", lambda: run.process.poll() is not None or held.exists())
-        before = len(self.steps())
-        wait_for("training to go on", lambda: run.process.poll() is not None or len(self.steps()) >= before + 10)
-        self.assertIsNone(run.process.poll(), run.text())
+        run.wait_for("one that is being written", self.control.with_suffix(".held").exists)
+        self.wait_steps(run, 10)
         self.assertTrue(self.unfinished(), "it was completed")
         return run
 
-    def names(self) -> list[str]:
-        return self.found("update-")
-
     def unfinished(self) -> list[str]:
-        return self.found(".tmp-update-")
-
-    def found(self, prefix: str) -> list[str]:
-        if not self.checkpoints.exists():
-            return []
-        return sorted(path.name for path in self.checkpoints.iterdir() if path.name.startswith(prefix))
-
-    def steps(self) -> list[dict]:
-        return self.records("run", "step")
-
-    def stands_still(self) -> bool:
-        before = len(self.steps())
-        time.sleep(1)
-        return len(self.steps()) == before
+        return self.checkpoints(prefix=".tmp-update-")
 
     def test_a_stop_waits_for_it_and_saves_where_it_stopped(self) -> None:
         run = self.held_run(ranks=1)
@@ -65,24 +42,23 @@ class CheckpointWritingTest(SystemTest):
         self.assertIsNone(run.process.poll(), "it did not wait")
         self.control.unlink()
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertEqual(int(self.names()[-1].split("-")[1]), self.steps()[-1]["update"])
+        self.assertEqual(int(self.checkpoints()[-1].split("-")[1]), self.steps()[-1]["update"])
         self.assertEqual(self.unfinished(), [])
         listed = {record["name"] for record in self.records("run", "checkpoint")}
-        self.assertLessEqual(set(self.names()), listed)
+        self.assertLessEqual(set(self.checkpoints()), listed)
 
     def test_a_kill_leaves_the_one_before_and_the_run_goes_on_with_the_same_bits(self) -> None:
         run = self.held_run(ranks=2)
-        kept = self.names()
+        kept = self.checkpoints()
         for pid in run.rank_pids():
             os.kill(pid, signal.SIGKILL)
         self.assertNotEqual(run.wait(), 0)
-        self.assertEqual(self.names(), kept)
+        self.assertEqual(self.checkpoints(), kept)
         self.assertTrue(self.unfinished())
         self.control.unlink()
         first = {step["update"]: step["weights_digest"] for step in self.steps()}
         last = max(first)
-        run = self.start_run(overrides=[f"training.stop_after={last}u", "checkpoint.every=20u"])
-        self.assertEqual(run.wait(), 0, run.text())
+        self.finish_run(overrides=[f"training.stop_after={last}u", "checkpoint.every=20u"])
         self.assertEqual(self.unfinished(), [])
         again = self.steps()[len(first) :]
         self.assertEqual(again[0]["update"], int(kept[-1].split("-")[1]) + 1)
@@ -93,9 +69,9 @@ class CheckpointWritingTest(SystemTest):
     def hold_at_the_end(self, files: str) -> str:
         """A run whose rank 0 cannot complete `files` for longer than the other ranks wait for a collective. Its log."""
         self.control.write_text(f"hold {files}", encoding="utf-8")
-        with unittest.mock.patch.dict(os.environ, self.faults):
-            run = self.start_run(overrides=["checkpoint.every=0", f"communication.deadline_s={DEADLINE_S}"])
-        wait_for("the last update", lambda: run.process.poll() is not None or len(self.steps()) == 60)
+        overrides = ["checkpoint.every=0", f"communication.deadline_s={DEADLINE_S}"]
+        run = self.start_run(overrides=overrides, environment=self.faults)
+        run.wait_for("the last update", lambda: len(self.steps()) == 60)
         time.sleep(1.5 * DEADLINE_S)
         self.assertIsNone(run.process.poll(), run.text())
         self.control.unlink()
@@ -103,13 +79,13 @@ class CheckpointWritingTest(SystemTest):
         self.assertNotIn("MPI_Finalize", run.text())
         return run.text()
 
-    def test_other_ranks_wait_for_the_last_checkpoint_for_as_long_as_it_takes(self) -> None:
+    def test_ranks_wait_longer_than_the_deadline_for_the_last_checkpoint(self) -> None:
         text = self.hold_at_the_end("safetensors")
-        self.assertEqual(self.names(), ["update-00000060"])
+        self.assertEqual(self.checkpoints(), ["update-00000060"])
         self.assertRegex(text, r"warning: checkpoint of update 60: a write has taken 10 s: its file system may hang")
         self.assertIn("checkpoint of update 60: the write has returned after", text)
 
-    def test_other_ranks_wait_for_one_that_reports_for_longer_than_the_deadline(self) -> None:
+    def test_ranks_wait_longer_than_the_deadline_for_the_report(self) -> None:
         text = self.hold_at_the_end("report.html")
         self.assertIn("finished: 60u of training", text)
         self.assertTrue((self.folder / "run" / "report.json").exists())

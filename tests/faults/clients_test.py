@@ -8,7 +8,9 @@ import time
 import unittest
 from pathlib import Path
 
-from harness import LONG, Figures, FaultTest, run_id, step, wait_for
+from reporters import LONG, FaultTest, records_path, run_id
+
+from system import show_figures, wait_for
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -19,10 +21,8 @@ class ClientsTest(FaultTest):
     def setUp(self) -> None:
         super().setUp()
         self.under_test = self.server()
-        self.under_test.start()
         self.sequence = 10_000
-        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, 1 / u) for u in range(1, 2001)]})
-        self.assertEqual(self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.assertEqual(self.under_test.send_steps(1, 2000)[0], 200)
 
     def connect(self, data: bytes, receive_buffer: int = 0) -> socket.socket:
         client = socket.socket()
@@ -46,23 +46,15 @@ class ClientsTest(FaultTest):
         """Log records as fast as they are taken. Bytes sent."""
         sent, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
-            records = [
-                {
-                    "sequence": self.sequence + i,
-                    "kind": "log",
-                    "time_ms": 1795233600000,
-                    "level": "info",
-                    "text": "x" * 1000,
-                }
-                for i in range(200)
-            ]
+            log = {"kind": "log", "time_ms": 1795233600000, "level": "info", "text": "x" * 1000}
+            records = [log | {"sequence": self.sequence + i} for i in range(200)]
             self.sequence += 200
             body = json.dumps({"attempt": 1, "rank": 0, "records": records})
-            self.assertEqual(self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+            self.assertEqual(self.under_test.request("POST", records_path(), body)[0], 200)
             sent += len(body)
         return sent
 
-    def test_slow_readers_cost_little_and_hold_nobody_up(self) -> None:
+    def test_slow_readers_cost_little_and_delay_nobody(self) -> None:
         readers = 200 if LONG else 40
         quiet = self.latencies()
         before = self.under_test.rss_bytes()
@@ -83,7 +75,7 @@ class ClientsTest(FaultTest):
         wait_for("all descriptors back", lambda: self.under_test.descriptors() < 40)
         # A copy per reader would multiply the events by the readers; the ring holds them once.
         self.assertLess(grown, 3 * sent + readers * (1 << 20) + (64 << 20))
-        Figures.show(
+        show_figures(
             "F15",
             slow_readers=readers,
             sent_mb=sent / 1e6,
@@ -120,12 +112,12 @@ class ClientsTest(FaultTest):
             self.peak_bytes()
             before = self.under_test.rss_bytes()
             began = time.monotonic()
-            status, _ = self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)
+            status, _ = self.under_test.request("POST", records_path(), body)
             times[name] = (time.monotonic() - began) * 1000
             self.assertIn(status, (400, 422), name)
             grown[name] = max(0, self.peak_bytes() - before) / size  # of what the large ones have
         self.assertLess(max(grown.values()), 30, grown)
-        Figures.show(
+        show_figures(
             "F18",
             bodies=len(bodies),
             slowest_ms=max(times.values()),
@@ -179,7 +171,7 @@ class ClientsTest(FaultTest):
         for client in clients + heads + bodies:
             client.close()
         wait_for("all descriptors back", lambda: self.under_test.descriptors() <= descriptors + 8)
-        Figures.show(
+        show_figures(
             "F16",
             idle=idle_count,
             dripping=2 * dripping,

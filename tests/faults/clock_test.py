@@ -7,7 +7,9 @@ import threading
 import time
 import unittest
 
-from harness import Figures, FaultTest, run_id, wait_for
+from reporters import FaultTest, run_id
+
+from system import show_figures, wait_for
 
 JUMPS = ["+3600", "-3600", "+2592000", "-5184000", "+0"]
 
@@ -21,9 +23,8 @@ class ClockTest(FaultTest):
             self.skipTest("needs libfaketime (package faketime)")
         clock = self.folder / "clock"
         clock.write_text("+0\n")
-        server = self.server()
         # libfaketime and jemalloc wait for each other before main(), so memory comes from libc here.
-        server.start(
+        server = self.server(
             LD_PRELOAD=f"{libraries[0]}:libc.so.6:libstdc++.so.6",
             FAKETIME_TIMESTAMP_FILE=str(clock),
             FAKETIME_NO_CACHE="1",
@@ -64,7 +65,7 @@ class ClockTest(FaultTest):
         self.assertEqual(alerts, [])
         self.assertIn(server.get(f"/api/v1/runs/{run_id(1)}/verdict")["verdict"], ("healthy", "compute_bound"))
         self.assertEqual(server.stop(), 0)
-        Figures.show("F14", jumps=len(JUMPS), acknowledged_points=points, lost=0, early_timeouts=0, false_alerts=0)
+        show_figures("F14", jumps=len(JUMPS), acknowledged_points=points, lost=0, early_timeouts=0, false_alerts=0)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,13 @@ is large already. Ranks and readers of the event stream continue with the next s
 
 import hashlib
 import random
-import sys
 import time
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from reporters import LONG, SEED, FaultTest, Follower, OpenServer, grow_database, records_path, run_id
 
-from harness import LONG, SEED, Figures, FaultTest, Follower, Server, grow_database, run_id, wait_for  # noqa: E402
-from system import SystemTest  # noqa: E402
+from cases import SystemTest
+from system import show_figures, wait_for
 
 FAILPOINTS = ["applied", "committed", "acknowledged"]
 MEGABYTES = 1000 if LONG else 80  # over 64 MiB the database is checked while the server works
@@ -26,7 +24,6 @@ class CrashTest(FaultTest):
         """Kills and restarts the server `count` times; the reporters and the follower continue meanwhile."""
         rng = random.Random(SEED)
         server = self.server()
-        server.start()
         reporters = self.report(server)
         follower = Follower(server, reporters[0].run_id, len(reporters))
         self.addCleanup(follower.stopping.set)
@@ -56,7 +53,7 @@ class CrashTest(FaultTest):
         follower.stopping.set()
         temporary = len([path for path in server.folder.iterdir() if ".tmp" in path.name or path.name.endswith("-wal")])
         self.assertEqual(temporary, 0)
-        Figures.show(
+        show_figures(
             fault,
             rounds=count,
             database_mb=self.bytes / 1e6,
@@ -97,31 +94,23 @@ class UnfinishedChangeTest(FaultTest):
         (folder / "SHA256SUMS").write_text(
             "".join(f"{file['sha256']}  {file['name']}\n" for file in files), encoding="utf-8"
         )
-        record = {
-            "sequence": update,
-            "kind": "checkpoint",
-            "time_ms": 1795233600000,
-            "update": update,
-            "name": folder.name,
-            "folder": str(folder.resolve()),
-            "files": files,
-        }
+        record = {"sequence": update, "kind": "checkpoint", "time_ms": 1795233600000, "update": update, "files": files}
+        record |= {"name": folder.name, "folder": str(folder.resolve())}
         body = {"attempt": 1, "rank": 0, "host": "h", "records": [record]}
-        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.assertEqual(server.request("POST", records_path(), body)[0], 200)
         listed = server.get(f"/api/v1/runs/{run_id(1)}/checkpoints")["items"]
         return "/api/v1/checkpoints/" + next(item["id"] for item in listed if item["update"] == update)
 
     def test_the_next_server_finishes_a_change_of_a_killed_one(self) -> None:
         server = self.server()
-        server.start()
         paths = {update: self.checkpoint(server, update) for update in (10, 20, 30, 40)}
         server.stop()
-        cases = [
+        points = (
             ("removal_begun", "DELETE", 10, ""),
             ("removal_renamed", "DELETE", 20, ""),
             ("pin_marked", "PUT", 30, "/pin"),
-        ]
-        for failpoint, method, update, more in cases:
+        )
+        for failpoint, method, update, more in points:
             server.start(BABELRING_FAILPOINT=f"{failpoint}@1")
             self.assertEqual(server.request(method, paths[update] + more), (0, None))
             server.process.wait(120)
@@ -137,21 +126,18 @@ class UnfinishedChangeTest(FaultTest):
             sorted(path.name for path in (server.folder / "run" / "checkpoints").iterdir()),
             ["update-00000030", "update-00000040"],
         )
-        Figures.show("F3 between database and disk", points=len(cases), unfinished=0)
+        show_figures("F3 between database and disk", points=len(points), unfinished=0)
 
 
 class SpoolTest(SystemTest):
     def test_training_continues_without_its_server_and_the_spool_is_drained(self) -> None:
         folder = self.folder / "data"
         grow_database(folder, MEGABYTES)
-        server = Server(folder)
-        self.addCleanup(server.holder.close)
-        self.addCleanup(server.kill)
+        server = OpenServer(folder)
+        self.addCleanup(server.end)
         server.start()
-        run = self.start_run(
-            server=f"http://127.0.0.1:{server.port}", overrides=["training.stop_after=1000000u", "checkpoint.every=0"]
-        )
-        listed = wait_for("the run", lambda: [r for r in server.get("/api/v1/runs?state=running")["items"]])
+        run = self.start_run(server=server.address, overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
+        listed = wait_for("the run", lambda: server.get("/api/v1/runs?state=running")["items"])
         path = f"/api/v1/runs/{listed[0]['id']}/ranks"
         spools = [self.folder / "run" / "spool" / "attempt-1" / f"rank-{rank}.jsonl" for rank in (0, 1)]
         lines = lambda: [spool.read_bytes().count(b"\n") for spool in spools]  # noqa: E731
@@ -160,19 +146,15 @@ class SpoolTest(SystemTest):
         )
         server.kill()
         before = lines()
-        wait_for(
-            "training to go on",
-            lambda: run.process.poll() is not None or min(lines()) > max(before) + (300 if LONG else 30),
-        )
+        run.wait_for("training to go on", lambda: min(lines()) > max(before) + (300 if LONG else 30))
         waiting = lines()
-        self.assertIsNone(run.process.poll(), run.text())
         server.start()
         ready = time.monotonic()
         wait_for("the spool's end", lambda: all(r["records"] >= waiting[r["rank"]] for r in server.get(path)["items"]))
         drained = time.monotonic() - ready
         rows = server.get(path)["items"]
         self.assertEqual([row["missing"] for row in rows], [0, 0])
-        Figures.show("F3 spool", records_waiting=sum(waiting) - sum(before), drained_s=drained, lost=0)
+        show_figures("F3 spool", records_waiting=sum(waiting) - sum(before), drained_s=drained, lost=0)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ import time
 import unittest
 from pathlib import Path
 
-from harness import LONG, Figures, FaultTest, Server, build_io_faults, run_id, wait_for
+from reporters import LONG, FaultTest, OpenServer, records_path, run_id
+
+from system import show_figures, wait_for
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
 class MemoryTest(FaultTest):
-    def squeezed(self, megabytes: int, **environment: str) -> Server:
+    def squeezed(self, megabytes: int, **environment: str) -> OpenServer:
         """A server that is killed when it exceeds the memory limit."""
         self.group = CGROUPS / f"babelring-fault-{os.getpid()}"
         try:
@@ -21,10 +23,9 @@ class MemoryTest(FaultTest):
         except OSError as error:
             self.skipTest(f"no memory cgroup (v1) can be made: {error}")
         self.addCleanup(lambda: wait_for("the cgroup's end", self.removed))
-        server = self.server()
-        server.start(["sh", "-c", f'echo $$ >{self.group}/cgroup.procs && exec "$@"', "sh"], **environment)
-        self.addCleanup(server.kill)
-        return server
+        return self.server(
+            wrapper=["sh", "-c", f'echo $$ >{self.group}/cgroup.procs && exec "$@"', "sh"], **environment
+        )
 
     @staticmethod
     def batch(rank: int, round_: int, lines: int) -> str:
@@ -41,7 +42,7 @@ class MemoryTest(FaultTest):
             time.sleep(pause)
 
     def finish(
-        self, server: Server, threads: list[threading.Thread], fault: str, records: int, **figures: object
+        self, server: OpenServer, threads: list[threading.Thread], fault: str, records: int, **figures: object
     ) -> None:
         for thread in threads:
             thread.join(400)
@@ -50,7 +51,7 @@ class MemoryTest(FaultTest):
         self.assertEqual(stored, records)
         peak = int((self.group / "memory.max_usage_in_bytes").read_text())
         limit = int((self.group / "memory.limit_in_bytes").read_text())
-        Figures.show(
+        show_figures(
             fault, limit_mb=limit / 1e6, peak_mb=peak / 1e6, acknowledged_records=stored, lost=0, killed=0, **figures
         )
         self.assertEqual(server.stop(), 0)
@@ -61,9 +62,7 @@ class MemoryTest(FaultTest):
 
         def post(rank: int) -> None:
             for round_ in range(20 if LONG else 5):
-                status, _ = server.request(
-                    "POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 300
-                )
+                status, _ = server.request("POST", records_path(), self.batch(rank, round_, 400), timeout=300)
                 statuses.add(status)
                 if status == 200:
                     acknowledged.append(rank)
@@ -75,16 +74,16 @@ class MemoryTest(FaultTest):
         self.assertLessEqual(statuses, {200, 503})
         self.finish(server, threads, "F23", 400 * len(acknowledged), statuses=sorted(statuses))
 
-    def test_requests_that_wait_for_a_slow_disk_are_bounded_and_the_rest_refused(self) -> None:
-        control = self.folder / "control"
-        server = self.squeezed(400, LD_PRELOAD=str(build_io_faults(self)), IO_FAULTS=str(control))
+    def test_requests_that_wait_for_a_slow_disk_are_bounded(self) -> None:
+        faults, control = self.io_faults()
+        server = self.squeezed(400, **faults)
         senders, lines = 48, 1900  # of 4 MB: all together do not fit
         bodies = [self.batch(rank, 0, lines) for rank in range(senders)]
         refused = []
 
         def post(rank: int) -> None:
             while True:
-                status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", bodies[rank], 300)
+                status, answer = server.request("POST", records_path(), bodies[rank], timeout=300)
                 if status not in (0, 503):
                     break
                 if status == 503:

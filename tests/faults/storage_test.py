@@ -1,17 +1,17 @@
 """F5 and F6: the database's disk is full, fails, or writes only half of the data."""
 
-import json
 import time
 import unittest
 
-from harness import Figures, FaultTest, build_io_faults, run_id, step, wait_for
+from reporters import FaultTest, run_id
+
+from system import show_figures, wait_for
 
 
 class FullDiskTest(FaultTest):
     def test_full_disk_refuses_but_loses_nothing_and_heals(self) -> None:
-        disk = self.tmpfs(96)
+        disk = self.tmpfs(self.folder / "tmpfs", "96m")
         server = self.server(disk / "server")
-        server.start()
         reporters = self.report(server, ranks=2)
         wait_for("points", lambda: all(len(r.acknowledged) > 200 for r in reporters))
         filled = time.monotonic()
@@ -31,12 +31,11 @@ class FullDiskTest(FaultTest):
         self.end(reporters)
         points = self.check_history(server, reporters)
         self.assertEqual(server.stop(), 0)
-        Figures.show("F5", detect_s=detected, recover_s=recovered, acknowledged_points=points, lost=0)
+        show_figures("F5", detect_s=detected, recover_s=recovered, acknowledged_points=points, lost=0)
 
     def test_a_full_disk_at_a_start_is_named(self) -> None:
-        disk = self.tmpfs(16)
+        disk = self.tmpfs(self.folder / "tmpfs", "16m")
         server = self.server(disk)  # its log lies beside the full disk
-        server.start()
         self.assertEqual(server.stop(), 0)
         self.fill(disk)
         server.start(wait=False)
@@ -49,12 +48,10 @@ class BadDiskTest(FaultTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.library = build_io_faults(self)
-        self.control = self.folder / "control"
+        self.faults, self.control = self.io_faults()
 
     def bad_disk(self, mode: str) -> None:
-        server = self.server()
-        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
+        server = self.server(**self.faults)
         reporters = self.report(server, ranks=2)
         wait_for("points", lambda: all(len(r.acknowledged) > 100 for r in reporters))
         self.control.write_text(f"{mode} babelring.db")
@@ -71,7 +68,7 @@ class BadDiskTest(FaultTest):
         server.kill()  # acknowledged rows must survive without an orderly end
         server.start()
         self.assertEqual(self.check_history(server, reporters), points)
-        Figures.show(
+        show_figures(
             f"F6 {mode}",
             recover_s=recovered,
             acknowledged_points=points,
@@ -86,17 +83,14 @@ class BadDiskTest(FaultTest):
         self.bad_disk("fsync")
 
     def test_a_failed_checkpoint_of_the_log_does_not_end_the_server(self) -> None:
-        server = self.server()
-        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
+        server = self.server(**self.faults)
         log = self.folder / "server.log"
-        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(1, 501)]})
-        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.assertEqual(server.send_steps(1, 500)[0], 200)
         self.control.write_text("eio babelring.db")  # now the server is idle, and copies its log into the database
         wait_for("the failure", lambda: "write-ahead log: checkpoint failed" in log.read_text())
         self.assertEqual(server.request("GET", "/healthz")[0], 200)
         self.control.unlink()
-        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(501, 601)]})
-        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.assertEqual(server.send_steps(501, 600)[0], 200)
         self.assertEqual(server.stop(), 0)
         server.start()
         series = server.get(f"/api/v1/runs/{run_id(1)}/metrics/loss?agg=raw&points=1000")
@@ -104,11 +98,8 @@ class BadDiskTest(FaultTest):
 
     def test_short_writes_are_written_whole(self) -> None:
         self.control.write_text("short babelring.db")
-        server = self.server()
-        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
-        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(1, 501)]})
-        status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)
-        self.assertEqual((status, answer), (200, {"accepted": 500, "duplicates": 0}))
+        server = self.server(**self.faults)
+        self.assertEqual(server.send_steps(1, 500), (200, {"accepted": 500, "duplicates": 0}))
         server.kill()
         self.control.unlink()
         server.start()

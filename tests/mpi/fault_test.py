@@ -17,11 +17,13 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from system import AS_ROOT, MPIRUN, NO_HOSTS, TWO_HOSTS, is_running  # noqa: E402
+
 TIMEOUT_S = 120  # timeout of expected events; longer than any machine stalls
 DEADLINE_S = 8  # for cases that wait for it; other cases use a deadline that never expires
 RANKS = 3
-NO_HOSTS = 77  # exit code of two_hosts.sh
-TWO_HOSTS = pathlib.Path(__file__).parent / "two_hosts.sh"
 
 
 def fail(text, lines):
@@ -32,13 +34,12 @@ class Job:
     """A running mpirun, its output so far, and the process ids its ranks reported."""
 
     def __init__(self, command):
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment,
+            env=os.environ | AS_ROOT,
             start_new_session=True,
         )
         self.lines, self.pids, self.all_ready = [], {}, threading.Event()
@@ -92,15 +93,7 @@ class Job:
         return running
 
     def running(self):
-        return [pid for pid in self.pids.values() if os.path.exists(f"/proc/{pid}") and not is_zombie(pid)]
-
-
-def is_zombie(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+        return list(filter(is_running, self.pids.values()))
 
 
 def silent(host=r"\S+"):
@@ -184,7 +177,7 @@ def main():
     # for their last messages on a busy machine. (It always waits for the full time, twice.) Open MPI 5's ignores the
     # option and waits 250 ms.
     kill_delay = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
-    on_one_host = [options.mpirun, "--oversubscribe", "--bind-to", "none", *kill_delay, "-np", str(RANKS)]
+    on_one_host = [options.mpirun, *MPIRUN[1:], *kill_delay, "-np", str(RANKS)]
     on_hosts = [TWO_HOSTS, "--hosts", str(RANKS), "--mpirun", " ".join(kill_delay), "--"]
     launch = on_hosts if options.algorithm == "exchange" else on_one_host
     job = Job([*launch, options.program, str(deadline_s * 1000), options.algorithm, mode])

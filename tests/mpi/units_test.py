@@ -19,14 +19,15 @@ import sys
 import tempfile
 import time
 
-HOSTS = pathlib.Path(__file__).with_name("two_hosts.sh")
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+from system import MPIRUN, NO_HOSTS, TWO_HOSTS  # noqa: E402
 
 
-def digests(command: list[str], of: str) -> dict[str, set[str]] | None:
-    """The values of a kind by precision that a run prints, such as digests; None if it was skipped."""
+def digests(command: list[str], names: str) -> dict[str, set[str]] | None:
+    """The values of these names that a run prints, by precision; None if it was skipped."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=500, check=False)
-    if done.returncode == SKIPPED:
+    if done.returncode == NO_HOSTS:
         return None
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}")
@@ -35,7 +36,7 @@ def digests(command: list[str], of: str) -> dict[str, set[str]] | None:
         precision, *fields = line.split()
         if precision in found:
             values = dict(field.split("=") for field in fields if "=" in field)
-            found[precision].add(",".join(values[name] for name in of.split(",")))
+            found[precision].add(",".join(values[name] for name in names.split(",")))
             print(f"  {line}")
     if not any(found.values()):
         sys.exit(f"{' '.join(command)}: no digests")
@@ -71,9 +72,9 @@ def start_and_kill(command: list[str], folder: pathlib.Path, update: int) -> boo
             time.sleep(0.01)
         run.terminate()  # the script kills all processes of its hosts
         run.wait(timeout=100)
-    if run.returncode != SKIPPED and run.returncode != 143:
+    if run.returncode != NO_HOSTS and run.returncode != 143:
         sys.exit(f"{' '.join(command)}: exit code {run.returncode} instead of an update {update}")
-    return run.returncode != SKIPPED
+    return run.returncode != NO_HOSTS
 
 
 def balance_shares_and_checkpoints(
@@ -87,7 +88,7 @@ def balance_shares_and_checkpoints(
     for delay_us in (400, 3000):
         with tempfile.TemporaryDirectory() as folder:
             options = ["every=2", f"folder={folder}", f"state={state}", f"slow={slow}", f"balance={delay_us}"]
-            command = [str(HOSTS), "--slots", "2", "--", program, updates, "two_level", "precision=bf16", *options]
+            command = [str(TWO_HOSTS), "--slots", "2", "--", program, updates, "two_level", "precision=bf16", *options]
             if not start_and_kill(command, pathlib.Path(folder), 24):
                 print("  skipped: this machine does not allow network namespaces")
                 return True
@@ -122,10 +123,10 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # more threads than processors
 
     def ranks(count: int, *arguments: str) -> list[str]:
-        return [options.mpirun, "--oversubscribe", "--bind-to", "none", "-np", str(count), options.program, *arguments]
+        return [options.mpirun, *MPIRUN[1:], "-np", str(count), options.program, *arguments]
 
     def on_hosts(hosts: int, slots: int, count: str = str(updates)) -> list[str]:
-        script = [str(HOSTS), "--hosts", str(hosts), "--slots", str(slots), "--", options.program, count]
+        script = [str(TWO_HOSTS), "--hosts", str(hosts), "--slots", str(slots), "--", options.program, count]
         return [*script, "two_level,ring" if slots > 1 else "ring"]
 
     runs = [(f"{count} ranks", ranks(count, str(updates), "shared_memory,ring")) for count in (1, 2, 4)]

@@ -45,7 +45,7 @@ class PackagesTest(unittest.TestCase):
     def package(self, name: str) -> Path:
         return next(self.packages.glob(f"babelring-{name}_*.deb"))
 
-    def test_packages_name_what_they_need_and_contain(self) -> None:
+    def test_packages_declare_dependencies_and_contents(self) -> None:
         def field(name: str, field: str) -> str:
             return run("dpkg-deb", "-f", self.package(name), field)
 
