@@ -67,7 +67,7 @@ class Arithmetic(unittest.TestCase):
         times = figures.ProcessorTimes.of("cpu  10 20 30 400 50 6 7 8 9 9\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
         self.assertEqual(times, figures.ProcessorTimes(busy=73, stolen=8, all=531))
 
-    def test_disturbance_is_what_others_took(self) -> None:
+    def test_disturbance_is_the_share_of_others(self) -> None:
         before, after = figures.ProcessorTimes(100, 5, 1000), figures.ProcessorTimes(260, 15, 1200)
         found = figures.disturbance(before, after, others_seconds=0.4, ticks_per_second=100)
         self.assertAlmostEqual(found["others_busy"], 0.2)
@@ -140,7 +140,7 @@ class Turns(unittest.TestCase):
             (found["ratios"], found["disturbed_pairs_left_out"], found["disturbed_pairs_kept"]), ([2], 1, 0)
         )
 
-    def test_where_all_are_disturbed_as_many_as_wanted_are_kept_and_counted(self) -> None:
+    def test_disturbed_pairs_are_kept_and_counted_where_all_are(self) -> None:
         busy = [fake_run(rate, others=0.5) for rate in (1, 2, 3, 4)]
         found, _ = self.compare(busy, [fake_run(1) for _ in range(4)], 2)
         self.assertEqual(
@@ -174,7 +174,7 @@ class Modes(unittest.TestCase):
     def compare(self, *arguments: str) -> dict:
         return self.bench("train-step", "--pairs", "1", *arguments)[0]
 
-    def test_one_measurement_passes_options_on_and_says_who_disturbed_it(self) -> None:
+    def test_a_measurement_passes_options_on_and_reports_disturbance(self) -> None:
         found, output = self.bench("train-step", "--preset", "tiny", "--dropout", "0.2", "--", "--norm", "pre")
         self.assertIn("a table", output)
         self.assertIn("others busy", output)
@@ -264,10 +264,10 @@ class Modes(unittest.TestCase):
         (self.folder / "bench_train_step").write_text(f"#!{sys.executable}\nimport sys; sys.exit(3)", encoding="utf-8")
         self.assertIn("exit code 3", self.bench("train-step", code=1)[1])
 
-    def test_behind_two_dashes_the_program_tells_its_options(self) -> None:
+    def test_help_behind_two_dashes_is_that_of_the_program(self) -> None:
         self.assertEqual(self.bench("train-step", "--", "--help")[0]["arguments"], ["--help"])
 
-    def test_a_missing_program_is_told_in_one_line(self) -> None:
+    def test_a_missing_program_is_reported_in_one_line(self) -> None:
         (self.folder / "bench_train_step").unlink()
         for arguments, name in (
             (["train-step"], "bench_train_step"),
@@ -285,7 +285,7 @@ class Modes(unittest.TestCase):
                     "unless BABELRING_BIN names another folder\n",
                 )
 
-    def test_only_what_needs_a_program_builds(self) -> None:
+    def test_only_modes_with_programs_build(self) -> None:
         for folder in ("bench", "lib"):
             shutil.copytree(ROOT / "scripts" / folder, self.folder / "scripts" / folder)
         shutil.copy(ROOT / "scripts" / "bench.sh", self.folder / "scripts")

@@ -58,7 +58,9 @@ class Layers(Tree):
     def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
         self.assertEqual(
             self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
-            ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base, base/options, base/records'],
+            [
+                'nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base, base/options, base/records'
+            ],
         )
         self.assertIn("server must not see nmt/train", self.faults("server/x.cc", '"nmt/train/trainer.h"')[-1])
         self.assertIn(
@@ -190,7 +192,7 @@ class Setup(Tree):
             {"patchelf", "libgtest-dev", "libgmock-dev"},
         )
 
-    def test_check_names_what_a_broken_system_lacks(self) -> None:
+    def test_check_names_missing_parts_of_a_broken_system(self) -> None:
         self.write("bin/dpkg-query", "#!/bin/sh\necho 'cmake installed'\necho 'git half-installed'\nexit 1\n")
         (self.root / "bin" / "dpkg-query").chmod(0o755)
         done = self.run_setup("--check", PATH=f"{self.root}/bin:{os.environ['PATH']}", BABELRING_SKIP_SETUP="")

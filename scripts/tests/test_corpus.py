@@ -117,7 +117,7 @@ class Cleaning(unittest.TestCase):
         ):
             self.assertEqual(parallel.word_count(text), words, text)
 
-    def test_pairs_of_scripts_without_spaces_are_kept_and_their_lengths_checked(self) -> None:
+    def test_pairs_without_spaces_are_kept_and_their_lengths_checked(self) -> None:
         source = "yesterday I bought an old book at the market"
         for target in (
             "我昨天在市场买了一本旧书。",
@@ -359,7 +359,7 @@ class Wmt16(unittest.TestCase):
         self.assertEqual((self.folder / "out" / "newstest2016.en").read_text(), "a & b\n")
         self.assertEqual(report["parts"]["train"]["pairs"], 500)
 
-    def test_newstest2014_is_the_test_set_and_its_references_are_untouched(self) -> None:
+    def test_the_test_set_is_newstest2014_with_its_own_references(self) -> None:
         Ranges.files["training-parallel-commoncrawl.tgz"] = archive(
             **{"commoncrawl.de-en.en": "the hat\n", "commoncrawl.de-en.de": "eine Mütze da\n"}
         )  # a reference but for its spelling
@@ -392,7 +392,7 @@ class Wmt16(unittest.TestCase):
         self.assertRegex(done.stderr, "md5 is [0-9a-f]{32}, expected 0{32}")
         self.assertEqual(list((self.folder / "out" / "downloads").glob("*.tgz")), [])
 
-    def test_a_digest_that_nobody_publishes_is_recorded_and_held_to(self) -> None:
+    def test_an_unpublished_digest_is_recorded_and_checked(self) -> None:
         self.write_list({name: "recorded" for name in Ranges.files})
         self.assertEqual(self.fetch().returncode, 0)
         (self.folder / "out" / "report.json").unlink()

@@ -54,7 +54,7 @@ class EmulateTest(unittest.TestCase):
         (self.folder / "report.json").write_text(report, encoding="utf-8")
         self.assertEqual(real_time.verdict(self.folder), "network-bound")
 
-    def test_a_record_that_calls_itself_disturbed_is_doubtful(self) -> None:
+    def test_a_disturbed_record_is_doubtful(self) -> None:
         for quality, doubtful in (("good", False), ("the machine was disturbed: the ops vary by 59 %", True)):
             (self.folder / "rank.json").write_text(json.dumps({"quality": quality}), encoding="utf-8")
             self.assertEqual(emulate.is_doubtful(self.folder / "rank.json"), doubtful)

@@ -36,7 +36,7 @@ class OtherRelease(unittest.TestCase):
         (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (self.programs / name).chmod(0o755)
 
-    def test_the_other_release_is_that_of_the_two_which_is_not_here(self) -> None:
+    def test_the_other_release_is_not_the_one_of_this_machine(self) -> None:
         for system, other in (("debian 12", "trixie"), ("debian 13", "bookworm")):
             self.assertEqual(self.call(f"other_release '{system}'").stdout, other)
         for system in ("debian 11", "ubuntu 24.04", "unknown "):

@@ -168,7 +168,7 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(len(self.notes()), 3)
         self.assertNotIn("evaluate: done before", longer.stderr)
 
-    def test_a_terminal_gets_moving_lines_and_what_matters_of_the_log(self) -> None:
+    def test_a_terminal_gets_moving_lines_and_important_log_lines(self) -> None:
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             self.arguments("--minutes", "1"),
@@ -202,7 +202,7 @@ class Quickstart(unittest.TestCase):
         self.assertFalse(self.is_running(pid))
         self.assertEqual(self.command("--stop").returncode, 0)
 
-    def test_an_interrupted_run_saves_stops_its_children_and_goes_on_later(self) -> None:
+    def test_an_interrupted_run_saves_and_resumes(self) -> None:
         process = subprocess.Popen(
             self.arguments("--minutes", "1"),
             stdout=subprocess.PIPE,

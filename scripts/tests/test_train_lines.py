@@ -32,13 +32,13 @@ class TrainLines(unittest.TestCase):
             train_lines.show(iter([data[i : i + size] for i in range(0, len(data), size)]), str(log), terminal)
             return out.getvalue(), log.read_text()
 
-    def test_lines_pass_and_bars_do_not_where_there_is_no_terminal(self) -> None:
+    def test_without_a_terminal_lines_pass_and_bars_do_not(self) -> None:
         text = f"{LINES[0]}\n\r\x1b[K{BAR}\r\x1b[K{BAR}\r\x1b[K{LINES[1]}\n\n{LINES[2]}\n\r\x1b[K{BAR}\r\x1b[K"
         for size in (1, 7, 10000):
             plain = f"{LINES[0]}\n{LINES[1]}\n\n{LINES[2]}\n"
             self.assertEqual(self.shown(text, False, size), (plain, plain), size)
 
-    def test_a_terminal_gets_bars_and_what_needs_a_person(self) -> None:
+    def test_a_terminal_gets_bars_and_warnings(self) -> None:
         for size in (3, 10000):
             shown, log = self.shown(f"\r\x1b[K{BAR}\r\x1b[K" + "".join(f"{line}\n" for line in LINES), True, size)
             self.assertIn(f"\r\x1b[K  {BAR}", shown)
