@@ -34,15 +34,14 @@ export default defineConfig({
             {
               name: 'charts',
               priority: 1,
-              test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series|ticks)|views\/(run_toolbar|printing|run_charts))/,
+              test: /uplot|src\/(charts\/(chart|definitions|lines|plot)|data\/series_store|lib\/(axes|series)|views\/chart_grid)\b/,
             },
             {
               name: 'index',
               priority: 2,
-              test: /src\/(main|pages|lib\/(copy|dom|eval_sets|format|freshness|health|keys|metric_format|routes|save|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|run_verdict|site_header|session_badge|notify_button|offline|waiting))\b/,
+              test: /src\/(main|lib\/(dom|format|routes|runs|shell|work)|api\/|views\/(parts|site_header))\b/,
             },
-            { name: 'ask', priority: 1, test: /src\/views\/ask\b/ },
-            { name: 'lists', priority: 0, test: /src\/views\/(list_page|run_names)\b/ },
+            { name: 'lists', priority: 0, test: /src\/views\/list_page\b/ },
           ],
         },
       },

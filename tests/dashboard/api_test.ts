@@ -1,7 +1,16 @@
-import { fileName } from '../../server/dashboard/src/api/download';
-import { ApiError, explain, problemOf, retryAfterMs } from '../../server/dashboard/src/api/problem';
-import { getAll, getJson, getSeries, sendJson } from '../../server/dashboard/src/api/client';
-import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
+import {
+  abortPage,
+  ApiError,
+  explain,
+  fileName,
+  getAll,
+  getJson,
+  getSeries,
+  pauseMs,
+  problemOf,
+  retryAfterMs,
+  sendJson,
+} from '../../server/dashboard/src/api/client';
 import {
   allows,
   hasToken,

@@ -1,36 +1,34 @@
 import {
   isolatedRows,
+  type Line,
+  logLabels,
+  logTicks,
   nearestRow,
   readLine,
   spread,
   zoomed,
-  type Line,
-} from '../../server/dashboard/src/charts/chart_data';
-import { logLabels, logTicks } from '../../server/dashboard/src/charts/plot_options';
+} from '../../server/dashboard/src/charts/plot';
 import { chartCsv } from '../../server/dashboard/src/data/export';
-import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
-import { fileStem } from '../../server/dashboard/src/lib/format';
 import {
   clockTicks,
   decimalsOf,
+  interpolate,
   logStep,
   msTick,
   percentTick,
   plainTick,
+  rangeOnServer,
   siTick,
   TIME_STEPS,
-} from '../../server/dashboard/src/lib/ticks';
-import { trendOf } from '../../server/dashboard/src/lib/trend';
-import {
-  interpolate,
-  rangeOnServer,
   TokenClock,
+  type XAxis,
   xOfStep,
   xOfTime,
   xTick,
   xValue,
-  type XAxis,
-} from '../../server/dashboard/src/lib/x_axis';
+} from '../../server/dashboard/src/lib/axes';
+import { fileStem } from '../../server/dashboard/src/lib/format';
+import { emptySeries, type Series, trendOf } from '../../server/dashboard/src/lib/series';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
   return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };

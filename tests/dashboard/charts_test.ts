@@ -1,10 +1,10 @@
 import { CHARTS, networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
-import { eventMarks, evalLines, nonFiniteMarks, stretches } from '../../server/dashboard/src/charts/lines';
+import { evalLines, eventMarks, nonFiniteMarks, stretches } from '../../server/dashboard/src/charts/lines';
 import type { RunData } from '../../server/dashboard/src/data/run_data';
-import { formatOf } from '../../server/dashboard/src/lib/metric_format';
-import { defaultView } from '../../server/dashboard/src/lib/run_view';
+import { TokenClock, type XAxis } from '../../server/dashboard/src/lib/axes';
+import { formatOf } from '../../server/dashboard/src/lib/format';
+import { defaultView } from '../../server/dashboard/src/lib/routes';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
-import { TokenClock, type XAxis } from '../../server/dashboard/src/lib/x_axis';
 
 const axis: XAxis = { mode: 'update', startMs: 0, clock: new TokenClock(emptySeries()) };
 const VIEW = { ...defaultView(), smoothing: 0 };

@@ -1,15 +1,17 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
-import { comparisonRows } from '../../server/dashboard/src/views/compare/compare_csv';
-import { betterOf, titleOf } from '../../server/dashboard/src/views/compare/compare_lines';
+import { isEval } from '../../server/dashboard/src/lib/format';
+import { comparisonRows } from '../../server/dashboard/src/data/export';
+import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import {
+  betterOf,
   compareQuery,
   cutText,
   DEFAULT_KEYS,
+  ofOneSet,
   parseCompare,
-} from '../../server/dashboard/src/views/compare/compare_state';
+  titleOf,
+} from '../../server/dashboard/src/views/compare/compare_data';
 import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
-import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
-import { isEval, ofOneSet } from '../../server/dashboard/src/views/compare/compared_run';
 
 const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({
   id: `e_${update}`,

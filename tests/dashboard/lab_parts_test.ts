@@ -1,22 +1,27 @@
-import { layersOf, peakBytes, phasesOf, readMemoryCurve, stackOf } from '../../server/dashboard/src/lib/memory_curve';
-import { oneAtATime } from '../../server/dashboard/src/lib/one_at_a_time';
 import {
   cellText,
   cellValue,
-  heatOf,
-  readWindow,
   type CounterId,
-} from '../../server/dashboard/src/lib/parameter_windows';
+  heatOf,
+  layersOf,
+  peakBytes,
+  phasesOf,
+  readMemoryCurve,
+  readTraceContent,
+  readWindow,
+  shareOf,
+  stackOf,
+} from '../../server/dashboard/src/lib/lab';
 import {
   compareProbes,
   distanceOf,
   parseProbe,
-  sampledPlace,
   type Probe,
   type ProbeRecord,
+  sampledPlace,
 } from '../../server/dashboard/src/lib/probe_compare';
-import { parseSettings, settingsText, SLIDERS, stopsOf } from '../../server/dashboard/src/lib/what_if';
-import { readTraceContent, shareOf } from '../../server/dashboard/src/lib/trace_shares';
+import { oneAtATime } from '../../server/dashboard/src/lib/work';
+import { parseSettings, settingsText, SLIDERS, stopsOf } from '../../server/dashboard/src/views/run_what_if';
 
 describe('The content of a trace', () => {
   const rank = {

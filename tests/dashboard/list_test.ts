@@ -1,17 +1,17 @@
 import type { MetricKey, Run } from '../../server/dashboard/src/api/types';
-import { RunDetails } from '../../server/dashboard/src/data/run_details';
-import { RunIndex } from '../../server/dashboard/src/data/run_index';
-import { narrow, offers } from '../../server/dashboard/src/views/runs/column_chooser';
-import { columnOf, compareValues, difference, type Details } from '../../server/dashboard/src/views/runs/columns';
-import { lineOf, lineRange } from '../../server/dashboard/src/views/runs/config_editor';
-import { allLabels, arrange, matches } from '../../server/dashboard/src/views/runs/filter';
+import { RunDetails, RunIndex } from '../../server/dashboard/src/data/run_index';
+import { columnOf, compareValues, type Details, difference } from '../../server/dashboard/src/views/runs/columns';
+import { narrow, offers } from '../../server/dashboard/src/views/runs/list_controls';
 import {
+  allLabels,
+  arrange,
   defaultListState,
   listQuery,
-  parseListState,
   type ListState,
+  matches,
+  parseListState,
 } from '../../server/dashboard/src/views/runs/list_state';
-import { describeCheck, parseLabels } from '../../server/dashboard/src/views/runs/submit';
+import { describeCheck, lineOf, lineRange, parseLabels } from '../../server/dashboard/src/views/runs/submit';
 
 const run = (part: Partial<Run>): Run => ({
   id: 'r_1',

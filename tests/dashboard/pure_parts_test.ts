@@ -1,21 +1,20 @@
-import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
-import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/sse';
-import { diffWords } from '../../server/dashboard/src/lib/diff';
-import { ema } from '../../server/dashboard/src/lib/ema';
 import * as format from '../../server/dashboard/src/lib/format';
-import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/lib/freshness';
-import { Refresher } from '../../server/dashboard/src/lib/refresher';
+import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/stream';
+import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
+import { defaultView, hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
+import { ageMs, isSettled, staleForMs } from '../../server/dashboard/src/lib/runs';
 import {
   alignOnFirst,
   appendTail,
   describeSampling,
+  ema,
   emptySeries,
   nextStep,
-  stack,
   type Series,
+  stack,
 } from '../../server/dashboard/src/lib/series';
-import { hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
-import { defaultView } from '../../server/dashboard/src/lib/run_view';
+import { Refresher } from '../../server/dashboard/src/lib/work';
+import { diffWords } from '../../server/dashboard/src/views/run_evaluations';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
   return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };

@@ -1,14 +1,12 @@
+import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/charts/heat_strip';
 import { SeriesStore } from '../../server/dashboard/src/data/series_store';
+import type { XAxis } from '../../server/dashboard/src/lib/axes';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
-import { ema } from '../../server/dashboard/src/lib/ema';
-import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/lib/heat';
-import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/run_view';
-import { emptySeries, stack, type Series } from '../../server/dashboard/src/lib/series';
-import { type XAxis } from '../../server/dashboard/src/lib/x_axis';
-import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
-import { matches } from '../../server/dashboard/src/views/run_metrics';
+import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/routes';
+import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
+import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_checkpoints';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
-import { chosenOf, linesOf } from '../../server/dashboard/src/views/run_translate';
+import { matches } from '../../server/dashboard/src/views/run_sections';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
   return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };

@@ -1,23 +1,29 @@
+import { answered, unanswered } from '../../server/dashboard/src/api/client';
+import { rightsOf } from '../../server/dashboard/src/api/session';
 import type { AlertRule, Run, Verdict } from '../../server/dashboard/src/api/types';
-import { otherSets, setName } from '../../server/dashboard/src/lib/eval_sets';
 import { formatTime } from '../../server/dashboard/src/lib/format';
-import { isLive, localTimes, percentDone, timeLeft, timeLeftUntil } from '../../server/dashboard/src/lib/health';
-import { offersResume } from '../../server/dashboard/src/views/run_health';
-import { splitOf } from '../../server/dashboard/src/views/run_verdict';
-import { rightsOf } from '../../server/dashboard/src/api/self';
-import { answered, unanswered } from '../../server/dashboard/src/api/connection';
-import { editDistance, similarRuns } from '../../server/dashboard/src/lib/similar';
-import { RunWatch } from '../../server/dashboard/src/lib/news';
 import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
-import { Slices } from '../../server/dashboard/src/lib/slices';
-import { nextTheme, themeOf } from '../../server/dashboard/src/lib/theme_choice';
-import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_rules';
+import {
+  isLive,
+  localTimes,
+  otherSets,
+  percentDone,
+  setName,
+  timeLeft,
+  timeLeftUntil,
+} from '../../server/dashboard/src/lib/runs';
+import { nextTheme, themeOf } from '../../server/dashboard/src/lib/shell';
+import { Slices } from '../../server/dashboard/src/lib/work';
+import { meaningOf, withChange } from '../../server/dashboard/src/views/alerts';
 import { auditQuery, runOf, shortRoute } from '../../server/dashboard/src/views/audit';
 import { runsOf } from '../../server/dashboard/src/views/nodes';
+import { editDistance, similarRuns } from '../../server/dashboard/src/views/not_found';
+import { RunWatch } from '../../server/dashboard/src/views/notifier';
 import { actionsOf } from '../../server/dashboard/src/views/run_actions';
-import { watchConnection } from '../../server/dashboard/src/views/offline';
+import { offersResume, splitOf } from '../../server/dashboard/src/views/run_summary';
+import { watchConnection } from '../../server/dashboard/src/views/site_header';
 import { newToken } from '../../server/dashboard/src/views/tokens';
-import { mayReload } from '../../server/dashboard/src/views/waiting';
+import { mayReload } from '../../server/dashboard/src/views/site_header';
 
 describe('addresses', () => {
   it('name their page, none is the list, and anything else is told', () => {

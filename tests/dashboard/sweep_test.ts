@@ -1,21 +1,24 @@
-import { describe, expect, it } from 'vitest';
 import type { Run } from '../../server/dashboard/src/api/types';
 import { parseRoute } from '../../server/dashboard/src/lib/routes';
 import {
   axesOf,
+  type Axis,
   bestOf,
+  byMetric,
   cellsOf,
+  chosenAxes,
   countStates,
   defaultMetric,
   figureOf,
   groupsOf,
   matching,
   meaningOfFields,
+  parseSweep,
   shadeOf,
-  type Axis,
+  sweepQuery,
 } from '../../server/dashboard/src/lib/sweep';
-import { chosenAxes, parseSweep, sweepQuery } from '../../server/dashboard/src/views/sweep/sweep_state';
-import { byMetric, compareHash } from '../../server/dashboard/src/views/sweep/sweep_tables';
+import { compareHash } from '../../server/dashboard/src/views/sweep/sweep_tables';
+import { describe, expect, it } from 'vitest';
 
 const run = (id: string, cell: string, width: string, seed: string, excess: number | null, state = 'succeeded'): Run =>
   ({

@@ -1,34 +1,49 @@
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
 import './styles/run.css';
-import { abortPage, BASE } from './api/request';
-import { askSelf } from './api/self';
-import { followLogIn, followLogOut, hasToken, onUnauthorized, setScope, startSession } from './api/session';
+import { abortPage, BASE, download } from './api/client';
+import * as session from './api/session';
 import { setText } from './lib/dom';
-import { addShortcuts, onShortcutKey } from './lib/keys';
-import { parseRoute } from './lib/routes';
-import { applyTheme, readTheme } from './lib/theme_choice';
-import { builderOf, fetchAllPages, loginPage, type Place } from './pages';
-import { watchConnection } from './views/offline';
-import type { Page, StatusKind } from './views/page';
-import { SiteHeader } from './views/site_header';
-import { WaitingPage } from './views/waiting';
+import { parseRoute, type Route } from './lib/routes';
+import { addShortcuts, applyTheme, onShortcutKey, readTheme } from './lib/shell';
+import type { Page, Place } from './views/parts';
+import { openWaiting, showHelp, SiteHeader, watchConnection } from './views/site_header';
 
 const REST_MS = 5000; // delay before the other pages are prefetched
 
-const main = document.querySelector<HTMLElement>('#main')!;
-const connection = document.querySelector<HTMLElement>('#connection')!;
-const notice = document.querySelector<HTMLElement>('#notice')!;
+type Open = (place: Place, route: never) => Page;
+
+/// Each page is a separate file, fetched on first use or prefetched when idle.
+const PAGES: Record<Route['page'], () => Promise<{ open: Open }>> = {
+  runs: () => import('./views/runs/run_list'),
+  run: () => import('./views/run_page'),
+  compare: () => import('./views/compare/compare_page'),
+  sweep: () => import('./views/sweep/sweep_page'),
+  submit: () => import('./views/runs/submit'),
+  nodes: () => import('./views/nodes'),
+  alerts: () => import('./views/alerts'),
+  tokens: () => import('./views/tokens'),
+  audit: () => import('./views/audit'),
+  unknown: () => import('./views/not_found'),
+};
+
+const element = (selector: string): HTMLElement => document.querySelector<HTMLElement>(selector)!;
+const root = element('#main');
+const connection = element('#connection');
+const notice = element('#notice');
+const say = (text: string): void => setText(notice, text);
+const place: Place = {
+  root,
+  say,
+  status: (kind, text) => {
+    connection.dataset['kind'] = kind;
+    setText(connection, text);
+  },
+};
 
 let page: Page | null = null;
-
-function showStatus(kind: StatusKind, text: string): void {
-  connection.dataset['kind'] = kind;
-  setText(connection, text);
-}
-
-const say = (text: string): void => setText(notice, text);
-const place: Place = { root: main, status: showStatus, say };
+let opening = 0;
+let loggedIn = true;
 
 function show(build: () => Page): void {
   const first = page === null;
@@ -37,29 +52,25 @@ function show(build: () => Page): void {
   page = null;
   say('');
   page = build();
-  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true }); // the focused element was removed
+  if (!first && document.activeElement === document.body) root.focus({ preventScroll: true }); // the focused element was removed
 }
-
-let opening = 0;
 
 async function open(): Promise<void> {
   const turn = ++opening;
   const route = parseRoute(location.hash);
   header.mark(route.page);
-  const build = await builderOf(route, place).catch(() => () => new WaitingPage(main, showStatus));
-  if (turn === opening) show(build);
+  const file = await PAGES[route.page]().catch(() => ({ open: openWaiting }));
+  if (turn === opening) show(() => file.open(place, route as never));
 }
-
-let loggedIn = true;
 
 async function logIn(): Promise<void> {
   if (!loggedIn) return;
   loggedIn = false;
-  const refused = hasToken();
+  const refused = session.hasToken();
   opening += 1;
   header.stop();
-  const { LoginPage } = await loginPage();
-  show(() => new LoginPage(main, showStatus, refused, enter));
+  const { openLogin } = await import('./views/not_found');
+  show(() => openLogin(place, refused, enter));
 }
 
 function enter(): void {
@@ -70,29 +81,33 @@ function enter(): void {
 /// Opens the page at once. The token's owner and scope may become known later.
 async function begin(): Promise<void> {
   const opened = open();
-  const self = await askSelf();
+  const self = await session.askSelf();
   if (!loggedIn) return;
-  setScope(self?.scope ?? null);
+  session.setScope(self?.scope ?? null);
   header.start(self);
   await opened;
 }
 
-const header = new SiteHeader(document.querySelector('#nav')!, document.querySelector('#tools')!, say);
+/// Prefetches all pages, so that they open even while the server does not answer.
+async function fetchAllPages(): Promise<void> {
+  for (const fetch of [...Object.values(PAGES), () => import('./views/run_sections')])
+    await fetch().catch(() => undefined);
+}
 
-startSession();
+const header = new SiteHeader(element('#nav'), element('#tools'), say);
+
+const goToRuns = (): void => {
+  location.hash = '#/runs';
+};
+
+session.startSession();
 applyTheme(readTheme());
-onUnauthorized(() => void logIn());
-followLogOut(() => void logIn());
-followLogIn(() => !loggedIn, enter);
+session.onUnauthorized(() => void logIn());
+session.followLogOut(() => void logIn());
+session.followLogIn(() => !loggedIn, enter);
 addShortcuts('Everywhere', [
-  { keys: ['?'], what: 'this help', run: () => void header.openHelp() },
-  {
-    keys: ['g'],
-    what: 'the list of runs',
-    run: () => {
-      location.hash = '#/runs';
-    },
-  },
+  { keys: ['?'], what: 'this help', run: showHelp },
+  { keys: ['g'], what: 'the list of runs', run: goToRuns },
   { keys: ['t'], what: 'theme: light, dark, or follow the system', run: () => header.switchTheme() },
 ]);
 document.addEventListener('keydown', onShortcutKey);
@@ -100,19 +115,19 @@ document.addEventListener('keydown', onShortcutKey);
 document.addEventListener('click', (event) => {
   const link = (event.target as Element | null)?.closest<HTMLAnchorElement>('a[download]');
   const path = link?.getAttribute('href') ?? '';
-  if (!link || !hasToken() || !path.startsWith(`${BASE}/`)) return;
+  if (!link || !session.hasToken() || !path.startsWith(`${BASE}/`)) return;
   event.preventDefault();
-  void import('./api/download').then(({ download }) => download(path, link.download, say));
+  void download(path, link.download, say);
 });
-document.querySelector('[data-skip]')!.addEventListener('click', (event) => {
+element('[data-skip]').addEventListener('click', (event) => {
   event.preventDefault();
-  main.focus();
+  root.focus();
 });
 // While nobody is logged in, an address without a token opens only after the log-in.
 window.addEventListener('hashchange', () => {
-  startSession();
+  session.startSession();
   if (loggedIn) void open();
-  else if (hasToken()) enter();
+  else if (session.hasToken()) enter();
 });
-watchConnection(document.querySelector('#offline')!);
+watchConnection(element('#offline'));
 void begin().then(() => setTimeout(() => void fetchAllPages(), REST_MS));

@@ -1,10 +1,234 @@
+import { saveBlob } from '../lib/dom';
 import type { Series } from '../lib/series';
-import { ApiError } from './problem';
-import { BASE, getJson } from './request';
+import { authorization, unauthorized } from './session';
 import type { SeriesAnswer } from './types';
 
-export { ApiError, explain } from './problem';
-export { getJson, getTagged, isAbort, sendJson } from './request';
+/// The body of an error response: application/problem+json (RFC 9457).
+export interface Problem {
+  title?: string;
+  detail?: string;
+  code?: string;
+  instance?: string;
+  errors?: ProblemPlace[];
+}
+
+/// One error in a request's body. `line` and `column` refer to the text of a configuration.
+export interface ProblemPlace {
+  pointer?: string;
+  detail: string;
+  line?: number;
+  column?: number;
+}
+
+/// A failed request, with a one-line explanation. `status` is 0 if there was no response.
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly code = '',
+    readonly errors: readonly ProblemPlace[] = [],
+    readonly retryAfterMs: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+const MEANINGS: Record<number, string> = {
+  401: 'the server requires a token',
+  403: 'this token lacks the required scope',
+  404: 'not found',
+  409: 'not possible in the current state',
+  412: 'someone else has changed it in the meantime',
+  413: 'too large',
+  429: 'too many requests',
+  503: 'the server is busy',
+  507: "the server's disk is full",
+};
+
+/// Parses Retry-After, in seconds or as a date, into ms from `nowMs`; null if absent or malformed.
+export function retryAfterMs(header: string | null, nowMs: number): number | null {
+  if (header === null) return null;
+  if (/^\d+$/.test(header)) return Number(header) * 1000;
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
+}
+
+export async function problemOf(response: Response): Promise<ApiError> {
+  const problem = (await response.json().catch(() => ({}))) as Problem;
+  const message =
+    problem.detail || problem.title || MEANINGS[response.status] || `the server answered ${response.status}`;
+  return new ApiError(
+    response.status,
+    message,
+    problem.code ?? '',
+    problem.errors ?? [],
+    retryAfterMs(response.headers.get('Retry-After'), Date.now()),
+  );
+}
+
+/// A one-line message for any thrown value.
+export function explain(error: unknown): string {
+  if (error instanceof ApiError) return error.status === 0 ? error.message : `${error.message} (${error.status})`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/// Whether the server answers, as observed by the page's requests.
+export interface Connection {
+  awaySinceMs: number | null; // time of the first unanswered request; null while requests are answered
+  answeredAtMs: number | null; // time of the last response; null: never
+}
+
+let connection: Connection = { awaySinceMs: null, answeredAtMs: null };
+let listener: (connection: Connection) => void = () => undefined;
+
+function change(next: Connection): void {
+  const told = next.awaySinceMs !== connection.awaySinceMs;
+  connection = next;
+  if (told) listener(next);
+}
+
+/// Records a response of any status.
+export function answered(nowMs = Date.now()): void {
+  change({ awaySinceMs: null, answeredAtMs: nowMs });
+}
+
+export function unanswered(nowMs = Date.now()): void {
+  change({ ...connection, awaySinceMs: connection.awaySinceMs ?? nowMs });
+}
+
+/// Calls `work` when the connection is lost and when it is back.
+export function onConnection(work: (connection: Connection) => void): void {
+  listener = work;
+}
+
+export const BASE = 'api/v1';
+
+const TRIES = 4;
+const FIRST_PAUSE_MS = 400;
+const LONGEST_PAUSE_MS = 8000;
+const KEPT_ANSWERS = 64;
+
+/// Aborts the current page's requests.
+let page = new AbortController();
+
+export function abortPage(): void {
+  page.abort();
+  page = new AbortController();
+}
+
+export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError';
+
+/// Sends one request with the token; the path is below /api/v1. Throws ApiError unless the status is a success or 304.
+export async function request(path: string, options: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(`${BASE}${path}`, {
+      signal: page.signal,
+      ...options,
+      headers: {
+        Accept: 'application/json',
+        ...(options.headers as Record<string, string> | undefined),
+        ...authorization(),
+      },
+    });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    unanswered();
+    throw new ApiError(0, 'the server does not answer');
+  }
+  answered();
+  if (response.ok || response.status === 304) return response;
+  if (response.status === 401) unauthorized();
+  throw await problemOf(response);
+}
+
+/// The delay in ms before attempt `tries` + 1; null for no further attempt. Retries requests without a response, and those that the
+/// server asks to retry shortly. `random` in [0, 1) adds jitter.
+export function pauseMs(error: unknown, tries: number, random: number): number | null {
+  if (!(error instanceof ApiError) || tries >= TRIES || (error.retryAfterMs ?? 0) > LONGEST_PAUSE_MS) return null;
+  if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null))
+    return null;
+  const backOff = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
+  return Math.max(error.retryAfterMs ?? 0, backOff * (0.5 + random));
+}
+
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException('the page was left', 'AbortError'));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', end);
+      resolve();
+    }, ms);
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
+  });
+}
+
+/// Rejects when the page is left.
+export const pause = (ms: number): Promise<void> => sleep(ms, page.signal);
+
+/// Retries `work` until it succeeds or fails permanently.
+export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
+  const { signal } = page;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      const pause = pauseMs(error, tries, Math.random());
+      if (pause === null) throw error;
+      await sleep(pause, signal);
+    }
+  }
+}
+
+const answers = new Map<string, { etag: string; value: unknown }>();
+
+/// A GET of JSON. Returns the same object again if the response has not changed since the last time.
+export async function getJson<T>(path: string): Promise<T> {
+  return withRetries(async () => {
+    const kept = answers.get(path);
+    const response = await request(path, kept ? { headers: { 'If-None-Match': kept.etag } } : {});
+    if (response.status === 304 && kept) return kept.value as T;
+    const value = (await response.json()) as T;
+    const etag = response.headers.get('ETag');
+    answers.delete(path);
+    if (etag) answers.set(path, { etag, value });
+    if (answers.size > KEPT_ANSWERS) answers.delete(answers.keys().next().value!);
+    return value;
+  });
+}
+
+/// A GET of JSON with its ETag, for a conditional change.
+export async function getTagged<T>(path: string): Promise<{ value: T; etag: string | null }> {
+  return withRetries(async () => {
+    const response = await request(path);
+    return { value: (await response.json()) as T, etag: response.headers.get('ETag') };
+  });
+}
+
+const randomKey = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/// Sends a change. A POST carries an Idempotency-Key, so that a retry has no second effect; other methods are idempotent.
+export async function sendJson<T>(
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: unknown,
+  options: { ifMatch?: string | null } = {},
+): Promise<T | null> {
+  const headers: Record<string, string> = {};
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (method === 'POST') headers['Idempotency-Key'] = randomKey();
+  if (options.ifMatch) headers['If-Match'] = options.ifMatch;
+  const init: RequestInit = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  return withRetries(async () => {
+    const text = await (await request(path, init)).text();
+    return text === '' ? null : (JSON.parse(text) as T);
+  });
+}
 
 interface ListPage<T> {
   items: T[];
@@ -23,6 +247,9 @@ export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> 
     cursor = page.next_cursor;
   }
 }
+
+/// The first page of a list.
+export const getItems = async <T>(path: string): Promise<T[]> => (await getJson<{ items: T[] }>(path)).items;
 
 /// All items of a list.
 export async function getAll<T>(path: string): Promise<T[]> {
@@ -98,3 +325,31 @@ export const fileOf = (checkpoint: string, name: string): string =>
   `${BASE}/checkpoints/${checkpoint}/files/${encodeURIComponent(name)}`;
 export const runCsvOf = (run: string): string => `${BASE}/runs/${run}/metrics.csv`;
 export const sumsOf = (checkpoint: string): string => `${BASE}/checkpoints/${checkpoint}/SHA256SUMS`;
+
+/// The file name from the server's header, or the last part of the path.
+export function fileName(disposition: string | null, path: string): string {
+  const given = /filename="([^"]+)"/.exec(disposition ?? '')?.[1];
+  return given ?? decodeURIComponent(path.split('?')[0]!.split('/').at(-1)!);
+}
+
+async function fetchFile(path: string): Promise<Response> {
+  const response = await fetch(path, { headers: authorization() });
+  if (response.status === 401) unauthorized();
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+/// Fetches a file of the API with the token, as text.
+export const fetchText = async (path: string): Promise<string> => (await fetchFile(path)).text();
+
+/// Fetches a file of the API with the token and saves it; `name` may be empty. Reports start, end and failure by `say`.
+export async function download(path: string, name: string, say: (text: string) => void): Promise<void> {
+  say(`downloading ${name || fileName(null, path)}`);
+  try {
+    const response = await fetchFile(path);
+    saveBlob(await response.blob(), name || fileName(response.headers.get('Content-Disposition'), path));
+    say('');
+  } catch (error) {
+    say(`not downloaded: ${explain(error)}`);
+  }
+}

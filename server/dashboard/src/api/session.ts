@@ -1,3 +1,6 @@
+import { request } from './client';
+import type { TokenSelf } from './types';
+
 /// The bearer token. It comes from the link that the server prints (#token=…), or is entered at the log-in. By default this browser
 /// keeps it for all tabs until it has not been used for KEPT_DAYS; the user may choose to keep it for one tab. It is sent with
 /// requests and never written into a link.
@@ -154,3 +157,24 @@ export const allows = (given: string | null, needed: Need): boolean =>
 
 /// Whether to offer actions that need this scope. The server enforces scopes in any case.
 export const may = (needed: Need): boolean => allows(scope, needed);
+
+/// Descriptions of the scopes.
+const RIGHTS: Record<string, string> = {
+  read: 'read everything',
+  ingest: 'report records of a run',
+  operate: 'read, start and stop runs',
+  admin: 'do everything',
+};
+
+export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
+
+const PATIENCE_MS = 10_000;
+
+/// Asks the server about this tab's token; null if it does not answer. Not aborted when a page closes, since it runs while the first one opens.
+export async function askSelf(): Promise<TokenSelf | null> {
+  try {
+    return (await (await request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) })).json()) as TokenSelf;
+  } catch {
+    return null;
+  }
+}

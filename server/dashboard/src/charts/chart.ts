@@ -1,13 +1,10 @@
 import uPlot from 'uplot';
-import { h, replaceChildren, setText } from '../lib/dom';
+import { type Tick, xText, xTick } from '../lib/axes';
+import { type Child, h, replaceChildren, setText } from '../lib/dom';
 import type { XMode } from '../lib/series';
-import type { Tick } from '../lib/ticks';
-import { xText, xTick } from '../lib/x_axis';
-import { readLine, spread, zoomed, type ChartData, type Line } from './chart_data';
-import { Legend } from './legend';
-import { drawMarks, marksNear } from './marks';
-import { bandsOf, seriesOf, xAxisOf, yAxis, yScale } from './plot_options';
-import { color } from './theme';
+import * as plotting from './plot';
+import { type ChartData, color, type Line, readLine, zoomed } from './plot';
+import type { PictureLegend } from './picture';
 
 export interface ChartOptions {
   id: string;
@@ -15,9 +12,10 @@ export interface ChartOptions {
   unit: string;
   axisFormat: Tick;
   fileName: () => string; // prefix of saved files' names
-  csv: (() => Promise<void>) | null; // saves the chart's unsampled data; null: no CSV
+  csv: () => Promise<void>; // saves the chart's unsampled data
   onZoom: (range: [number, number] | null) => void;
   onLog: ((log: boolean) => void) | null; // null: a logarithmic axis makes no sense
+  tools?: Child; // further buttons
 }
 
 export interface ChartView {
@@ -29,12 +27,17 @@ export interface ChartView {
   waiting: boolean; // its data is still being loaded
 }
 
+type Values = ArrayLike<number | null | undefined>;
+
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
 const RIGHT_PX = 24; // half of a long label under the last tick
 const FAR = 1 / 500; // fraction of the shown range; a value farther from the cursor is labelled with its place
 const TABLE_AFTER_MS = 1500; // min time between updates of the hidden table
+const MANY_LINES = 6;
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
+
+const inLegend = ({ lines }: ChartData): Line[] => lines.filter(({ legend }) => legend);
 
 /// A chart: title, legend with the values under the cursor, plot. All charts of a page share the x axis and the cursor. A drag
 /// zooms all of them, a double click resets the zoom, arrow keys move the cursor. Before `mount` and after `unmount` it is an
@@ -47,61 +50,43 @@ export class Chart {
   private data = EMPTY;
   private view: ChartView = { x: 'update', range: [0, 1], full: [0, 1], log: false, logX: false, waiting: true };
   private tableTimer: ReturnType<typeof setTimeout> | null = null;
-  private readonly legend = new Legend();
+  private readonly legend = h('div.legend');
   private readonly body: HTMLElement;
   private readonly note: HTMLElement;
-  private readonly near = h('span', { class: 'chart-marks' });
-  private readonly spoken = h('p', { class: 'visually-hidden', 'aria-live': 'polite' });
-  private readonly table = h('div', { class: 'visually-hidden' });
+  private readonly near = h('span.chart-marks');
+  private readonly spoken = h('p.visually-hidden', { 'aria-live': 'polite' });
+  private readonly table = h('div.visually-hidden');
   private readonly logButton: HTMLButtonElement;
-  private readonly resize: ResizeObserver;
+  private readonly resize = new ResizeObserver(() => this.fit());
 
   constructor(private readonly options: ChartOptions) {
-    const titleId = `chart-${options.id}`;
-    const tool = (label: string, text: string, work: () => void): HTMLButtonElement =>
-      h(
-        'button',
-        { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work },
-        text,
-      );
-    this.note = h('p', { class: 'chart-note', id: `${titleId}-note` });
+    const { title, unit } = options;
+    const id = `chart-${options.id}`;
+    const tool = (label: string, text: string, onclick: () => void): HTMLButtonElement =>
+      h('button.chip', { title: label, 'aria-label': `${title}: ${label}`, onclick }, text);
+    this.note = h('p.chart-note', { id: `${id}-note` });
     this.logButton = tool('log y axis', 'log', () => options.onLog?.(!this.view.log));
-    this.body = h('div', {
-      class: 'plot',
-      tabindex: 0,
-      role: 'img',
-      'aria-labelledby': titleId,
-      'aria-describedby': `${titleId}-note`,
+    this.body = h('div.plot', {
+      ...{ tabindex: 0, role: 'img', 'aria-labelledby': id, 'aria-describedby': `${id}-note` },
       'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape',
       onkeydown: (event: KeyboardEvent) => this.key(event),
     });
+    const tools = [
+      options.onLog && this.logButton,
+      tool('every value as CSV', 'CSV', () => void this.saveCsv()),
+      tool('picture as PNG', 'PNG', () => void this.savePng()),
+      options.tools,
+    ];
     this.element = h(
-      'figure',
-      { class: 'card chart', 'data-chart': options.id },
-      h(
-        'figcaption',
-        {},
-        h(
-          'h3',
-          { id: titleId },
-          options.title,
-          options.unit ? [' ', h('span', { class: 'unit' }, options.unit)] : null,
-        ),
-        h(
-          'span',
-          { class: 'chart-tools' },
-          options.onLog && this.logButton,
-          options.csv ? tool('every value as CSV', 'CSV', () => void this.saveCsv()) : null,
-          tool('picture as PNG', 'PNG', () => void this.savePng()),
-        ),
-      ),
-      this.legend.element,
+      'figure.card.chart',
+      { 'data-chart': options.id },
+      h('figcaption', h('h3', { id }, title, unit ? [' ', h('span.unit', unit)] : null), h('span.chart-tools', tools)),
+      this.legend,
       this.body,
-      h('div', { class: 'chart-foot' }, this.note, this.near),
+      h('div.chart-foot', this.note, this.near),
       this.spoken,
       this.table,
     );
-    this.resize = new ResizeObserver(() => this.fit());
   }
 
   mount(): void {
@@ -126,10 +111,8 @@ export class Chart {
     this.data = data;
     this.view = view;
     this.logButton.setAttribute('aria-pressed', String(view.log));
-    setText(
-      this.note,
-      data.lines.some(({ x }) => x.length > 0) ? data.note : view.waiting ? 'loading …' : 'no data yet',
-    );
+    const none = view.waiting ? 'loading …' : 'no data yet';
+    setText(this.note, data.lines.some(({ x }) => x.length > 0) ? data.note : none);
     if (shape !== this.shape || !this.plot) this.rebuild(shape);
     else this.plot.setData(this.columns());
     this.readOut();
@@ -151,39 +134,51 @@ export class Chart {
   private rebuild(shape: string): void {
     this.plot?.destroy();
     this.shape = shape;
-    this.legend.show(this.data);
+    this.drawLegend();
     this.plot = new uPlot(this.plotOptions(), this.columns(), this.body);
+  }
+
+  /// The names of the lines, each with a place for its value.
+  private drawLegend(): void {
+    if (this.data.lines.length > MANY_LINES)
+      this.legend.tabIndex = 0; // it may scroll, so a keyboard must reach it
+    else this.legend.removeAttribute('tabindex');
+    const items = inLegend(this.data).map(({ color: name, kind, label }) => {
+      const dashed = kind === 'limit' ? '.swatch-dashed' : '';
+      const sign = h(`span.swatch.swatch-${name}${dashed}`, { 'aria-hidden': 'true' });
+      return h('span.legend-item', sign, h('span', label), h('output', { 'aria-live': 'off' }));
+    });
+    replaceChildren(this.legend, items);
   }
 
   /// Joins lines with different x arrays on the union of all x.
   private columns(): uPlot.AlignedData {
     const { lines } = this.data;
     if (lines.length === 0) return [[]];
-    const shown = lines.map(({ y }) =>
-      this.view.log ? y.map((value) => (value !== null && value > 0 ? value : null)) : y,
-    );
+    const positive = (value: number | null): number | null => (value !== null && value > 0 ? value : null);
+    const shown = lines.map(({ y }) => (this.view.log ? y.map(positive) : y));
     if (lines.every(({ x }) => x === lines[0]!.x)) return [lines[0]!.x, ...shown];
     const tables = lines.map((line, index): uPlot.AlignedData => [line.x, shown[index]!]);
-    return uPlot.join(
-      tables,
-      lines.map(() => [0, 2]),
-    );
+    const nullModes = lines.map((): uPlot.JoinNullMode[] => [0, 2]);
+    return uPlot.join(tables, nullModes);
   }
 
   private plotOptions(): uPlot.Options {
     const { lines } = this.data;
+    const { x, log, logX } = this.view;
+    const showAll = (): null => {
+      this.options.onZoom(null);
+      return null;
+    };
     return {
       width: Math.max(this.body.clientWidth, 240),
       height: HEIGHT,
       legend: { show: false },
-      scales: {
-        x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.view.range },
-        y: yScale(lines, this.view.log),
-      },
+      scales: { x: { time: false, distr: logX ? 3 : 1, range: () => this.view.range }, y: plotting.yScale(lines, log) },
       padding: [null, RIGHT_PX, null, null],
-      axes: [xAxisOf(this.view.x, this.view.logX), yAxis(this.view.log, this.options.axisFormat)],
-      series: [{}, ...lines.map(seriesOf)],
-      bands: bandsOf(lines),
+      axes: [plotting.xAxisOf(x, logX), plotting.yAxis(log, this.options.axisFormat)],
+      series: [{}, ...lines.map(plotting.seriesOf)],
+      bands: plotting.bandsOf(lines),
       cursor: {
         drag: { x: true, y: false, setScale: false, uni: 12 },
         points: {
@@ -197,17 +192,12 @@ export class Chart {
           scales: ['x', null],
           filters: { pub: (type) => type === 'mousemove' || type === 'mouseleave' },
         },
-        bind: {
-          dblclick: () => () => {
-            this.options.onZoom(null);
-            return null;
-          },
-        },
+        bind: { dblclick: () => showAll },
       },
       hooks: {
         setSelect: [(plot) => this.select(plot)],
         setCursor: [() => this.readOut()],
-        draw: [(plot) => drawMarks(plot, this.data.marks)],
+        draw: [(plot) => plotting.drawMarks(plot, this.data.marks)],
       },
     };
   }
@@ -220,53 +210,60 @@ export class Chart {
     this.options.onZoom([from, to]);
   }
 
+  /// A line's value nearest to `x`. One that is far away is shown with its place.
+  private valueAt(line: Line, xs: ArrayLike<number>, column: Values, x: number): string {
+    const far = (this.view.range[1] - this.view.range[0]) * FAR;
+    const place = (at: number): string => xTick(this.view.x, this.view.x === 'update' ? Math.round(at) : at);
+    return line.values ? readLine(line, line.x, line.values, x, far, place) : readLine(line, xs, column, x, far, place);
+  }
+
+  /// The values under the cursor, otherwise the newest.
   private readOut(): void {
     const plot = this.plot;
     if (!plot) return;
     const { idx, left } = plot.cursor;
-    const x = plot.data[0][idx ?? plot.data[0].length - 1] ?? 0;
-    this.legend.read(this.data, plot.data[0], plot.data.slice(1) as (number | null)[][], x, this.far, (at) =>
-      this.place(at),
-    );
-    setText(
-      this.near,
-      idx === null || idx === undefined || left === undefined || left < 0
-        ? ''
-        : [xText(this.view.x, plot.data[0][idx] ?? 0), ...marksNear(plot, this.data.marks, left).slice(0, 3)].join(
-            ' · ',
-          ),
-    );
-  }
-
-  private get far(): number {
-    return (this.view.range[1] - this.view.range[0]) * FAR;
-  }
-
-  private place(x: number): string {
-    return xTick(this.view.x, this.view.x === 'update' ? Math.round(x) : x);
+    const [xs, ...columns] = plot.data;
+    const x = xs[idx ?? xs.length - 1] ?? 0;
+    const outputs = this.legend.querySelectorAll('output');
+    let shown = 0;
+    this.data.lines.forEach((line, at) => {
+      if (line.legend && outputs[shown]) setText(outputs[shown++]!, this.valueAt(line, xs, columns[at] ?? [], x));
+    });
+    const over = idx !== null && idx !== undefined && left !== undefined && left >= 0;
+    const marks = over ? plotting.marksNear(plot, this.data.marks, left).slice(0, 3) : [];
+    setText(this.near, over ? [xText(this.view.x, xs[idx] ?? 0), ...marks].join(' · ') : '');
   }
 
   private key(event: KeyboardEvent): void {
     const plot = this.plot;
     if (!plot || plot.data[0].length === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    const [first, last] = this.rowsShown(plot.data[0]);
+    const [xs] = plot.data;
+    const [first, last] = this.rowsShown(xs);
     const stride = event.shiftKey ? Math.max(1, Math.round((last - first) / 20)) : 1;
     const at = Math.min(Math.max(plot.cursor.idx ?? last, first), last);
     if (event.key === 'Escape') return this.options.onZoom(null);
     if (['+', '=', '-'].includes(event.key)) {
       event.preventDefault();
-      return this.options.onZoom(
-        zoomed(this.view.range, plot.data[0][at]!, event.key === '-' ? 2 : 0.5, this.view.full),
-      );
+      const factor = event.key === '-' ? 2 : 0.5;
+      return this.options.onZoom(zoomed(this.view.range, xs[at]!, factor, this.view.full));
     }
     const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: first, End: last }[event.key];
     if (target === undefined) return;
     event.preventDefault();
-    const x = plot.data[0][Math.min(Math.max(target, first), last)]!;
+    const x = xs[Math.min(Math.max(target, first), last)]!;
     plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.over.clientHeight / 2 });
     this.readOut();
-    const marks = marksNear(plot, this.data.marks, plot.valToPos(x, 'x'));
-    setText(this.spoken, [`${xText(this.view.x, x)}: ${this.legend.text}`, ...marks].join(', '));
+    const marks = plotting.marksNear(plot, this.data.marks, plot.valToPos(x, 'x'));
+    setText(this.spoken, [`${xText(this.view.x, x)}: ${this.legendText()}`, ...marks].join(', '));
+  }
+
+  private legendText(): string {
+    const textOf = (item: Element): string =>
+      [...item.children]
+        .map((part) => part.textContent)
+        .filter(Boolean)
+        .join(' ');
+    return [...this.legend.querySelectorAll('.legend-item')].map(textOf).join(', ');
   }
 
   /// Keeps evaluations just outside the range, so that their line continues to the edges.
@@ -284,57 +281,21 @@ export class Chart {
     this.tableTimer = null;
     const plot = this.plot;
     if (!plot) return;
-    const lines = this.data.lines.flatMap((line, at) =>
-      line.legend
-        ? [
-            {
-              line,
-              xs: line.values ? line.x : plot.data[0],
-              column: line.values ?? (plot.data[at + 1] as (number | null)[]),
-            },
-          ]
-        : [],
-    );
-    const read = (
-      { line, xs, column }: { line: Line; xs: ArrayLike<number>; column: (number | null)[] },
-      row: number,
-    ): string => readLine(line, xs, column, plot.data[0][row]!, this.far, (at) => this.place(at));
-    replaceChildren(
-      this.table,
-      h(
-        'table',
-        {},
-        h('caption', {}, `${this.options.title}, ${this.data.note}`),
-        h(
-          'thead',
-          {},
-          h(
-            'tr',
-            {},
-            h('th', { scope: 'col' }, 'at'),
-            lines.map(({ line }) => h('th', { scope: 'col' }, line.label)),
-          ),
-        ),
-        h(
-          'tbody',
-          {},
-          spread(plot.data[0].length).map((row) =>
-            h(
-              'tr',
-              {},
-              h('th', { scope: 'row' }, xText(this.view.x, plot.data[0][row]!)),
-              lines.map((line) => h('td', {}, read(line, row))),
-            ),
-          ),
-        ),
-      ),
-    );
+    const [xs, ...columns] = plot.data;
+    const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, column: columns[at]! }] : []));
+    const rows = plotting.spread(xs.length).map((row) => {
+      const cells = lines.map(({ line, column }) => h('td', this.valueAt(line, xs, column, xs[row]!)));
+      return h('tr', h('th', { scope: 'row' }, xText(this.view.x, xs[row]!)), cells);
+    });
+    const heads = ['at', ...lines.map(({ line }) => line.label)].map((head) => h('th', { scope: 'col' }, head));
+    const caption = h('caption', `${this.options.title}, ${this.data.note}`);
+    replaceChildren(this.table, h('table', caption, h('thead', h('tr', heads)), h('tbody', rows)));
   }
 
   private async saveCsv(): Promise<void> {
     setText(this.near, 'preparing the CSV …');
     try {
-      await this.options.csv!();
+      await this.options.csv();
       setText(this.near, '');
     } catch (error) {
       setText(this.near, `no CSV: ${error instanceof Error ? error.message : String(error)}`);
@@ -345,13 +306,13 @@ export class Chart {
     const { savePicture } = await import('./picture');
     if (!this.mounted) this.mount(); // not in view before
     if (!this.plot) this.rebuild(this.shape);
-    await savePicture(
-      this.plot!.ctx.canvas,
-      `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`,
-      this.legend.entries(this.data),
-      this.data.note,
-      `${this.options.fileName()}-${this.options.id.replace(/\W+/g, '-')}.png`,
+    const { title, unit, fileName, id } = this.options;
+    const outputs = this.legend.querySelectorAll('output');
+    const legend = inLegend(this.data).map(
+      (line, at): PictureLegend => ({ label: line.label, color: line.color, value: outputs[at]?.textContent ?? '' }),
     );
+    const file = `${fileName()}-${id.replace(/\W+/g, '-')}.png`;
+    await savePicture(this.plot!.ctx.canvas, `${title}${unit ? ` (${unit})` : ''}`, legend, this.data.note, file);
   }
 
   /// Resizes to the width of the container.

@@ -1,56 +1,33 @@
-import { PARTS, type RunData } from '../data/run_data';
-import {
-  formatBytes,
-  formatBytesPerSecond,
-  formatFixed,
-  formatMs,
-  formatNames,
-  formatPercent,
-  formatSi,
-  formatSignificant,
-} from '../lib/format';
-import type { ViewState } from '../lib/run_view';
-import { percentTick, plainTick, siTick, type Tick } from '../lib/ticks';
-import type { ChartData, Line } from './chart_data';
-import {
-  checkpointMarks,
-  evalLines,
-  eventMarks,
-  sideBySide,
-  smoothed,
-  stacked,
-  type EvalKey,
-  type Format,
-  type Layer,
-} from './lines';
+import type { RunData } from '../data/run_data';
+import { plainTick, siTick, type Tick, tickOf } from '../lib/axes';
+import type { Child } from '../lib/dom';
+import * as format from '../lib/format';
+import { formatBytes, formatBytesPerSecond, formatMs, formatPercent, formatSi } from '../lib/format';
+import type { ViewState } from '../lib/routes';
+import { STEP_PARTS } from '../lib/runs';
+import type { EvalKey, Layer } from './lines';
+import { checkpointMarks, evalLines, eventMarks, type Format, sideBySide, smoothed, stacked } from './lines';
+import type { ChartData, Line } from './plot';
 
-export interface ChartDefinition {
+/// A chart of `Data`, which is a run or several compared ones.
+export interface ChartDefinition<Data = RunData> {
   id: string;
   title: string;
   unit: string;
-  keys: (run: RunData) => readonly string[]; // its series: KEY or KEY@RANK
+  keys: (data: Data) => readonly string[]; // its series: KEY or KEY@RANK
   evals?: readonly EvalKey[]; // its columns of the evaluations
-  when?: (run: RunData) => boolean; // absent: always
+  when?: (data: Data) => boolean; // absent: always
   stacked?: boolean; // layers add up, so a logarithmic axis would mislead
   axisFormat: Tick;
-  data: (run: RunData, view: ViewState) => ChartData;
+  data: (data: Data, view: ViewState) => ChartData;
+  tools?: Child; // further buttons
 }
 
-const plain: Format = (value) => formatSignificant(value);
-const rate: Format = (value) => formatSi(value);
-const score: Format = (value) => formatFixed(value, 2);
-const percent: Format = (value) => formatPercent(value);
+const plain: Format = (value) => format.formatSignificant(value);
+const score: Format = (value) => format.formatFixed(value, 2);
+const watts: Format = (value) => formatSi(value, 'W');
 
-const PART_STYLE: Record<(typeof PARTS)[number], [string, string]> = {
-  data_ms: ['data', 'violet'],
-  forward_ms: ['forward', 'blue'],
-  backward_ms: ['backward', 'navy'],
-  exposed_communication_ms: ['exposed communication', 'orange'],
-  optimizer_ms: ['optimizer', 'teal'],
-  other_ms: ['other', 'gray'],
-};
-const SPLIT: readonly Layer[] = PARTS.map((name) => ({ name, label: PART_STYLE[name][0], color: PART_STYLE[name][1] }));
-
+const SPLIT: readonly Layer[] = STEP_PARTS.map(({ key, label, color }) => ({ name: key, label, color }));
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
 const MEMORY = 'memory_bytes.';
 const PEAK = 'memory_bytes.peak';
@@ -75,11 +52,8 @@ function excessData(run: RunData, view: ViewState): ChartData {
   const validation = evalLines(run, 'excess', 'validation', ['orange', 'violet'], plain);
   if (!run.key('excess')) return { lines: validation, note: '', marks: checkpointMarks(run) };
   const training = smoothed(run, view, 'excess', 'training', 'blue', plain);
-  return {
-    ...training,
-    marks: [...training.marks, ...checkpointMarks(run)],
-    lines: [...training.lines, ...validation],
-  };
+  const marks = [...training.marks, ...checkpointMarks(run)];
+  return { ...training, marks, lines: [...training.lines, ...validation] };
 }
 
 const hasEntropy = (run: RunData): boolean =>
@@ -107,7 +81,14 @@ function forcedData(run: RunData): ChartData {
   return {
     lines: [
       ...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
-      ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${formatFixed(value, 1)} %`, 100),
+      ...evalLines(
+        run,
+        'accuracy',
+        'accuracy',
+        ['violet', 'navy'],
+        (value) => `${format.formatFixed(value, 1)} %`,
+        100,
+      ),
     ],
     note: 'not comparable to translation scores',
     marks: [],
@@ -150,22 +131,20 @@ export function networkData(run: RunData, view: ViewState): ChartData {
   const note = `${data.note} · busiest ${formatPercent(share, 0)} of its link's ${known.map(formatBytesPerSecond).join(' or ')}`;
   if (share < FLAT_BELOW) return { ...data, note };
   const x = [Math.min(...ends), Math.max(...ends)];
-  const limits = known.map(
-    (capacity): Line => ({
-      label:
-        known.length === 1
-          ? 'link capacity'
-          : `link of ${formatNames(run.hosts().flatMap(({ host }, at) => (capacities[at] === capacity ? [host] : [])))}`,
-      color: 'bad',
-      kind: 'limit',
-      x,
-      y: x.map(() => capacity),
-      legend: true,
-      format: formatBytesPerSecond,
-    }),
-  );
+  const hostsOf = (capacity: number): string =>
+    format.formatNames(run.hosts().flatMap(({ host }, at) => (capacities[at] === capacity ? [host] : [])));
+  const limits = known.map((capacity) => {
+    const label = known.length === 1 ? 'link capacity' : `link of ${hostsOf(capacity)}`;
+    return limitLine(label, x, capacity, formatBytesPerSecond);
+  });
   return { ...data, note, lines: [...data.lines, ...limits] };
 }
+
+const limitLine = (label: string, x: number[], limit: number, write: Format): Line => ({
+  ...{ label, color: 'bad', kind: 'limit', legend: true, format: write },
+  x,
+  y: x.map(() => limit),
+});
 
 const memoryLayers = (run: RunData): Layer[] =>
   run.keys
@@ -178,182 +157,109 @@ const memoryData = (run: RunData, view: ViewState): ChartData =>
     ? stacked(run, view, memoryLayers(run), { name: PEAK, label: 'peak of the process', color: 'text' }, formatBytes)
     : sideBySide(run, view, memoryLayers(run), formatBytes);
 
-export const one =
-  (key: string, label: string, color: string, format: Format) =>
-  (run: RunData, view: ViewState): ChartData =>
-    smoothed(run, view, key, label, color, format);
-
 function powerData(run: RunData, view: ViewState): ChartData {
-  const data = smoothed(run, view, 'power_w', 'power', 'orange', (value) => formatSi(value, 'W'));
+  const data = smoothed(run, view, 'power_w', 'power', 'orange', watts);
   const limit = (run.key('power_limit_w')?.max ?? 0) * Math.max(1, run.ranks.length);
-  const x = data.lines.at(-1)?.x ?? [];
-  const line: Line = {
-    label: 'limit',
-    color: 'bad',
-    kind: 'limit',
-    x,
-    y: x.map(() => limit),
-    legend: true,
-    format: (value) => formatSi(value, 'W'),
-  };
+  const line = limitLine('limit', data.lines.at(-1)?.x ?? [], limit, watts);
   return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
 }
 
-/// A chart that is shown if its key was ever above 0. Power is 0 if it is not measured; the others are absent without a GPU.
-const measured = (
-  id: string,
-  key: string,
-  title: string,
-  unit: string,
-  axisFormat: ChartDefinition['axisFormat'],
-  data: ChartDefinition['data'],
-): ChartDefinition => ({ id, title, unit, keys: () => [key], when: (run) => run.measures(key), axisFormat, data });
+function communicationData(run: RunData, view: ViewState): ChartData {
+  const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
+  const all = { name: 'communication_ms', label: 'all collectives', color: 'gray' };
+  return { ...exposed, lines: [...exposed.lines, ...sideBySide(run, view, [all], formatMs).lines] };
+}
 
+type More = Partial<Pick<ChartDefinition, 'when' | 'data' | 'stacked' | 'axisFormat'>>;
+
+/// A chart of one metric, in the format of its key.
+const one = (
+  [id, title, unit]: readonly [string, string, string],
+  key: string,
+  label: string,
+  color: string,
+  more: More = {},
+): ChartDefinition => ({
+  ...{ id, title, unit, keys: () => [key], axisFormat: tickOf(key) },
+  data: (run, view) => smoothed(run, view, key, label, color, format.formatOf(key)),
+  ...more,
+});
+
+/// Shown if the key was ever above 0. Power is 0 if it is not measured; others are absent without a GPU.
+const measured = (key: string): More => ({ when: (run) => run.measures(key) });
+
+/// A chart of evaluations, and perhaps of series.
+const scores = (
+  [id, title, unit]: readonly [string, string, string],
+  evals: readonly EvalKey[],
+  when: (run: RunData) => boolean,
+  data: ChartDefinition['data'],
+  keys: ChartDefinition['keys'] = () => [],
+): ChartDefinition => ({ id, title, unit, evals, when, data, keys, axisFormat: plainTick });
+
+const unsmoothed =
+  (data: ChartDefinition['data']): ChartDefinition['data'] =>
+  (run, view) =>
+    data(run, { ...view, smoothing: 0 });
+
+const NATS = 'nats per target token';
+const MEAN_MS = 'ms, mean over ranks';
 const GPU_BUSY = 'gpu.utilization_percent';
 const GPU_MEMORY = 'gpu.memory_used_bytes';
+const RATE = one(['rate', 'Learning rate', ''], 'learning_rate', 'learning rate', 'violet');
+
+const isScored = (run: RunData): boolean =>
+  run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null);
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
+  scores(['loss', 'Loss', NATS], ['loss', 'entropy'], computes, lossData, (run) =>
+    run.key('entropy') ? ['loss', 'entropy'] : ['loss'],
+  ),
+  scores(['excess', 'Excess over entropy', NATS], ['excess'], hasEntropy, excessData, (run) =>
+    run.key('excess') ? ['excess'] : [],
+  ),
+  scores(
+    ['bleu', 'Translation quality', 'held-out set'],
+    ['sacrebleu', 'chrf'],
+    (run) => computes(run) && !hasEntropy(run),
+    scoreData,
+  ),
+  scores(['accuracy', 'Teacher-forced', 'no decoding'], ['teacher_forced_bleu', 'accuracy'], isScored, forcedData),
+  { ...RATE, data: unsmoothed(RATE.data) },
+  one(['gradient', 'Gradient norm', 'before clipping'], 'gradient_norm', 'gradient norm', 'navy', { when: computes }),
+  one(['tokens', 'Target tokens per second', 'all ranks'], 'target_tokens_per_second', 'tokens/s', 'teal'),
   {
-    id: 'loss',
-    title: 'Loss',
-    unit: 'nats per target token',
-    keys: (run) => (run.key('entropy') ? ['loss', 'entropy'] : ['loss']),
-    evals: ['loss', 'entropy'],
-    when: computes,
-    axisFormat: plainTick,
-    data: lossData,
-  },
-  {
-    id: 'excess',
-    title: 'Excess over entropy',
-    unit: 'nats per target token',
-    keys: (run) => (run.key('excess') ? ['excess'] : []),
-    evals: ['excess'],
-    when: hasEntropy,
-    axisFormat: plainTick,
-    data: excessData,
-  },
-  {
-    id: 'bleu',
-    title: 'Translation quality',
-    unit: 'held-out set',
-    keys: () => [],
-    evals: ['sacrebleu', 'chrf'],
-    when: (run) => computes(run) && !hasEntropy(run),
-    axisFormat: plainTick,
-    data: scoreData,
-  },
-  {
-    id: 'accuracy',
-    title: 'Teacher-forced',
-    unit: 'no decoding',
-    keys: () => [],
-    evals: ['teacher_forced_bleu', 'accuracy'],
-    when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null),
-    axisFormat: plainTick,
-    data: forcedData,
-  },
-  {
-    id: 'rate',
-    title: 'Learning rate',
-    unit: '',
-    keys: () => ['learning_rate'],
-    axisFormat: plainTick,
-    data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }),
-  },
-  {
-    id: 'gradient',
-    title: 'Gradient norm',
-    unit: 'before clipping',
-    keys: () => ['gradient_norm'],
-    when: computes,
-    axisFormat: plainTick,
-    data: one('gradient_norm', 'gradient norm', 'navy', plain),
-  },
-  {
-    id: 'tokens',
-    title: 'Target tokens per second',
-    unit: 'all ranks',
-    keys: () => ['target_tokens_per_second'],
-    axisFormat: siTick(),
-    data: one('target_tokens_per_second', 'tokens/s', 'teal', rate),
-  },
-  {
-    id: 'split',
-    title: 'Step time by phase',
-    unit: 'ms, mean over ranks',
-    keys: () => ['step_ms', ...PARTS],
-    stacked: true,
-    axisFormat: plainTick,
+    ...{ id: 'split', title: 'Step time by phase', unit: MEAN_MS, stacked: true, axisFormat: plainTick },
+    keys: () => ['step_ms', ...STEP_PARTS.map(({ key }) => key)],
     data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs),
   },
   {
-    id: 'communication',
-    title: 'Communication',
-    unit: 'ms, mean over ranks',
+    ...{ id: 'communication', title: 'Communication', unit: MEAN_MS, axisFormat: plainTick },
     keys: () => ['exposed_communication_ms', 'communication_ms'],
-    axisFormat: plainTick,
-    data: (run, view) => {
-      const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
-      const all = sideBySide(
-        run,
-        view,
-        [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }],
-        formatMs,
-      );
-      return { ...exposed, lines: [...exposed.lines, ...all.lines] };
-    },
+    data: communicationData,
   },
   {
-    id: 'network',
-    title: 'Network per host',
-    unit: 'bytes/s',
+    ...{ id: 'network', title: 'Network per host', unit: 'bytes/s', axisFormat: siTick('B') },
     keys: (run) => [
       ...networkLayers(run).map(({ name }) => name),
       ...(run.key(LINK) ? run.hosts().map(({ rank }) => `${LINK}@${rank}`) : []),
     ],
-    axisFormat: siTick('B'),
     data: networkData,
   },
   {
-    id: 'memory',
-    title: 'Memory by purpose',
-    unit: 'sum over ranks',
+    ...{ id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', stacked: true, axisFormat: siTick('B') },
     when: (run) => memoryLayers(run).length > 0,
     keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)],
-    stacked: true,
-    axisFormat: siTick('B'),
-    data: (run, view) => memoryData(run, { ...view, smoothing: 0 }),
+    data: unsmoothed(memoryData),
   },
-  measured('power', 'power_w', 'Power', 'W, sum over ranks', plainTick, powerData),
-  measured(
-    'busy',
-    'busy_fraction',
-    'Busy',
-    'mean over ranks',
-    percentTick,
-    one('busy_fraction', 'busy', 'blue', percent),
-  ),
-  measured(
-    'gpu',
-    GPU_BUSY,
-    'GPU utilisation',
-    '%, mean over ranks',
-    plainTick,
-    one(GPU_BUSY, 'utilisation', 'teal', plain),
-  ),
-  measured(
-    'gpu_memory',
-    GPU_MEMORY,
-    'GPU memory used',
-    'sum over ranks',
-    siTick('B'),
-    one(GPU_MEMORY, 'used', 'violet', formatBytes),
-  ),
+  one(['power', 'Power', 'W, sum over ranks'], 'power_w', '', '', { ...measured('power_w'), data: powerData }),
+  one(['busy', 'Busy', 'mean over ranks'], 'busy_fraction', 'busy', 'blue', measured('busy_fraction')),
+  one(['gpu', 'GPU utilisation', '%, mean over ranks'], GPU_BUSY, 'utilisation', 'teal', measured(GPU_BUSY)),
+  one(['gpu_memory', 'GPU memory used', 'sum over ranks'], GPU_MEMORY, 'used', 'violet', measured(GPU_MEMORY)),
 ];
 
 /// The chart with marks for the run's alerts and new attempts.
-export const withEvents = (chart: ChartDefinition): ChartDefinition => ({
+const withEvents = (chart: ChartDefinition): ChartDefinition => ({
   ...chart,
   data: (run, view) => {
     const data = chart.data(run, view);
@@ -362,3 +268,9 @@ export const withEvents = (chart: ChartDefinition): ChartDefinition => ({
 });
 
 export const CHARTS: readonly ChartDefinition[] = CHARTS_ALONE.map(withEvents);
+
+const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
+
+/// A chart of any metric key.
+export const anyChart = (key: string, aggregate: string): ChartDefinition =>
+  withEvents(one([`key-${key}`, key, OVER[aggregate] ?? aggregate], key, key, 'blue'));

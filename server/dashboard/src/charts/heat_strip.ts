@@ -1,22 +1,114 @@
-import { h, setText } from '../lib/dom';
-import { heatLevel, STRAGGLES_ABOVE, type HeatMap } from '../lib/heat';
+import { h, replaceChildren, setText } from '../lib/dom';
 import { formatCount, formatFixed, formatPercent } from '../lib/format';
-import { color } from './theme';
+import type { Series } from '../lib/series';
+import { color, onThemeChange } from './plot';
 
-export { heatMap } from '../lib/heat';
+/// A rank is slow if it takes more than this factor of the median over all ranks.
+export const STRAGGLES_ABOVE = 1.15;
+
+export interface HeatRow {
+  rank: number;
+  values: (number | null)[]; // mean of the key in each column
+  ratios: (number | null)[]; // to the median over ranks in that column
+  meanRatio: number | null;
+  straggling: number; // fraction of columns with a ratio above STRAGGLES_ABOVE
+  lastSlow: number | null; // the step at which the last such column ends
+  slowNow: boolean; // whether most of the newest tenth of the columns are slow
+}
+
+export interface HeatMap {
+  from: number; // steps; column c covers [from + c*width, from + (c+1)*width)
+  width: number;
+  columns: number;
+  rows: HeatRow[];
+}
+
+/// The lower median: the faster of two ranks, so that a single slow one stands out.
+export function lowerMedian(values: readonly number[]): number | null {
+  if (values.length === 0) return null;
+  return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1]!;
+}
+
+const mean = (values: readonly (number | null)[]): number | null => {
+  const known = values.filter((value) => value !== null);
+  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+};
+
+/// A row of a sampled series covers the steps since the row before it.
+function means(series: Series, from: number, width: number, columns: number): (number | null)[] {
+  const sums = new Float64Array(columns);
+  const counts = new Uint32Array(columns);
+  const columnOf = (step: number): number => Math.min(columns - 1, Math.max(0, Math.floor((step - from) / width)));
+  series.step.forEach((step, row) => {
+    const value = series.avg[row];
+    if (value === null || value === undefined) return;
+    const first = series.sampled ? (series.step[row - 1] ?? from - 1) + 1 : step;
+    for (let column = columnOf(first); column <= columnOf(step); column += 1) {
+      sums[column]! += value;
+      counts[column]! += 1;
+    }
+  });
+  return [...sums].map((sum, column) => (counts[column]! > 0 ? sum / counts[column]! : null));
+}
+
+/// The values of each rank over steps, and their ratios to the median of all ranks at the same steps.
+export function heatMap(
+  ranks: readonly { rank: number; series: Series }[],
+  range: readonly [number, number],
+  most: number,
+): HeatMap {
+  const [from, to] = range;
+  const columns = Math.max(
+    1,
+    Math.min(most, Math.floor(to - from) + 1, ...ranks.map(({ series }) => series.step.length || most)),
+  );
+  const width = Math.max(1, (to - from + 1) / columns);
+  const values = ranks.map(({ series }) => means(series, from, width, columns));
+  const medians = Array.from({ length: columns }, (_, column) =>
+    lowerMedian(values.map((row) => row[column] ?? null).filter((value) => value !== null)),
+  );
+  const rows = ranks.map(({ rank }, at): HeatRow => {
+    const ratios = values[at]!.map((value, column) =>
+      value === null || !medians[column] ? null : value / medians[column]!,
+    );
+    const slow = ratios.map((ratio) => ratio !== null && ratio > STRAGGLES_ABOVE);
+    const known = ratios.filter((ratio) => ratio !== null).length;
+    const last = slow.lastIndexOf(true);
+    const newest = slow.slice(-Math.ceil(columns / 10));
+    return {
+      rank,
+      values: values[at]!,
+      ratios,
+      meanRatio: mean(ratios),
+      straggling: known > 0 ? slow.filter(Boolean).length / known : 0,
+      lastSlow: last < 0 ? null : Math.min(to, Math.ceil(from + (last + 1) * width) - 1),
+      slowNow: newest.filter(Boolean).length > newest.length / 2,
+    };
+  });
+  return { from, width, columns, rows };
+}
+
+/// The colour level: 0 … 4 for slower than the median, -1 and -2 for faster, null without a value.
+export function heatLevel(ratio: number | null): number | null {
+  if (ratio === null) return null;
+  const bounds = [1.05, STRAGGLES_ABOVE, 1.3, 1.6];
+  if (ratio < 0.8) return -2;
+  if (ratio < 0.95) return -1;
+  return bounds.filter((bound) => ratio > bound).length;
+}
 
 const LABEL_PX = 92;
 const MARK_PX = 58;
-/// Colour names of the style sheet, from clearly faster than the median to much slower.
-const LEVELS: Record<number, string> = {
-  '-2': 'heat-fast-2',
-  '-1': 'heat-fast-1',
-  0: 'heat-0',
-  1: 'heat-1',
-  2: 'heat-2',
-  3: 'heat-3',
-  4: 'heat-4',
-};
+/// Colour names of the style sheet, from clearly faster than the median, level -2, to much slower.
+const LEVELS = ['heat-fast-2', 'heat-fast-1', 'heat-0', 'heat-1', 'heat-2', 'heat-3', 'heat-4'];
+const FIRST_LEVEL = -2;
+const MEANINGS = ['', 'faster', 'equal', '> 1.05', '> 1.15', '> 1.3', '> 1.6 of the median'];
+const MARKED = `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`;
+
+interface Cell {
+  row: number;
+  column: number;
+}
 
 export interface HeatText {
   name: (rank: number) => string; // "3 birch"
@@ -26,61 +118,28 @@ export interface HeatText {
 /// A heat map of ranks over steps. A cell's colour compares the rank with the median of all ranks at the same steps. Ranks that are
 /// often slower are marked. Arrow keys move from cell to cell.
 export class HeatStrip {
-  readonly element: HTMLElement;
-  private readonly canvas = h('canvas', {});
+  private readonly canvas = h('canvas');
   private readonly plot: HTMLElement;
-  private readonly said = h('p', { class: 'chart-note', role: 'status' });
+  private readonly said = h('p.chart-note', { role: 'status' });
   private map: HeatMap | null = null;
   private text: HeatText = { name: String, value: String };
-  private cell: { row: number; column: number } | null = null;
+  private cell: Cell | null = null;
   private readonly resize = new ResizeObserver(() => this.draw());
+  private readonly stopTheme = onThemeChange(() => this.draw());
 
-  constructor(label: string) {
-    this.plot = h(
-      'div',
-      {
-        class: 'heat',
-        tabindex: 0,
-        role: 'img',
-        'aria-label': label,
-        'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown',
-        onkeydown: (event: KeyboardEvent) => this.key(event),
-        onpointermove: (event: PointerEvent) => this.point(event),
-        onpointerleave: () => this.choose(null),
-      },
-      this.canvas,
-    );
-    const legend = [
-      [-1, 'faster'],
-      [0, 'equal'],
-      [1, '> 1.05'],
-      [2, '> 1.15'],
-      [3, '> 1.3'],
-      [4, '> 1.6 of the median'],
-    ] as const;
-    this.element = h(
-      'div',
-      {},
-      this.plot,
-      h(
-        'p',
-        { class: 'heat-legend muted' },
-        legend.map(([level, name]) =>
-          h(
-            'span',
-            { class: 'legend-item' },
-            h('span', { class: `swatch swatch-${LEVELS[level]}`, 'aria-hidden': 'true' }),
-            name,
-          ),
-        ),
-        h(
-          'span',
-          {},
-          `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`,
-        ),
-      ),
-      this.said,
-    );
+  constructor(place: HTMLElement, label: string) {
+    const listeners = {
+      onkeydown: (event: KeyboardEvent) => this.key(event),
+      onpointermove: (event: PointerEvent) => this.point(event),
+      onpointerleave: () => this.choose(null),
+    };
+    const keys = { 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown' };
+    this.plot = h('div.heat', { tabindex: 0, role: 'img', 'aria-label': label, ...keys, ...listeners }, this.canvas);
+    const items = MEANINGS.map((name, at) => {
+      const sign = h(`span.swatch.swatch-${LEVELS[at]}`, { 'aria-hidden': 'true' });
+      return name && h('span.legend-item', sign, name);
+    });
+    replaceChildren(place, h('div', this.plot, h('p.heat-legend.muted', items.slice(1), h('span', MARKED)), this.said));
     this.resize.observe(this.plot);
   }
 
@@ -93,6 +152,7 @@ export class HeatStrip {
 
   close(): void {
     this.resize.disconnect();
+    this.stopTheme();
   }
 
   draw(): void {
@@ -109,13 +169,13 @@ export class HeatStrip {
     ctx.scale(unit, unit);
     ctx.font = '11px system-ui, sans-serif';
     ctx.textBaseline = 'middle';
-    const colors = new Map(Object.entries(LEVELS).map(([level, name]) => [Number(level), color(name)]));
+    const colors = LEVELS.map(color);
     map.rows.forEach((row, at) => {
       const top = at * this.rowPx;
       row.ratios.forEach((ratio, column) => {
         const level = heatLevel(ratio);
         if (level === null) return;
-        ctx.fillStyle = colors.get(level)!;
+        ctx.fillStyle = colors[level - FIRST_LEVEL]!;
         const left = this.left(column, width);
         ctx.fillRect(left, top + 1, Math.max(1, this.left(column + 1, width) - left + 0.3), this.rowPx - 2);
       });
@@ -123,11 +183,8 @@ export class HeatStrip {
       ctx.fillText(this.text.name(row.rank), 0, top + this.rowPx / 2, LABEL_PX - 6);
       const marked = row.slowNow || row.straggling >= 0.1;
       ctx.fillStyle = color(marked ? 'bad' : 'muted');
-      ctx.fillText(
-        `${row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`}${marked ? ' ▲' : ''}`,
-        width - MARK_PX + 6,
-        top + this.rowPx / 2,
-      );
+      const ratio = row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`;
+      ctx.fillText(`${ratio}${marked ? ' ▲' : ''}`, width - MARK_PX + 6, top + this.rowPx / 2);
     });
     this.frame(ctx, width);
   }
@@ -145,12 +202,8 @@ export class HeatStrip {
     const left = this.left(this.cell.column, width);
     ctx.strokeStyle = color('text');
     ctx.lineWidth = 1.5;
-    ctx.strokeRect(
-      left,
-      this.cell.row * this.rowPx + 0.5,
-      this.left(this.cell.column + 1, width) - left,
-      this.rowPx - 1,
-    );
+    const right = this.left(this.cell.column + 1, width);
+    ctx.strokeRect(left, this.cell.row * this.rowPx + 0.5, right - left, this.rowPx - 1);
   }
 
   private point(event: PointerEvent): void {
@@ -159,11 +212,8 @@ export class HeatStrip {
     const box = this.canvas.getBoundingClientRect();
     const share = (event.clientX - box.left - LABEL_PX) / (box.width - LABEL_PX - MARK_PX);
     const row = Math.floor((event.clientY - box.top) / this.rowPx);
-    this.choose(
-      share >= 0 && share < 1 && row >= 0 && row < map.rows.length
-        ? { row, column: Math.floor(share * map.columns) }
-        : null,
-    );
+    const inside = share >= 0 && share < 1 && row >= 0 && row < map.rows.length;
+    this.choose(inside ? { row, column: Math.floor(share * map.columns) } : null);
   }
 
   private key(event: KeyboardEvent): void {
@@ -178,7 +228,7 @@ export class HeatStrip {
     });
   }
 
-  private choose(cell: { row: number; column: number } | null): void {
+  private choose(cell: Cell | null): void {
     if (cell?.row === this.cell?.row && cell?.column === this.cell?.column) return;
     this.cell = cell;
     this.draw();
@@ -187,37 +237,32 @@ export class HeatStrip {
 
   /// Describes the cell under the cursor, otherwise the stragglers.
   private say(): void {
-    const { map, cell } = this;
-    if (!map) return;
-    const row = cell ? map.rows[cell.row] : undefined;
-    if (cell && row) {
-      const from = map.from + cell.column * map.width;
-      const ratio = row.ratios[cell.column] ?? null;
-      return setText(
-        this.said,
-        `rank ${this.text.name(row.rank)} · updates ${formatCount(Math.ceil(from))} to ${formatCount(
-          Math.max(Math.ceil(from), Math.ceil(from + map.width) - 1),
-        )} · ${this.text.value(row.values[cell.column] ?? null)}${ratio === null ? '' : ` · ${formatFixed(ratio, 2)}× the median`}`,
-      );
-    }
-    const slow = map.rows
-      .filter(({ straggling }) => straggling > 0)
-      .sort((a, b) => b.straggling - a.straggling)
-      .slice(0, 3);
-    setText(
-      this.said,
-      map.rows.length < 2
-        ? 'one rank: nothing to compare with'
-        : slow.length === 0
-          ? 'no rank straggles'
-          : slow
-              .map(
-                ({ rank, straggling, slowNow, lastSlow }) =>
-                  `rank ${this.text.name(rank)} ${slowNow ? 'straggles: ' : 'straggled: '}above ${
-                    STRAGGLES_ABOVE
-                  }× the median for ${formatPercent(straggling, 0)} of the time${slowNow ? '' : `, last at update ${formatCount(lastSlow)}`}`,
-              )
-              .join('; '),
-    );
+    if (!this.map) return;
+    const row = this.cell && this.map.rows[this.cell.row];
+    setText(this.said, this.cell && row ? this.cellText(this.map, row, this.cell.column) : this.stragglers(this.map));
+  }
+
+  private cellText({ from, width }: HeatMap, row: HeatRow, column: number): string {
+    const first = Math.ceil(from + column * width);
+    const last = Math.max(first, Math.ceil(from + (column + 1) * width) - 1);
+    const ratio = row.ratios[column] ?? null;
+    const parts = [
+      `rank ${this.text.name(row.rank)}`,
+      `updates ${formatCount(first)} to ${formatCount(last)}`,
+      this.text.value(row.values[column] ?? null),
+      ratio === null ? '' : `${formatFixed(ratio, 2)}× the median`,
+    ];
+    return parts.filter(Boolean).join(' · ');
+  }
+
+  private stragglers({ rows }: HeatMap): string {
+    if (rows.length < 2) return 'one rank: nothing to compare with';
+    const textOf = ({ rank, straggling, slowNow, lastSlow }: HeatRow): string => {
+      const share = `above ${STRAGGLES_ABOVE}× the median for ${formatPercent(straggling, 0)} of the time`;
+      const when = slowNow ? '' : `, last at update ${formatCount(lastSlow)}`;
+      return `rank ${this.text.name(rank)} ${slowNow ? 'straggles' : 'straggled'}: ${share}${when}`;
+    };
+    const slow = rows.filter(({ straggling }) => straggling > 0).sort((a, b) => b.straggling - a.straggling);
+    return slow.slice(0, 3).map(textOf).join('; ') || 'no rank straggles';
   }
 }

@@ -1,12 +1,11 @@
 import type { Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
-import { ema } from '../lib/ema';
-import { setName } from '../lib/eval_sets';
+import { type XAxis, xColumn, xOfStep, xOfTime, xValue } from '../lib/axes';
 import { formatCount } from '../lib/format';
-import type { ViewState } from '../lib/run_view';
-import { alignOnFirst, describeSampling, stack, type Column, type Series } from '../lib/series';
-import { xColumn, xOfStep, xOfTime, xValue, type XAxis } from '../lib/x_axis';
-import type { ChartData, Line, Mark } from './chart_data';
+import type { ViewState } from '../lib/routes';
+import { setName } from '../lib/runs';
+import { alignOnFirst, type Column, describeSampling, ema, type Series, stack } from '../lib/series';
+import type { ChartData, Line, Mark } from './plot';
 
 export type Format = (value: number | null) => string;
 export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy' | 'entropy' | 'excess';
@@ -59,14 +58,8 @@ export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] 
       if (from === to)
         return [{ x: place(from), kind: 'non-finite', label: `${whose}${kind} at update ${formatCount(from)}` }];
       const what = count === to - from + 1 ? 'not finite' : `${formatCount(count)} not finite`;
-      return [
-        {
-          x: place(from),
-          to: place(to),
-          kind: 'non-finite',
-          label: `${whose}${what}, ${formatCount(from)} to ${formatCount(to)}`,
-        },
-      ];
+      const label = `${whose}${what}, ${formatCount(from)} to ${formatCount(to)}`;
+      return [{ x: place(from), to: place(to), kind: 'non-finite', label }];
     },
   );
 }
@@ -160,49 +153,22 @@ export function stacked(
     .map((column) => ema(column, view.smoothing));
   const sums = stack(columns);
   const x = xColumn(run.axis, top);
-  const areas = layers
-    .map(
-      ({ label, color }, at): Line => ({
-        label,
-        color,
-        kind: 'area',
-        x,
-        y: sums[at]!,
-        values: columns[at]!,
-        legend: true,
-        format,
-      }),
-    )
-    .reverse();
-  const edge: Line = {
-    label: whole.label,
-    color: whole.color,
-    kind: 'line',
-    x,
-    y: ema(top.avg, view.smoothing),
-    legend: true,
-    format,
+  const areaOf = ({ label, color }: Layer, at: number): Line => {
+    return { label, color, kind: 'area', x, y: sums[at]!, values: columns[at]!, legend: true, format };
   };
-  return { lines: [...areas, edge], note: noteOf(top, view).replace('min/avg/max', 'averages'), marks: [] };
+  const y = ema(top.avg, view.smoothing);
+  const edge: Line = { label: whole.label, color: whole.color, kind: 'line', x, y, legend: true, format };
+  const lines = [...layers.map(areaOf).reverse(), edge];
+  return { lines, note: noteOf(top, view).replace('min/avg/max', 'averages'), marks: [] };
 }
 
 /// Plain averages of several series side by side.
-export function sideBySide(run: RunData, view: ViewState, lines: readonly Layer[], format: Format): ChartData {
-  const first = lines[0] ? run.series.get(lines[0].name) : null;
-  return {
-    marks: [],
-    note: first ? noteOf(first, view).replace('min/avg/max', 'averages') : '',
-    lines: lines.map(({ name, label, color }): Line => {
-      const series = run.series.get(name);
-      return {
-        label,
-        color,
-        kind: 'line',
-        legend: true,
-        format,
-        x: xColumn(run.axis, series),
-        y: ema(series.avg, view.smoothing),
-      };
-    }),
-  };
+export function sideBySide(run: RunData, view: ViewState, layers: readonly Layer[], format: Format): ChartData {
+  const lines = layers.map(({ name, label, color }): Line => {
+    const series = run.series.get(name);
+    const y = ema(series.avg, view.smoothing);
+    return { label, color, kind: 'line', legend: true, format, x: xColumn(run.axis, series), y };
+  });
+  const note = layers[0] ? noteOf(run.series.get(layers[0].name), view) : '';
+  return { lines, note: note.replace('min/avg/max', 'averages'), marks: [] };
 }

@@ -1,5 +1,5 @@
-import { saveBlob } from '../lib/save';
-import { color } from './theme';
+import { saveBlob } from '../lib/dom';
+import { color } from './plot';
 
 export interface PictureLegend {
   label: string;

@@ -1,6 +1,7 @@
-import { request } from '../api/request';
+import { request } from '../api/client';
 import type { Evaluation } from '../api/types';
-import { saveText } from '../lib/save';
+import { saveText } from '../lib/dom';
+import { isEval } from '../lib/format';
 
 /// One series: its name, and its rows as the server wrote them.
 export interface CsvPart {
@@ -8,11 +9,19 @@ export interface CsvPart {
   csv: string; // step,time_ms,value
 }
 
-const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-interface Row {
-  time: string;
-  values: string[];
+const rowsOf = (csv: string): string[] =>
+  csv
+    .split('\n')
+    .slice(1)
+    .map((row) => row.trim())
+    .filter(Boolean);
+
+/// Every stored value of a metric as the server writes it; `rank` may be 'all'.
+async function storedCsv(run: string, key: string, rank: string): Promise<string> {
+  const path = `/runs/${run}/metrics/${encodeURIComponent(key)}?agg=raw&format=csv&rank=${rank}`;
+  return (await request(path, { headers: { Accept: 'text/csv' } })).text();
 }
 
 /// One row per update, one column per series or measure of evaluations (eval:MEASURE@SET). Numbers of series keep the server's text;
@@ -26,47 +35,29 @@ export function chartCsv(
   const measured = measures
     .flatMap((measure) => sets.map((set) => ({ measure, set })))
     .filter(({ measure, set }) => evals.some((row) => row.set === set && row[measure] !== undefined));
-  const rows = new Map<number, Row>();
-  const rowAt = (step: number, time: string): Row => {
-    let row = rows.get(step);
-    if (!row) rows.set(step, (row = { time, values: [] }));
-    return row;
+  const rows = new Map<number, { time: string; values: string[] }>();
+  const put = (step: number, time: string, column: number, value: string): void => {
+    const row = rows.get(step) ?? { time, values: [] };
+    row.values[column] = value;
+    rows.set(step, row);
   };
-  parts.forEach(({ csv }, at) =>
-    csv
-      .split('\n')
-      .slice(1)
-      .filter(Boolean)
-      .forEach((line) => {
-        const [step = '', time = '', value = ''] = line.trim().split(',');
-        rowAt(Number(step), time).values[at] = value;
-      }),
-  );
+  parts.forEach(({ csv }, at) => {
+    for (const [step = '', time = '', value = ''] of rowsOf(csv).map((line) => line.split(',')))
+      put(Number(step), time, at, value);
+  });
   for (const row of evals) {
     measured.forEach(({ measure, set }, at) => {
-      if (row.set === set)
-        rowAt(row.update, String(row.time_ms)).values[parts.length + at] = String(row[measure] ?? '');
+      if (row.set === set) put(row.update, String(row.time_ms), parts.length + at, String(row[measure] ?? ''));
     });
   }
-  const heads = [
-    'step',
-    'time_ms',
+  const names = [
     ...parts.map(({ name }) => name),
     ...measured.map(({ measure, set }) => quoted(`eval:${measure}@${set}`)),
   ];
-  const columns = Array.from({ length: heads.length - 2 }, (_, at) => at);
   const lines = [...rows]
     .sort(([a], [b]) => a - b)
-    .map(([step, { time, values }]) => [step, time, ...columns.map((at) => values[at] ?? '')].join(','));
-  return [heads.join(','), ...lines, ''].join('\n');
-}
-
-async function everyValue(run: string, name: string): Promise<CsvPart> {
-  const [key = '', rank = 'all'] = name.split('@');
-  const response = await request(`/runs/${run}/metrics/${encodeURIComponent(key)}?agg=raw&format=csv&rank=${rank}`, {
-    headers: { Accept: 'text/csv' },
-  });
-  return { name, csv: await response.text() };
+    .map(([step, { time, values }]) => [step, time, ...names.map((_, at) => values[at] ?? '')].join(','));
+  return [['step', 'time_ms', ...names].join(','), ...lines, ''].join('\n');
 }
 
 /// Saves every stored value of a chart, unsampled, in one file.
@@ -78,6 +69,50 @@ export async function saveChartCsv(
   measures: readonly (keyof Evaluation)[],
 ): Promise<void> {
   const parts: CsvPart[] = [];
-  for (const name of names) parts.push(await everyValue(run, name));
+  for (const name of names) {
+    const [key = '', rank = 'all'] = name.split('@');
+    parts.push({ name, csv: await storedCsv(run, key, rank) });
+  }
   saveText(chartCsv(parts, evals, measures), `${file}.csv`, 'text/csv');
+}
+
+/// A run of a comparison, as far as its file needs it.
+interface ComparedData {
+  id: string;
+  name: string;
+  evals: readonly Evaluation[];
+  keys: ReadonlyMap<string, unknown>;
+}
+
+const prefixed = ({ id, name }: { id: string; name: string }, key: string, rows: readonly string[]): string => {
+  const front = [id, name, key].map(quoted).join(',');
+  return rows.map((row) => `${front},${row}\n`).join('');
+};
+
+/// The server's rows, unchanged, each prefixed with its run and key.
+export const comparisonRows = (run: { id: string; name: string }, key: string, csv: string): string =>
+  prefixed(run, key, rowsOf(csv));
+
+function evalRows(run: ComparedData, key: string): string {
+  const measure = key.slice(5) as keyof Evaluation;
+  const rows = run.evals.map((row) => `${row.update},${row.time_ms},${String(row[measure] ?? '')}`);
+  return prefixed(run, key, rows);
+}
+
+/// Every stored value of the compared metrics, unsampled: run, name, key, update, time, value.
+export async function comparisonCsv(
+  runs: readonly ComparedData[],
+  keys: readonly string[],
+  progress: (done: number, all: number) => void,
+): Promise<Blob> {
+  const parts = ['run,name,key,step,time_ms,value\n'];
+  let done = 0;
+  for (const run of runs) {
+    for (const key of keys) {
+      progress(done++, runs.length * keys.length);
+      if (isEval(key)) parts.push(evalRows(run, key));
+      else if (run.keys.has(key)) parts.push(comparisonRows(run, key, await storedCsv(run.id, key, 'all')));
+    }
+  }
+  return new Blob(parts, { type: 'text/csv' });
 }

@@ -1,100 +1,50 @@
-import { getAll, getJson } from '../api/client';
-import type {
-  AlertItem,
-  Attempt,
-  Checkpoint,
-  Evaluation,
-  MetricKey,
-  Rank,
-  Run,
-  Transition,
-  Verdict,
-} from '../api/types';
-import { ema } from '../lib/ema';
+import { getAll, getItems, getJson } from '../api/client';
+import type * as api from '../api/types';
+import type { XAxis } from '../lib/axes';
 import { fileStem } from '../lib/format';
-import type { ViewState } from '../lib/run_view';
-import type { Series } from '../lib/series';
-import { trendOf, type Trend } from '../lib/trend';
-import type { XAxis } from '../lib/x_axis';
+import type { ViewState } from '../lib/routes';
+import { ema, type Series, type Trend, trendOf } from '../lib/series';
 import { SeriesStore, type Window } from './series_store';
-
-export const PARTS = [
-  'data_ms',
-  'forward_ms',
-  'backward_ms',
-  'exposed_communication_ms',
-  'optimizer_ms',
-  'other_ms',
-] as const;
 
 /// The series that the summary needs, whichever charts are in view.
 const SUMMARY_KEYS = ['loss', 'target_tokens_per_second'];
 
+const FACTS = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions'] as const;
+
 /// A separately fetched part of the data. `tail`: rows newer than the loaded ones; `series`: all needed series; `missing`: series
 /// of charts that came into view.
-export type Part =
-  | 'run'
-  | 'ranks'
-  | 'evals'
-  | 'checkpoints'
-  | 'keys'
-  | 'verdict'
-  | 'alerts'
-  | 'transitions'
-  | 'tail'
-  | 'missing'
-  | 'series';
+export type Part = (typeof FACTS)[number] | 'tail' | 'missing' | 'series';
 
-export const ALL_PARTS: readonly Part[] = [
-  'run',
-  'ranks',
-  'evals',
-  'checkpoints',
-  'keys',
-  'verdict',
-  'alerts',
-  'transitions',
-  'series',
-];
+export const ALL_PARTS: readonly Part[] = [...FACTS, 'series'];
+
+const CHANGED: Record<string, readonly Part[]> = {
+  metrics: ['run', 'tail'],
+  gap: ['run', 'tail'],
+  state: ['run', 'ranks', 'transitions', 'verdict', 'keys'], // polls end with the run
+  eval: ['run', 'evals'],
+  checkpoint: ['checkpoints'],
+  alert: ['alerts'],
+  log: [],
+  artifact: [],
+};
 
 /// The parts to fetch after a server event.
-export function partsOf(event: string): readonly Part[] {
-  switch (event) {
-    case 'metrics':
-    case 'gap':
-      return ['run', 'tail'];
-    case 'state':
-      return ['run', 'ranks', 'transitions', 'verdict', 'keys']; // polls end with the run
-    case 'eval':
-      return ['run', 'evals'];
-    case 'checkpoint':
-      return ['checkpoints'];
-    case 'alert':
-      return ['alerts'];
-    case 'log':
-    case 'artifact':
-      return [];
-    default:
-      return ALL_PARTS;
-  }
-}
-
-const itemsOf = async <T>(path: string): Promise<T[]> => (await getJson<{ items: T[] }>(path)).items;
+export const partsOf = (event: string): readonly Part[] => CHANGED[event] ?? ALL_PARTS;
 
 /// All data of a run's page.
 export class RunData {
-  run: Run | null = null;
+  run: api.Run | null = null;
   runAtMs = 0; // when `run` was received, by this browser's clock
   ranksAtMs = 0;
   revision = 0; // grows with each load
-  evals: Evaluation[] = [];
-  ranks: Rank[] = [];
-  checkpoints: Checkpoint[] = [];
-  keys: MetricKey[] = [];
-  verdict: Verdict | null = null;
-  alerts: AlertItem[] = [];
-  transitions: Transition[] = [];
-  attempts: Attempt[] = [];
+  evals: api.Evaluation[] = [];
+  ranks: api.Rank[] = [];
+  checkpoints: api.Checkpoint[] = [];
+  keys: api.MetricKey[] = [];
+  verdict: api.Verdict | null = null;
+  alerts: api.AlertItem[] = [];
+  transitions: api.Transition[] = [];
+  attempts: api.Attempt[] = [];
   trend: Trend | null = null; // of the loss; frozen while zoomed
   private wholeLoss: Series | null = null; // the loss of the whole run; frozen while zoomed
   readonly series: SeriesStore;
@@ -139,14 +89,14 @@ export class RunData {
   }
 
   /// The currently best checkpoint. A checkpoint's own `best` says only that it was the best when written.
-  get bestCheckpoint(): Checkpoint | undefined {
+  get bestCheckpoint(): api.Checkpoint | undefined {
     return (
       this.checkpoints.find(({ update }) => update === this.run?.best?.update) ??
       this.checkpoints.find(({ best }) => best)
     );
   }
 
-  key(name: string): MetricKey | undefined {
+  key(name: string): api.MetricKey | undefined {
     return this.keys.find(({ key }) => key === name);
   }
 
@@ -168,12 +118,11 @@ export class RunData {
   async load(parts: ReadonlySet<Part>, told: (share: number) => void = () => undefined): Promise<void> {
     const attempt = this.run?.attempt;
     let done = 0;
-    await Promise.all(
-      [...parts].map(async (part) => {
-        await this.loadFact(part);
-        told((done += 1) / (parts.size + 1));
-      }),
-    );
+    const loadFact = async (part: Part): Promise<void> => {
+      if (part in this.loaders) await this.loaders[part as (typeof FACTS)[number]](`/runs/${this.id}`);
+      told((done += 1) / (parts.size + 1));
+    };
+    await Promise.all([...parts].map(loadFact));
     const update = this.run?.update ?? 0;
     if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt))
       await this.series.load(this.window, update);
@@ -188,38 +137,33 @@ export class RunData {
     this.revision += 1;
   }
 
-  private async loadFact(part: Part): Promise<void> {
-    const path = `/runs/${this.id}`;
-    switch (part) {
-      case 'run':
-        this.run = await getJson<Run>(path);
-        this.runAtMs = Date.now();
-        break;
-      case 'ranks':
-        this.ranks = await getAll<Rank>(`${path}/ranks`);
-        this.ranksAtMs = Date.now();
-        break;
-      case 'evals':
-        this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update);
-        break;
-      case 'checkpoints':
-        this.checkpoints = await getAll<Checkpoint>(`${path}/checkpoints`);
-        break;
-      case 'keys':
-        this.keys = await itemsOf<MetricKey>(`${path}/metrics`);
-        break;
-      case 'verdict':
-        this.verdict = await getJson<Verdict>(`${path}/verdict`);
-        break;
-      case 'alerts':
-        this.alerts = await itemsOf<AlertItem>(`/alerts?run=${this.id}`);
-        break;
-      case 'transitions':
-        [this.transitions, this.attempts] = await Promise.all([
-          itemsOf<Transition>(`${path}/transitions?limit=500`),
-          itemsOf<Attempt>(`${path}/attempts`),
-        ]);
-        break;
-    }
-  }
+  private readonly loaders: Record<(typeof FACTS)[number], (path: string) => Promise<void>> = {
+    run: async (path) => {
+      this.run = await getJson<api.Run>(path);
+      this.runAtMs = Date.now();
+    },
+    ranks: async (path) => {
+      this.ranks = await getAll<api.Rank>(`${path}/ranks`);
+      this.ranksAtMs = Date.now();
+    },
+    evals: async (path) => {
+      this.evals = (await getAll<api.Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update);
+    },
+    checkpoints: async (path) => {
+      this.checkpoints = await getAll<api.Checkpoint>(`${path}/checkpoints`);
+    },
+    keys: async (path) => {
+      this.keys = await getItems<api.MetricKey>(`${path}/metrics`);
+    },
+    verdict: async (path) => {
+      this.verdict = await getJson<api.Verdict>(`${path}/verdict`);
+    },
+    alerts: async () => {
+      this.alerts = await getItems<api.AlertItem>(`/alerts?run=${this.id}`);
+    },
+    transitions: async (path) => {
+      const changes = getItems<api.Transition>(`${path}/transitions?limit=500`);
+      [this.transitions, this.attempts] = await Promise.all([changes, getItems<api.Attempt>(`${path}/attempts`)]);
+    },
+  };
 }

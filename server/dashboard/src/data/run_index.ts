@@ -1,6 +1,95 @@
-import { getJson, isAbort, pages } from '../api/client';
-import { EventStream, type StreamState } from '../api/stream';
-import type { Run } from '../api/types';
+import { getItems, getJson, isAbort, pages } from '../api/client';
+import { EventStream, type ServerEvent, type StreamState } from '../api/stream';
+import type { MetricKey, Run } from '../api/types';
+import { Life } from '../lib/work';
+
+const AT_ONCE = 4;
+const FRESH_MS = 10_000;
+
+interface Kept<T> {
+  value: T | null;
+  mark: string; // version of the run when it was fetched
+  atMs: number;
+  waiting: boolean;
+}
+
+/// Configurations and metric summaries of runs. Fetched on first use, a few at a time, and cached.
+export class RunDetails {
+  private readonly configs = new Map<string, Kept<ReadonlyMap<string, string>>>();
+  private readonly keys = new Map<string, Kept<ReadonlyMap<string, MetricKey>>>();
+  private readonly queue: (() => Promise<void>)[] = [];
+  private readonly waiters: (() => void)[] = [];
+  private active = 0;
+
+  constructor(
+    private readonly onChange: () => void,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /// Null while it is being fetched.
+  config(run: Run): ReadonlyMap<string, string> | null {
+    return this.get(this.configs, run, `${run.attempt}`, 0, async () => {
+      const { config } = await getJson<Run>(`/runs/${run.id}`);
+      const { flatten } = await import('../lib/config_tree');
+      return flatten(config ?? '');
+    });
+  }
+
+  metrics(run: Run): ReadonlyMap<string, MetricKey> | null {
+    return this.get(this.keys, run, `${run.attempt} ${run.update}`, FRESH_MS, async () => {
+      const items = await getItems<MetricKey>(`/runs/${run.id}/metrics`);
+      return new Map(items.map((item) => [item.key, item]));
+    });
+  }
+
+  /// Fetches a value again if the run's mark has changed and the value is older than `freshMs`; returns the old one meanwhile.
+  /// Retries failed requests after FRESH_MS.
+  private get<T>(
+    kept: Map<string, Kept<T>>,
+    run: Run,
+    mark: string,
+    freshMs: number,
+    fetch: () => Promise<T>,
+  ): T | null {
+    let entry = kept.get(run.id);
+    if (!entry) kept.set(run.id, (entry = { value: null, mark: '', atMs: -Infinity, waiting: false }));
+    const pauseMs = entry.value === null ? FRESH_MS : freshMs;
+    if (!entry.waiting && entry.mark !== mark && this.now() - entry.atMs >= pauseMs) this.fetch(entry, mark, fetch);
+    return entry.value;
+  }
+
+  private fetch<T>(entry: Kept<T>, mark: string, fetch: () => Promise<T>): void {
+    entry.waiting = true;
+    this.queue.push(async () => {
+      try {
+        entry.value = await fetch();
+        entry.mark = mark;
+        this.onChange();
+      } catch {
+        // retried after FRESH_MS
+      }
+      entry.atMs = this.now();
+      entry.waiting = false;
+    });
+    this.work();
+  }
+
+  private work(): void {
+    while (this.active < AT_ONCE && this.queue.length > 0) {
+      this.active += 1;
+      void this.queue.shift()!().then(() => {
+        this.active -= 1;
+        this.work();
+        if (this.active === 0) this.waiters.splice(0).forEach((tell) => tell());
+      });
+    }
+  }
+
+  /// Resolves when no request is pending.
+  settled(): Promise<void> {
+    return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.waiters.push(resolve));
+  }
+}
 
 const FIRST_PAGE = 100;
 const MAX_RUNS = 5000;
@@ -10,112 +99,91 @@ const AGAIN_MS = 2000;
 
 /// All runs of the server, loaded newest first and kept up to date: states by events, figures of running runs every two seconds
 /// while the page is visible.
-export class RunIndex {
+export class RunIndex extends Life {
   readonly runs = new Map<string, Run>();
   atMs = 0; // time of the newest response
   complete = false; // everything is loaded
   cut = false; // the server has more runs than this page keeps
-  private closed = false;
   private failing = false;
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
-  private readonly timers: ReturnType<typeof setInterval>[] = [];
+  private readonly again = this.later(AGAIN_MS, () => void this.start());
 
   /// Calls `onChange` after every change of the runs, and `onState` with the state of the connection.
   constructor(
     private readonly onChange: () => void,
     private readonly onState: (state: StreamState) => void,
   ) {
+    super();
     void this.start();
-  }
-
-  close(): void {
-    this.closed = true;
-    this.stream?.close();
-    this.timers.forEach(clearInterval);
   }
 
   take(run: Run): void {
     if (run.deleted_at) return void this.runs.delete(run.id);
-    const known = this.runs.get(run.id);
-    this.runs.set(run.id, { ...known, ...run });
+    this.runs.set(run.id, { ...this.runs.get(run.id), ...run });
   }
 
   /// Loads page by page. Restarts from the newest after a failure; runs loaded before stay.
   private async start(): Promise<void> {
-    while (!this.closed && !this.complete) {
-      try {
-        for await (const page of pages<Run>('/runs', FIRST_PAGE)) {
-          this.failing = false;
-          this.merge(page);
-          if (this.closed) return;
-          this.follow();
-          this.tell();
-          this.cut = this.runs.size >= MAX_RUNS;
-          if (this.cut) break;
-        }
-        this.complete = true;
-        this.onChange();
-      } catch (error) {
-        if (isAbort(error)) return;
-        this.failing = true;
+    try {
+      for await (const page of pages<Run>('/runs', FIRST_PAGE)) {
+        this.merge(page);
+        this.follow();
         this.tell();
-        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        this.cut = this.runs.size >= MAX_RUNS;
+        if (this.cut) break;
       }
+      this.complete = true;
+      this.open(this.onChange)();
+    } catch (error) {
+      if (isAbort(error)) return;
+      this.failing = true;
+      this.tell();
+      this.again();
     }
   }
 
   /// Called from the first response on.
-  private follow(): void {
+  private readonly follow = this.open(() => {
     if (this.stream) return;
     const pollNewest = (): void => void this.poll(`/runs?limit=${FIRST_PAGE}`);
-    this.stream = new EventStream(
-      null,
-      (event) => {
-        if (event.event === 'state') {
-          this.take(JSON.parse(event.data) as Run);
-          this.onChange();
-        } else if (event.event === 'reset') pollNewest();
-      },
-      (state) => {
-        this.streamState = state;
-        this.tell();
-      },
-      pollNewest,
-      'state',
-    );
-    this.timers.push(
-      setInterval(() => void this.pollRunning(), RUNNING_MS),
-      setInterval(pollNewest, NEWEST_MS),
-    );
-  }
+    const take = ({ event, data }: ServerEvent): void => {
+      if (event === 'state') {
+        this.take(JSON.parse(data) as Run);
+        this.onChange();
+      } else if (event === 'reset') pollNewest();
+    };
+    const tell = (state: StreamState): void => {
+      this.streamState = state;
+      this.tell();
+    };
+    const stream = new EventStream(null, take, tell, pollNewest, 'state');
+    this.stream = stream;
+    this.atEnd(() => stream.close());
+    this.every(RUNNING_MS, () => void this.pollRunning());
+    this.every(NEWEST_MS, pollNewest);
+  });
 
   private pollRunning(): Promise<void> | void {
-    if (document.visibilityState === 'visible' && [...this.runs.values()].some(({ state }) => state === 'running')) {
-      return this.poll('/runs?state=running&limit=500');
-    }
+    const running = [...this.runs.values()].some(({ state }) => state === 'running');
+    if (running && document.visibilityState === 'visible') return this.poll('/runs?state=running&limit=500');
   }
 
   private async poll(path: string): Promise<void> {
     try {
-      const { items } = await getJson<{ items: Run[] }>(path);
-      if (this.closed) return;
-      this.failing = false;
-      this.merge(items);
+      this.merge(await getItems<Run>(path));
     } catch (error) {
       this.failing = !isAbort(error);
     }
     this.tell();
   }
 
-  private merge(runs: readonly Run[]): void {
-    if (this.closed) return;
+  private readonly merge = this.open((runs: readonly Run[]) => {
+    this.failing = false;
     runs.forEach((run) => this.take(run));
     this.atMs = Date.now();
     this.onChange();
-  }
+  });
 
-  private tell(): void {
-    if (!this.closed) this.onState(this.failing ? 'reconnecting' : this.streamState);
-  }
+  private readonly tell = this.open(() => this.onState(this.failing ? 'reconnecting' : this.streamState));
 }

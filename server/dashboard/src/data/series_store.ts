@@ -1,6 +1,6 @@
 import { getSeries } from '../api/client';
+import { rangeOnServer, TokenClock, type XAxis } from '../lib/axes';
 import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
-import { rangeOnServer, TokenClock, type XAxis } from '../lib/x_axis';
 
 const MAX_ROWS = 2400; // a series that live rows extend beyond this is sampled again
 const CLOCK_ROWS = 400;

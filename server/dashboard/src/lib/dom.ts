@@ -11,23 +11,48 @@ function appendChild(parent: Node, child: Child): void {
   else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
 }
 
-/// Creates an element: h('a', { class: 'x', href: '#', onclick: f }, 'text', child). Omits attributes that are null, undefined or
-/// false. Functions become listeners. Text is never parsed as HTML.
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
+type Tag = keyof HTMLElementTagNameMap;
+type ElementOf<Spec> = Spec extends Tag
+  ? HTMLElementTagNameMap[Spec]
+  : Spec extends `${infer Name extends Tag}.${string}`
+    ? HTMLElementTagNameMap[Name]
+    : never;
+
+const isAttributes = (part: Attributes | Child): part is Attributes =>
+  typeof part === 'object' && part !== null && !Array.isArray(part) && !(part instanceof Node);
+
+function build<E extends Element>(element: E, classes: readonly string[], parts: readonly (Attributes | Child)[]): E {
+  if (classes.length > 0) element.setAttribute('class', classes.join(' '));
+  for (const [name, value] of isAttributes(parts[0]) ? Object.entries(parts[0]) : []) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === 'function') {
       handlers.add(name as 'onclick');
-      element[name as 'onclick'] = value as () => void;
+      (element as unknown as HTMLElement)[name as 'onclick'] = value as () => void;
     } else element.setAttribute(name, value === true ? '' : String(value));
   }
-  appendChild(element, children);
+  appendChild(element, parts.filter((part) => !isAttributes(part)) as Child[]);
   return element;
+}
+
+/// Creates an element: h('a.chip.primary', { href: '#', onclick: f }, 'text', child). The attributes may be absent; those that are null,
+/// undefined or false are omitted. Functions become listeners. Text is never parsed as HTML. A button submits only if its type says so.
+export function h<Spec extends Tag | `${Tag}.${string}`>(
+  spec: Spec,
+  ...parts: [] | [Attributes | Child, ...Child[]]
+): ElementOf<Spec> {
+  const [tag = '', ...classes] = spec.split('.');
+  const element = document.createElement(tag);
+  if (tag === 'button') element.setAttribute('type', 'button');
+  return build(element, classes, parts) as ElementOf<Spec>;
+}
+
+/// Creates an element of a drawing. patchChildren() replaces a drawing as a whole.
+export function svg(spec: string, attributes: Attributes, ...children: Child[]): SVGElement {
+  const [tag = '', ...classes] = spec.split('.');
+  return build(document.createElementNS('http://www.w3.org/2000/svg', tag) as SVGElement, classes, [
+    attributes,
+    ...children,
+  ]);
 }
 
 export function replaceChildren(parent: Element, ...children: Child[]): void {
@@ -36,8 +61,25 @@ export function replaceChildren(parent: Element, ...children: Child[]): void {
   parent.replaceChildren(fragment);
 }
 
+const kept = new WeakMap<Node, HTMLElement>();
+
+/// Stands for an element that stays the same while what is around it is rendered anew.
+export function keep(element: HTMLElement): HTMLElement {
+  const place = h('i', { 'data-keep': '' });
+  kept.set(place, element);
+  return place;
+}
+
+/// A new node with the kept elements in their places.
+function settled(node: Node): Node {
+  if (node instanceof HTMLElement)
+    for (const place of node.querySelectorAll('[data-keep]')) place.replaceWith(kept.get(place)!);
+  return kept.get(node) ?? node;
+}
+
 /// Makes the children of `parent` equal to the given ones by changing only what differs, so that selection, focus and scroll
-/// positions stay. data-key identifies elements. Listeners are replaced; a <details> element keeps its open state.
+/// positions stay. data-key identifies elements. Listeners are replaced; a <details> element keeps its open state, and a field what
+/// was entered, unless its wanted value changes.
 export function patchChildren(parent: Element, ...children: Child[]): void {
   const fragment = document.createDocumentFragment();
   appendChild(fragment, children);
@@ -59,37 +101,36 @@ function patch(parent: Node, wanted: Node): void {
   const children = [...wanted.childNodes];
   children.forEach((child, at) => {
     const present = keyed(parent, child, at);
-    if (!present) parent.appendChild(child);
-    else if (present instanceof HTMLElement && child instanceof HTMLElement && present.tagName === child.tagName) {
+    const stays = kept.get(child);
+    if (!present) parent.appendChild(settled(child));
+    else if (stays) {
+      if (present !== stays) parent.replaceChild(stays, present);
+    } else if (present instanceof HTMLElement && child instanceof HTMLElement && present.tagName === child.tagName) {
       patchAttributes(present, child);
       for (const name of handlers) if (present[name] !== child[name]) present[name] = child[name];
       patch(present, child);
-    } else if (!(present instanceof Text && child instanceof Text)) parent.replaceChild(child, present);
+    } else if (!(present instanceof Text && child instanceof Text)) parent.replaceChild(settled(child), present);
     else if (present.data !== child.data) present.data = child.data;
   });
   while (parent.childNodes.length > children.length) parent.lastChild!.remove();
 }
 
+/// The attributes that are only the first value of a property.
+const FIELD = new Set(['value', 'checked', 'selected']);
+
 function patchAttributes(element: HTMLElement, wanted: HTMLElement): void {
+  const changed = (name: string, value: string | null): void => {
+    if (value === null) element.removeAttribute(name);
+    else element.setAttribute(name, value);
+    if (FIELD.has(name))
+      (element as HTMLInputElement)[name as 'checked'] = (wanted as HTMLInputElement)[name as 'checked'];
+  };
   for (const { name } of [...element.attributes])
-    if (!wanted.hasAttribute(name) && name !== 'open') element.removeAttribute(name);
+    if (!wanted.hasAttribute(name) && name !== 'open') changed(name, null);
   for (const { name, value } of wanted.attributes) {
     if (name === 'style')
       element.style.cssText = wanted.style.cssText; // the page's content security policy forbids the attribute
-    else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-  }
-}
-
-/// A container that is redrawn only if its inputs have changed.
-export class Slot {
-  readonly element = h('div', {});
-  private shown: readonly unknown[] | null = null;
-
-  /// `inputs` are all values that `build` reads; compared one by one.
-  show(inputs: readonly unknown[], build: () => Child): void {
-    if (this.shown?.length === inputs.length && inputs.every((input, at) => Object.is(input, this.shown![at]))) return;
-    this.shown = inputs;
-    patchChildren(this.element, build());
+    else if (element.getAttribute(name) !== value) changed(name, value);
   }
 }
 
@@ -98,15 +139,26 @@ export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/// Calls `work` at most once per animation frame.
-export function oncePerFrame(work: () => void): () => void {
-  let pending = false;
-  return () => {
-    if (pending) return;
-    pending = true;
-    requestAnimationFrame(() => {
-      pending = false;
-      work();
-    });
-  };
+/// The value of the field whose event this is. A listener does not know its element, which may be patched into another one.
+export const valueOf = (event: Event): string => (event.currentTarget as HTMLInputElement | HTMLSelectElement).value;
+
+/// Copies text to the clipboard; false if the browser does not allow it (neither https nor loopback).
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
+
+/// Saves a blob as a file.
+export function saveBlob(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+export const saveText = (text: string, name: string, type: string): void => saveBlob(new Blob([text], { type }), name);

@@ -133,6 +133,9 @@ export function formatDateTime(timeMs: MaybeNumber): string {
 /// A server time in local time; a dash if there is none.
 export const formatTime = (time: string | null | undefined): string => formatDateTime(Date.parse(time ?? ''));
 
+/// With a capital first letter.
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /// Makes a name safe for file names and shells: replaces other characters by dashes.
 export const fileStem = (name: string): string =>
   name
@@ -140,3 +143,18 @@ export const fileStem = (name: string): string =>
     .replace(/[^\p{L}\p{N}._-]+/gu, '-')
     .replace(/^[-.]+|-+$/g, '')
     .slice(0, 80) || 'run';
+
+/// Whether a key is that of a measure of evaluations: eval:MEASURE.
+export const isEval = (key: string): boolean => key.startsWith('eval:');
+
+/// The format of a metric's values, by its key. The keys of evaluation measures are eval:MEASURE.
+export function formatOf(key: string): (value: number | null) => string {
+  if (/^eval:(sacrebleu|chrf|teacher_forced_bleu)$/.test(key)) return (value) => formatFixed(value, 2);
+  if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
+  if (/(^|:)(loss|nll|entropy|excess)$/.test(key)) return formatLoss;
+  if (key.endsWith('_ms')) return formatMs;
+  if (key.endsWith('bytes_per_second')) return formatBytesPerSecond;
+  if (key.includes('bytes')) return formatBytes;
+  if (key.endsWith('_per_second') || key.endsWith('tokens') || key === 'flops') return formatSi;
+  return formatSignificant;
+}

@@ -1,4 +1,94 @@
-import { parseRunView, runViewQuery, type ViewState } from './run_view';
+import type { XMode } from './series';
+
+/// The view of a run's page. Stored in the address, so that a link shows the same view.
+export interface ViewState {
+  x: XMode;
+  logX: boolean;
+  smoothing: number; // 0 … 0.99
+  range: [number, number] | null; // in units of x; null shows everything and follows the run
+  log: Set<string>; // ids of charts with a logarithmic y axis
+  linkGbit: number; // capacity of a host's link in Gbit/s, entered by the user; 0: unknown
+  find: string; // filter text of "all metrics"
+  all: boolean; // whether "all metrics" is open
+  heat: string; // key of the heat strip
+  evaluation: string; // id of the evaluation whose translations are shown; '' follows the newest
+  against: string; // id of the run whose configuration is compared; '' for none
+  logLevel: string;
+  logRank: string;
+  logText: string;
+  whatIf: string; // settings of the prediction, as in 'hosts:4,link_gbit:25'; '' for none
+}
+
+export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
+export const MAX_COMPARED = 8; // max runs in a comparison: the number of distinguishable colours
+export const DEFAULT_HEAT = 'forward_ms';
+
+export function defaultView(): ViewState {
+  return {
+    x: 'update',
+    logX: false,
+    smoothing: 0.8,
+    range: null,
+    log: new Set(),
+    linkGbit: 0,
+    find: '',
+    all: false,
+    heat: DEFAULT_HEAT,
+    evaluation: '',
+    against: '',
+    logLevel: '',
+    logRank: '',
+    logText: '',
+    whatIf: '',
+  };
+}
+
+/// The view's text members and their names in the address.
+const TEXTS = [
+  ['find', 'find'],
+  ['heat', 'heat'],
+  ['evaluation', 'eval'],
+  ['against', 'against'],
+  ['logLevel', 'level'],
+  ['logRank', 'rank'],
+  ['logText', 'text'],
+  ['whatIf', 'whatif'],
+] as const;
+
+export function parseRunView(query: URLSearchParams): ViewState {
+  const view = defaultView();
+  const x = X_MODES.find((mode) => mode === query.get('x'));
+  if (x) view.x = x;
+  view.logX = query.get('logx') === '1' && view.x !== 'wall';
+  view.all = query.get('all') === '1';
+  const smoothing = Number(query.get('smooth') || NaN);
+  if (smoothing >= 0 && smoothing <= 0.99) view.smoothing = smoothing;
+  const link = Number(query.get('link') || 0);
+  if (link > 0 && link <= 10_000) view.linkGbit = link;
+  const [from, to] = (query.get('range') ?? '').split('_').map(Number);
+  if (from !== undefined && to !== undefined && from < to) view.range = [from, to];
+  (query.get('log') ?? '')
+    .split(',')
+    .filter(Boolean)
+    .forEach((id) => view.log.add(id));
+  for (const [member, name] of TEXTS) view[member] = query.get(name) ?? view[member];
+  return view;
+}
+
+/// The query with everything that differs from the default, so that the usual address stays short.
+export function runViewQuery(view: ViewState): string {
+  const usual = defaultView();
+  const query = new URLSearchParams();
+  if (view.x !== usual.x) query.set('x', view.x);
+  if (view.logX) query.set('logx', '1');
+  if (view.smoothing !== usual.smoothing) query.set('smooth', String(view.smoothing));
+  if (view.range) query.set('range', view.range.map((bound) => Number(bound.toFixed(3))).join('_'));
+  if (view.log.size > 0) query.set('log', [...view.log].join(','));
+  if (view.linkGbit > 0) query.set('link', String(view.linkGbit));
+  if (view.all) query.set('all', '1');
+  for (const [member, name] of TEXTS) if (view[member] !== usual[member]) query.set(name, view[member]);
+  return query.toString();
+}
 
 /// The route in the address. The pages parse the queries of lists and comparisons.
 export type Route =

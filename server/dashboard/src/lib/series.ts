@@ -71,3 +71,43 @@ export function describeSampling(series: Series, count: (value: number) => strin
   if (series.sampled) return `${count(series.step.length)} of ${count(series.total)}, min/avg/max`;
   return series.total === 1 ? '1 point' : `all ${count(series.total)} points`;
 }
+
+/// Exponential moving average with bias correction, so that the first values are not pulled towards zero:
+/// m = s*m + (1-s)*y, shown as m / (1 - s^n). `smoothing` in [0, 1): 0 leaves the values as they are.
+/// Missing values stay missing and do not move the average.
+export function ema(values: readonly (number | null)[], smoothing: number): (number | null)[] {
+  if (smoothing <= 0) return values.slice();
+  let mean = 0;
+  let correction = 1;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = smoothing * mean + (1 - smoothing) * value;
+    correction *= smoothing;
+    return mean / (1 - correction);
+  });
+}
+
+/// The recent change: the mean of the newest tenth of the rows minus that of the tenth before it.
+export interface Trend {
+  change: number;
+  rows: number; // of each half
+  certain: boolean; // whether the change exceeds the scatter of the rows
+}
+
+const FEWEST_ROWS = 10;
+
+function meanAndSpread(values: readonly number[]): [number, number] {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return [mean, Math.sqrt(squares / values.length)];
+}
+
+export function trendOf(column: readonly (number | null)[]): Trend | null {
+  const values = column.filter((value) => value !== null);
+  const rows = Math.max(FEWEST_ROWS, Math.floor(values.length / 10));
+  if (values.length < 2 * rows) return null;
+  const [late, lateSpread] = meanAndSpread(values.slice(-rows));
+  const [early, earlySpread] = meanAndSpread(values.slice(-2 * rows, -rows));
+  const error = Math.hypot(lateSpread, earlySpread) / Math.sqrt(rows);
+  return { change: late - early, rows, certain: Math.abs(late - early) > 2 * error };
+}

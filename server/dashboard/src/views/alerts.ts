@@ -1,83 +1,162 @@
-import { explain, getJson, sendJson } from '../api/client';
+import { ApiError, explain, getItems, sendJson } from '../api/client';
 import { may } from '../api/session';
-import type { AlertItem } from '../api/types';
-import { h, type Child } from '../lib/dom';
+import type { AlertItem, AlertRule } from '../api/types';
+import { type Child, h } from '../lib/dom';
 import { DASH, formatSignificant, formatTime } from '../lib/format';
-import { AlertRules } from './alert_rules';
-import { ListPage } from './list_page';
-import type { Status } from './page';
-import { RunNames } from './run_names';
-import { table } from './tables';
+import { ListPage, RunNames } from './list_page';
+import { Owner, type Page, type Place, type Section, table } from './parts';
 
-const EVERY_MS = 5000;
 const MOST = 500;
 
-/// The alerts of all runs, newest first, with buttons to acknowledge them, and the alert rules.
-export class AlertsPage extends ListPage {
-  private alerts: AlertItem[] = [];
-  private readonly names = new RunNames();
+/// The unit of each kind's threshold, shown after the number.
+const MEANINGS: Record<string, string> = {
+  nan: 'non-finite updates in the last 100',
+  stall: 'seconds without an update',
+  throughput_drop: 'times the usual tokens per second',
+  loss_spike: 'times the usual loss',
+  disk_low: 'bytes free',
+  worker_lost: 'seconds without a record or heartbeat',
+  ranks_differ: 'updates whose weights differ between ranks',
+  silent: 'seconds without a record or heartbeat of any rank',
+  restarted: 'restarts after a fault',
+  failed: 'updates before it failed or was lost',
+  finished: 'updates before it completed its training',
+};
 
-  constructor(
-    root: HTMLElement,
-    status: Status,
-    private readonly say: (text: string) => void,
-  ) {
-    super(root, status, 'Alerts');
-    const rules = new AlertRules(say);
-    this.start(EVERY_MS, null, h('section', { class: 'card section' }, h('h2', {}, 'Rules'), rules.element));
-    void rules.load().catch((error: unknown) => this.complain(error));
-  }
+/// Kinds that tell of events, which do not last: they are raised at once.
+const EVENTS = new Set(['restarted', 'failed', 'finished']);
 
-  protected async fetch(): Promise<void> {
-    this.alerts = (await getJson<{ items: AlertItem[] }>(`/alerts?limit=${MOST}`)).items;
-    await this.names.learn(this.alerts.flatMap(({ run }) => run ?? []));
-  }
+export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';
 
-  protected inputs(): readonly unknown[] {
-    return [JSON.stringify(this.alerts), may('operate')];
-  }
+type Figure = 'threshold' | 'hold_s' | 'clear_s';
 
-  protected draw(): HTMLElement {
-    const answer = (alert: AlertItem): Child => {
-      if (alert.acknowledged_at)
-        return `${formatTime(alert.acknowledged_at)}${alert.acknowledged_by ? ` by ${alert.acknowledged_by}` : ''}`;
-      if (!may('operate')) return 'no';
-      return h(
-        'button',
-        {
-          type: 'button',
-          class: 'chip',
-          'data-alert': alert.id,
-          'aria-label': `Acknowledge: ${alert.message}`,
-          onclick: () => void this.acknowledge(alert.id),
-        },
-        'acknowledge',
-      );
-    };
-    return table(
-      'Alerts',
-      ['State', 'Raised', 'Rule', 'Run', 'Message', '#Value', 'Cleared', 'Acknowledged'],
-      this.alerts.map((alert) => [
-        h('span', { class: `state state-${alert.state === 'open' ? 'failed' : 'succeeded'}` }, alert.state),
-        formatTime(alert.raised_at),
-        alert.rule,
-        alert.run ? this.names.link(alert.run) : 'server',
-        h('span', { class: 'wrap' }, alert.message),
-        formatSignificant(alert.value),
-        alert.cleared_at ? formatTime(alert.cleared_at) : DASH,
-        answer(alert),
-      ]),
-      this.alerts.map(({ id }) => id),
-    );
-  }
-
-  private async acknowledge(id: string): Promise<void> {
-    try {
-      await sendJson('POST', `/alerts/${id}/ack`);
-      this.say('Acknowledged.');
-    } catch (error) {
-      this.say(`Not acknowledged: ${explain(error)}`);
-    }
-    await this.load();
-  }
+/// Returns the rules with one member of one rule changed. A value that is not a number changes nothing.
+export function withChange(
+  rules: readonly AlertRule[],
+  at: number,
+  member: 'enabled' | Figure,
+  value: boolean | number,
+): AlertRule[] {
+  if (typeof value === 'number' && !Number.isFinite(value)) return [...rules];
+  return rules.map((rule, index) => (index === at ? { ...rule, [member]: value } : rule));
 }
+
+/// The alert rules as a form, editable with scope `operate`.
+const alertRules =
+  (say: (text: string) => void) =>
+  (owner: Owner): Section => {
+    let rules: readonly AlertRule[] = [];
+    let dirty = false;
+    let problem = '';
+    const change = (at: number, member: 'enabled' | Figure, value: boolean | number): void => {
+      rules = withChange(rules, at, member, value);
+      dirty = true;
+      owner.draw();
+    };
+    const fieldOf = (event: Event): HTMLInputElement => event.currentTarget as HTMLInputElement;
+    const number = (rule: AlertRule, at: number, member: Figure, label: string): HTMLElement =>
+      h('input.short', {
+        ...{ type: 'number', min: 0, step: 'any', value: rule[member] ?? 0 },
+        disabled: !may('operate') || (member === 'hold_s' && EVENTS.has(rule.kind)),
+        'aria-label': `${rule.name}: ${label}`,
+        oninput: (event: Event) => change(at, member, fieldOf(event).valueAsNumber),
+      });
+    const row = (rule: AlertRule, at: number): Child[] => {
+      const onchange = (event: Event): void => change(at, 'enabled', fieldOf(event).checked);
+      const box = { type: 'checkbox', checked: rule.enabled !== false, disabled: !may('operate'), onchange };
+      const meaning = meaningOf(rule.kind);
+      return [
+        h('th', { scope: 'row' }, rule.name),
+        h('input', { ...box, 'aria-label': `${rule.name}: on` }),
+        [number(rule, at, 'threshold', meaning), ' ', h('span.muted', meaning)],
+        [number(rule, at, 'hold_s', 'seconds until it is raised'), ' s'],
+        [number(rule, at, 'clear_s', 'seconds until it is cleared'), ' s'],
+        rule.run ?? 'all',
+      ];
+    };
+    const store = async (): Promise<void> => {
+      dirty = false;
+      owner.draw();
+      try {
+        const answer = await sendJson<{ items: AlertRule[] }>('PUT', '/alert-rules', { items: rules });
+        rules = answer?.items ?? rules;
+        problem = '';
+        say('The rules are saved.');
+      } catch (error) {
+        dirty = true;
+        const places = error instanceof ApiError ? error.errors : [];
+        const told = places.map(({ pointer, detail }) => `${pointer ?? ''} ${detail}`.trim());
+        problem = [explain(error), ...told].join('; ');
+      }
+      owner.draw();
+    };
+    return {
+      load: async () => {
+        rules = await getItems<AlertRule>('/alert-rules');
+      },
+      failed: (error) => {
+        problem = explain(error);
+        owner.draw();
+      },
+      render: () => [
+        table('Rules', ['Rule', 'On', 'Threshold', 'Raised after', 'Cleared after', 'Runs'], rules.map(row)),
+        h('p.problem', { role: 'alert' }, problem),
+        h(
+          'button.chip.primary',
+          { disabled: !dirty, hidden: !may('operate'), onclick: () => void store() },
+          'save the rules',
+        ),
+      ],
+    };
+  };
+
+/// The alerts of all runs, newest first, with buttons to acknowledge them, and the alert rules.
+export const open = (place: Place): Page =>
+  new ListPage(place, (page) => {
+    const names = new RunNames();
+    const rules = new Owner(alertRules(place.say));
+    let alerts: AlertItem[] = [];
+    const acknowledge = async (id: string): Promise<void> => {
+      const sent = sendJson('POST', `/alerts/${id}/ack`);
+      place.say(
+        await sent.then(
+          () => 'Acknowledged.',
+          (error: unknown) => `Not acknowledged: ${explain(error)}`,
+        ),
+      );
+      page.load();
+    };
+    const answer = ({ id, message, acknowledged_at, acknowledged_by }: AlertItem): Child => {
+      if (acknowledged_at) return `${formatTime(acknowledged_at)}${acknowledged_by ? ` by ${acknowledged_by}` : ''}`;
+      if (!may('operate')) return 'no';
+      const attributes = { 'data-alert': id, 'aria-label': `Acknowledge: ${message}` };
+      return h('button.chip', { ...attributes, onclick: () => void acknowledge(id) }, 'acknowledge');
+    };
+    const row = (alert: AlertItem): Child[] => [
+      h(`span.state.state-${alert.state === 'open' ? 'failed' : 'succeeded'}`, alert.state),
+      formatTime(alert.raised_at),
+      alert.rule,
+      alert.run ? names.link(alert.run) : 'server',
+      h('span.wrap', alert.message),
+      formatSignificant(alert.value),
+      alert.cleared_at ? formatTime(alert.cleared_at) : DASH,
+      answer(alert),
+    ];
+    const heads = ['State', 'Raised', 'Rule', 'Run', 'Message', '#Value', 'Cleared', 'Acknowledged'];
+    rules.load();
+    return {
+      title: 'Alerts',
+      everyMs: 5000,
+      below: h('section.card.section', h('h2', 'Rules'), rules.element),
+      load: async () => {
+        alerts = await getItems<AlertItem>(`/alerts?limit=${MOST}`);
+        await names.learn(alerts.flatMap(({ run }) => run ?? []));
+      },
+      inputs: () => [JSON.stringify(alerts), may('operate')],
+      render: () => {
+        const keys = alerts.map(({ id }) => id);
+        return table('Alerts', heads, alerts.map(row), keys);
+      },
+      close: () => rules.close(),
+    };
+  });

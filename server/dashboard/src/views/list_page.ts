@@ -1,93 +1,94 @@
-import { ApiError, explain, isAbort } from '../api/client';
-import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
-import type { Page, Status } from './page';
+import { ApiError, explain, getJson } from '../api/client';
+import type { Run } from '../api/types';
+import { type Child, h, replaceChildren, setText } from '../lib/dom';
+import { hashOfRun } from '../lib/routes';
+import { Owner, type Page, type Place, type Section } from './parts';
+
+const AT_ONCE = 50;
+
+/// Names of runs that the server returns by id only. Each name is requested once.
+export class RunNames {
+  private readonly names = new Map<string, string>();
+
+  async learn(ids: Iterable<string>): Promise<void> {
+    const unknown = [...new Set(ids)].filter((id) => !this.names.has(id)).slice(0, AT_ONCE);
+    const learnOne = async (id: string): Promise<void> => {
+      const { name } = await getJson<Run>(`/runs/${id}`).catch(() => ({ name: '' }));
+      this.names.set(id, name);
+    };
+    await Promise.all(unknown.map(learnOne));
+  }
+
+  link(id: string): HTMLElement {
+    return h('a', { href: hashOfRun(id), title: id }, this.names.get(id) || `…${id.slice(-6)}`);
+  }
+}
+
+/// A list that is a page: the section of its rows, and what stands around it.
+export interface List extends Section {
+  title: string;
+  everyMs: number;
+  load: () => Promise<void>;
+  inputs: () => readonly unknown[];
+  above?: Child;
+  below?: Child;
+  asOf?: () => string; // the time that the list is of, '' while it follows the server
+}
 
 /// A page with one list, fetched at once and then periodically while the page is visible. Shows the status of each fetch. Stops
-/// with an explanation if the token lacks the scope. A subclass calls `start` at the end of its constructor.
-export abstract class ListPage implements Page {
-  protected closed = false;
-  private readonly slot = new Slot();
-  private readonly problem = h('p', { class: 'problem', role: 'alert' });
-  private timer: ReturnType<typeof setInterval> | null = null;
+/// with an explanation if the token lacks the scope.
+export class ListPage extends Owner implements Page {
+  private readonly problem = h('p.problem', { role: 'alert' });
+  private refused = false;
 
   constructor(
-    private readonly root: HTMLElement,
-    protected readonly status: Status,
-    private readonly title: string,
+    private readonly place: Place,
+    make: (page: Owner) => List,
   ) {
-    document.title = `${title} · Babelring`;
+    let list!: List;
+    super((page) => {
+      list = make(page);
+      const load = async (): Promise<void> => {
+        await list.load();
+        this.open(() => this.tell(list.asOf?.() ?? ''))();
+      };
+      return {
+        load,
+        failed: (error) => this.showFailure(list.title, error),
+        inputs: () => list.inputs(),
+        render: () => list.render(),
+        close: () => list.close?.(),
+      };
+    });
+    const { root, status } = place;
+    document.title = `${list.title} · Babelring`;
     status('loading', 'loading');
+    const box = h('section.card', { 'aria-label': list.title }, this.element);
+    replaceChildren(root, h('h1', list.title), list.above, this.problem, box, list.below);
+    this.every(list.everyMs, () => document.visibilityState === 'visible' && !this.refused && this.load());
+    this.atEnd(() => root.replaceChildren());
+    this.load();
   }
 
-  close(): void {
-    this.closed = true;
-    this.stop();
-    this.root.replaceChildren();
-  }
-
-  /// Fetches the data.
-  protected abstract fetch(): Promise<void>;
-  /// Everything that `draw` reads. `draw` is called only if one of them has changed.
-  protected abstract inputs(): readonly unknown[];
-  protected abstract draw(): Child;
-
-  protected start(everyMs: number, above: Child = null, below: Child = null): void {
-    replaceChildren(
-      this.root,
-      h('h1', {}, this.title),
-      above,
-      this.problem,
-      h('section', { class: 'card', 'aria-label': this.title }, this.slot.element),
-      below,
-    );
-    this.timer = setInterval(() => {
-      if (document.visibilityState === 'visible') void this.load();
-    }, everyMs);
-    void this.load();
-  }
-
-  protected async load(): Promise<void> {
-    try {
-      await this.fetch();
-      if (this.closed) return;
-      this.tell();
-    } catch (error) {
-      if (this.closed || isAbort(error)) return;
-      if (error instanceof ApiError && error.status === 403) return this.refuse(error);
-      this.status('reconnecting', 'reconnecting');
-      this.complain(error);
-    }
-    this.redraw();
-  }
-
-  /// Shows that the data is up to date.
-  protected tell(): void {
-    this.status('live', 'live');
-    setText(this.problem, '');
-  }
-
-  protected complain(error: unknown): void {
+  complain(error: unknown): void {
     setText(this.problem, explain(error));
   }
 
-  protected redraw(): void {
-    this.slot.show(this.inputs(), () => this.draw());
+  private tell(asOf: string): void {
+    this.place.status(asOf ? 'finished' : 'live', asOf ? `as of ${asOf}` : 'live');
+    setText(this.problem, '');
   }
 
-  private refuse(error: ApiError): void {
-    this.stop();
-    this.status('stale', 'not allowed');
+  private showFailure(title: string, error: unknown): void {
     this.complain(error);
-    replaceChildren(
-      this.root,
-      h('h1', {}, this.title),
-      this.problem,
-      h('p', {}, 'Log in with a token that has the required scope, or ask the administrator of this server for one.'),
-    );
-  }
-
-  private stop(): void {
-    if (this.timer !== null) clearInterval(this.timer);
-    this.timer = null;
+    if (error instanceof ApiError && error.status === 403) {
+      this.refused = true;
+      this.place.status('stale', 'not allowed');
+      const advice =
+        'Log in with a token that has the required scope, or ask the administrator of this server for one.';
+      return replaceChildren(this.place.root, h('h1', title), this.problem, h('p', advice));
+    }
+    this.place.status('reconnecting', 'reconnecting');
+    this.draw();
   }
 }

@@ -1,58 +1,70 @@
-import { getAll } from '../api/client';
+import { explain, getAll, request } from '../api/client';
+import { forgetToken, KEPT_DAYS, setToken, tryToken } from '../api/session';
 import type { Run } from '../api/types';
-import { h, replaceChildren, type Child } from '../lib/dom';
+import { h, replaceChildren, setText } from '../lib/dom';
 import { hashOfRun } from '../lib/routes';
-import { similarRuns } from '../lib/similar';
-import type { Page, Status } from './page';
+import type { Page, Place, Status } from './parts';
+
+/// The edit distance (Levenshtein) of two texts.
+export function editDistance(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= left.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= right.length; j += 1) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (left[i - 1] === right[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[right.length]!;
+}
+
+/// 0 for equal texts, 1 if one contains the other, more for each edit; null if they are not similar.
+function unlikeness(sought: string, text: string): number | null {
+  const [a, b] = [sought.toLowerCase(), text.toLowerCase()];
+  if (a === b) return 0;
+  if (Math.min(a.length, b.length) >= 3 && (a.includes(b) || b.includes(a))) return 1;
+  const distance = editDistance(a, b);
+  return distance <= Math.max(1, Math.floor(Math.min(a.length, b.length) / 4)) ? 1 + distance : null;
+}
+
+/// The runs with a name or id similar to the text, most similar first; ties keep their order.
+export function similarRuns<Named extends { id: string; name: string }>(
+  sought: string,
+  runs: readonly Named[],
+  most = 5,
+): Named[] {
+  const found = runs.flatMap((run) => {
+    const values = [run.id, run.name].flatMap((text) => (text ? (unlikeness(sought, text) ?? []) : []));
+    return values.length > 0 ? [{ run, by: Math.min(...values) }] : [];
+  });
+  return found
+    .sort((a, b) => a.by - b.by)
+    .slice(0, most)
+    .map(({ run }) => run);
+}
 
 const NEWEST = 5;
 
-const links = (runs: readonly Run[]): HTMLElement =>
-  h(
-    'ul',
-    { class: 'run-links' },
-    runs.map((run) =>
-      h(
-        'li',
-        {},
-        h('a', { href: hashOfRun(run.id) }, run.name || run.id),
-        ' ',
-        h('span', { class: 'muted' }, `${run.state} · ${run.id}`),
-      ),
-    ),
-  );
+function links(title: string, runs: readonly Run[]): HTMLElement[] {
+  const item = ({ id, name, state }: Run): HTMLElement =>
+    h('li', h('a', { href: hashOfRun(id) }, name || id), ' ', h('span.muted', `${state} · ${id}`));
+  return [h('h2', title), h('ul.run-links', runs.map(item))];
+}
 
 /// Shows "No such run" with links to similar or the newest runs.
 export function showMissingRun(root: HTMLElement, status: Status, id: string): void {
   document.title = 'No such run · Babelring';
   status('stale', 'not found');
-  const others = h('div', {});
-  replaceChildren(
-    root,
-    h('h1', {}, 'No such run'),
-    h(
-      'p',
-      {},
-      'No run has the id ',
-      h('code', {}, id),
-      '. It may have been deleted permanently, or the link may be incomplete.',
-    ),
-    others,
-    h('p', {}, h('a', { href: '#/runs' }, 'All runs')),
-  );
-  void getAll<Run>('/runs').then(
-    (runs) => {
-      const similar = similarRuns(id, runs);
-      const shown: Child =
-        similar.length > 0
-          ? [h('h2', {}, 'Similar runs'), links(similar)]
-          : runs.length > 0
-            ? [h('h2', {}, 'The newest runs'), links(runs.slice(0, NEWEST))]
-            : null;
-      replaceChildren(others, shown);
-    },
-    () => undefined,
-  ); // the list of runs shows the error
+  const others = h('div');
+  const why = '. It may have been deleted permanently, or the link may be incomplete.';
+  const about = h('p', 'No run has the id ', h('code', id), why);
+  replaceChildren(root, h('h1', 'No such run'), about, others, h('p', h('a', { href: '#/runs' }, 'All runs')));
+  const offer = (runs: readonly Run[]): void => {
+    const similar = similarRuns(id, runs);
+    const newest = runs.length > 0 && links('The newest runs', runs.slice(0, NEWEST));
+    replaceChildren(others, similar.length > 0 ? links('Similar runs', similar) : newest);
+  };
+  void getAll<Run>('/runs').then(offer, () => undefined); // the list of runs shows the error
 }
 
 const PLACES: readonly [hash: string, label: string][] = [
@@ -66,31 +78,70 @@ const PLACES: readonly [hash: string, label: string][] = [
 function showNothing(root: HTMLElement, status: Status, path: string): void {
   document.title = 'Page not found · Babelring';
   status('stale', 'not found');
-  replaceChildren(
-    root,
-    h('h1', {}, `No page at #${path}`),
-    h('p', {}, 'Available pages:'),
-    h(
-      'ul',
-      {},
-      PLACES.map(([hash, label]) => h('li', {}, h('a', { href: hash }, label))),
-    ),
-  );
+  const items = PLACES.map(([href, label]) => h('li', h('a', { href }, label)));
+  replaceChildren(root, h('h1', `No page at #${path}`), h('p', 'Available pages:'), h('ul', items));
 }
 
 /// Shown for an unknown address, with links to other pages. For #/runs/NAME, shows runs with a similar name.
-export class NotFoundPage implements Page {
-  constructor(
-    private readonly root: HTMLElement,
-    path: string,
-    status: Status,
-  ) {
-    const run = /^\/runs\/([^/]+)$/.exec(path)?.[1];
-    if (run !== undefined) showMissingRun(root, status, run);
-    else showNothing(root, status, path);
-  }
+export function open({ root, status }: Place, { path }: { path: string }): Page {
+  const run = /^\/runs\/([^/]+)$/.exec(path)?.[1];
+  if (run !== undefined) showMissingRun(root, status, run);
+  else showNothing(root, status, path);
+  return { close: () => root.replaceChildren() };
+}
 
-  close(): void {
-    this.root.replaceChildren();
-  }
+/// Replaces any page while the server requires a token. The address stays, so the same page opens after the log-in. `refused`: the
+/// server rejected a token as invalid or expired.
+export function openLogin({ root, status }: Place, refused: boolean, done: () => void): Page {
+  document.title = 'Log in · Babelring';
+  status('stale', 'not logged in');
+  const input = h('input', {
+    ...{ type: 'password', id: 'token', name: 'token', autocomplete: 'current-password', spellcheck: 'false' },
+    ...{ required: true, 'aria-describedby': 'token-help token-problem' },
+  });
+  const keep = h('input', { type: 'checkbox', id: 'keep', checked: true });
+  const problem = h('p.problem', { id: 'token-problem', role: 'alert' });
+  const button = h('button.chip.primary', { type: 'submit' }, 'Log in');
+  const submit = async (): Promise<void> => {
+    const token = input.value.trim();
+    tryToken(token);
+    button.disabled = true;
+    try {
+      await request('/runs?limit=1');
+      setToken(token, keep.checked);
+      done();
+    } catch (error) {
+      forgetToken();
+      setText(problem, explain(error));
+      button.disabled = false;
+      input.select();
+    }
+  };
+  const onsubmit = (event: Event): void => {
+    event.preventDefault();
+    void submit();
+  };
+  const staying = ` stay logged in: this browser keeps the token for all tabs until you log out or do not use it for ${KEPT_DAYS} days`;
+  const form = h(
+    'form.card.section.login',
+    { onsubmit },
+    h('h1', 'Log in'),
+    h(
+      'p',
+      { id: 'token-help' },
+      'The server requires a token. On its first start it printed a link with one and wrote the token to the file ',
+      ...[h('code', 'admin.token'), ' in its data folder (', h('code', '--data'), '), readable by its owner only. '],
+      ...[h('code', 'server --new-admin-token'), ' creates another one. To show it:'],
+    ),
+    h('pre', { tabindex: 0, 'aria-label': 'Command' }, 'cat DATA/admin.token'),
+    h('label', { for: 'token' }, 'Token'),
+    input,
+    h('label.tick', keep, staying),
+    problem,
+    button,
+  );
+  replaceChildren(root, form);
+  setText(problem, refused ? 'The token is invalid or has expired. Enter another one.' : '');
+  input.focus();
+  return { close: () => root.replaceChildren() };
 }

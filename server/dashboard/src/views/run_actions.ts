@@ -1,11 +1,15 @@
-import { explain } from '../api/client';
+import { explain, getTagged, sendJson } from '../api/client';
 import { may } from '../api/session';
+import type { Run } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
-import type { ActionId } from './run_ask';
-import { offersResume } from './run_health';
+import { formatCount } from '../lib/format';
+import { ask, choice, options, type Question, status } from './parts';
+import { offersResume } from './run_summary';
 
 const TOLD_MS = 8000; // how long the result of an action is shown
+
+export type ActionId = 'checkpoint' | 'trace' | 'stop' | 'resume' | 'delete' | 'restore';
 
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
@@ -28,25 +32,127 @@ export function actionsOf(run: {
 }): [ActionId, string][] {
   if (run.deleted_at) return [['restore', 'Restore']];
   const byHand = run.profile === 'external';
-  return ACTIONS.filter(
-    ([id, , states]) =>
-      (states.includes(run.state) && !(byHand && id === 'resume') && !(run.emulated && id === 'checkpoint')) ||
-      (id === 'delete' && byHand && run.stale_since),
-  ).map(([id, label]) => [id, label]);
+  const offered = ([id, , states]: (typeof ACTIONS)[number]): unknown =>
+    (states.includes(run.state) && !(byHand && id === 'resume') && !(run.emulated && id === 'checkpoint')) ||
+    (id === 'delete' && byHand && run.stale_since);
+  return ACTIONS.filter(offered).map(([id, label]) => [id, label]);
+}
+
+interface Action extends Question {
+  body?: (form: FormData) => Record<string, unknown>;
+  done: string;
+}
+
+const nameOf = (data: RunData): string => data.run!.name || data.id;
+
+const number = (label: string, name: string, max: number, value: number, required = false): HTMLElement =>
+  h('label.field', label, h('input', { name, type: 'number', min: 1, max, value, required }));
+
+function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): Action {
+  switch (id) {
+    case 'checkpoint':
+      return {
+        title: 'Write a checkpoint after the current update?',
+        confirm: 'Write',
+        done: 'The checkpoint was requested.',
+      };
+    case 'trace':
+      return {
+        title: 'Trace the next updates?',
+        confirm: 'Trace',
+        done: 'The trace was requested. It arrives under Inside an update.',
+        fields: [
+          number('updates ', 'updates', 20, 3, true),
+          h(
+            'label.choice',
+            h('input', { type: 'checkbox', name: 'ops', checked: true }),
+            ' show each op; on GPUs the traced updates are slower',
+          ),
+        ],
+        body: (form) => ({ updates: Number(form.get('updates')), ops: form.get('ops') !== null }),
+      };
+    case 'stop':
+      return {
+        title: 'Stop this run?',
+        confirm: 'Stop',
+        danger: true,
+        done: 'The run is stopping.',
+        fields: [
+          choice('mode', 'checkpoint', true, 'write a checkpoint first'),
+          choice('mode', 'now', false, 'immediately, without a checkpoint: progress since the last one is lost'),
+        ],
+        body: (form) => ({ mode: form.get('mode') }),
+      };
+    case 'resume': {
+      const checkpoints = data.checkpoints.map((checkpoint): [string, string] => {
+        const best = checkpoint === data.bestCheckpoint ? ', best' : '';
+        return [checkpoint.id, `update ${formatCount(checkpoint.update)}${best}`];
+      });
+      const select = h('select', { name: 'checkpoint' }, options([['', 'the latest'], ...checkpoints]));
+      return {
+        title: 'Resume this run?',
+        confirm: 'Resume',
+        done: 'The run is resuming.',
+        fields: [
+          h('label.field', 'from checkpoint ', select),
+          number('ranks ', 'world_size', 4096, data.run!.world_size),
+        ],
+        body: (form) => ({
+          ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}),
+          world_size: Number(form.get('world_size')),
+        }),
+      };
+    }
+  }
+}
+
+/// Deletes nothing if the run has changed since the question was asked.
+async function askToDelete(data: RunData): Promise<string | null> {
+  const { etag } = await getTagged<Run>(`/runs/${data.id}`);
+  const form = await ask({
+    title: 'Delete this run?',
+    danger: true,
+    confirm: 'Delete',
+    typed: nameOf(data),
+    about:
+      'The run disappears from all lists now and is removed permanently after 7 days. Until then you can restore it on this page.',
+    fields: [
+      choice('checkpoints', 'keep', true, 'keep its checkpoints on disk'),
+      choice('checkpoints', 'delete', false, 'delete its checkpoints as well'),
+    ],
+  });
+  if (!form) return null;
+  const path = `/runs/${data.id}?checkpoints=${form.get('checkpoints') as string}`;
+  await sendJson('DELETE', path, undefined, { ifMatch: etag });
+  return 'The run is deleted.';
+}
+
+/// Asks for confirmation, sends the request, and returns a sentence about the outcome; null if the user cancels. Throws ApiError.
+async function askAndSend(id: ActionId, data: RunData): Promise<string | null> {
+  if (id === 'delete') return askToDelete(data);
+  if (id === 'restore') {
+    await sendJson('PATCH', `/runs/${data.id}`, { deleted: false });
+    return 'The run is restored.';
+  }
+  const action = actionOf(id, data);
+  const form = await ask({ ...action, about: nameOf(data) });
+  if (!form) return null;
+  await sendJson('POST', `/runs/${data.id}/${id}`, action.body?.(form) ?? {});
+  return action.done;
 }
 
 /// Buttons that control the run, each with a confirmation. Shows only those that the token and the run's state allow.
 export class RunActions {
-  readonly element = h('div', { class: 'actions' });
-  private readonly answer = h('p', { class: 'muted', role: 'status' });
-  private readonly buttons = h('span', { class: 'group' });
+  readonly element: HTMLElement;
+  private readonly answer = status('');
+  private readonly buttons = h('span.group');
   private shown = '';
 
   constructor(
     private readonly data: RunData,
     private readonly changed: () => void,
   ) {
-    replaceChildren(this.element, this.buttons, this.answer);
+    this.element = h('div.actions', this.buttons, this.answer);
   }
 
   update(): void {
@@ -55,12 +161,9 @@ export class RunActions {
     const shown = actions.map(([id]) => id).join();
     if (shown === this.shown) return;
     this.shown = shown;
-    replaceChildren(
-      this.buttons,
-      actions.map(([id, label]) =>
-        h('button', { type: 'button', class: 'chip', onclick: () => void this.act(id) }, label),
-      ),
-    );
+    const button = ([id, label]: [ActionId, string]): HTMLElement =>
+      h('button.chip', { onclick: () => void this.act(id) }, label);
+    replaceChildren(this.buttons, actions.map(button));
   }
 
   /// Resumes the run after a confirmation; null if that is not offered beside the run's health.
@@ -77,7 +180,6 @@ export class RunActions {
 
   async act(id: ActionId): Promise<void> {
     try {
-      const { askAndSend } = await import('./run_ask');
       const done = await askAndSend(id, this.data);
       if (done === null) return;
       setText(this.answer, done);

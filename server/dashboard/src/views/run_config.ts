@@ -1,143 +1,103 @@
-import { explain, getJson } from '../api/client';
+import { explain, getItems, getJson } from '../api/client';
 import { may } from '../api/session';
 import type { Run } from '../api/types';
-import type { RunData } from '../data/run_data';
 import { differences, search } from '../lib/config_tree';
-import { copyText } from '../lib/copy';
-import { h, replaceChildren, setText } from '../lib/dom';
+import { type Child, copyText, h, valueOf } from '../lib/dom';
 import { formatCount } from '../lib/format';
-import type { ViewState } from '../lib/run_view';
 import { hashOfRun } from '../lib/routes';
-import { table } from './tables';
+import { labelled, options, type Owner, type Section, table } from './parts';
+import type { RunContext } from './run_sections';
+
+function differenceOf(config: string, id: string, other: Run): Child {
+  const found = differences(config, other.config ?? '');
+  const count = `${formatCount(found.length)} ${found.length === 1 ? 'difference' : 'differences'} to `;
+  const cell = (value: string | null, kind: string): Child =>
+    value === null ? h('span.muted', 'not set') : h('mark', { class: kind }, value);
+  const rows = found.map(({ path, left, right }) => [h('code', path), cell(left, 'extra'), cell(right, 'missed')]);
+  return [
+    h('p', found.length === 0 ? 'No difference to ' : count, h('a', { href: hashOfRun(id) }, other.name || id)),
+    rows.length > 0 && table('Differences of the configurations', ['Key', 'This run', 'Other run'], rows),
+  ];
+}
+
+/// Shows the differences to the configuration of another run, or why they are not known.
+async function compareWith(config: string, id: string): Promise<() => Child> {
+  try {
+    const other = await getJson<Run>(`/runs/${id}`);
+    return () => differenceOf(config, id, other);
+  } catch (error) {
+    return () => h('p.problem', `not compared: ${explain(error)}`);
+  }
+}
+
+const textOf = (config: string, wanted: string): Child =>
+  config === ''
+    ? 'not reported'
+    : search(config, wanted).map(({ line, hit }) => (hit ? h('mark.extra', `${line}\n`) : `${line}\n`));
+
+const named = ({ id, name }: Run): [string, string] => [id, `${name || 'unnamed'} · ${id.slice(-6)}`];
+const copy = async (text: string): Promise<string> =>
+  (await copyText(text)) ? 'copied' : 'the browser does not allow copying';
+const SEARCH = 'Search the configuration';
 
 /// The resolved configuration, with text search and a comparison with another run.
-export class Configuration {
-  readonly element: HTMLElement;
-  private readonly text = h('pre', { tabindex: 0, 'aria-label': 'Configuration' });
-  private readonly search: HTMLInputElement;
-  private readonly select: HTMLSelectElement;
-  private readonly difference = h('div', {});
-  private readonly said = h('span', { class: 'muted', role: 'status' });
-  private config: string | null = null; // null: nothing drawn yet
-  private offered = false;
-
-  constructor(
-    private readonly data: RunData,
-    private readonly view: ViewState,
-    private readonly onView: () => void,
-  ) {
-    this.search = h('input', {
-      type: 'search',
-      id: 'config-search',
-      placeholder: 'Search the configuration',
-      oninput: () => this.draw(),
-    });
-    this.select = h(
-      'select',
-      {
-        id: 'config-against',
-        onfocus: () => void this.offer(),
-        onpointerdown: () => void this.offer(),
-        onchange: () => {
-          this.view.against = this.select.value;
-          this.onView();
-          void this.compare();
-        },
-      },
-      h('option', { value: '' }, 'no other run'),
-    );
-    const copy = h('button', { type: 'button', class: 'chip', onclick: () => void this.copy() }, 'copy');
-    const again = may('operate') && h('a', { class: 'chip', href: `#/submit?from=${data.id}` }, 'new run from this');
-    this.element = h(
-      'div',
-      {},
-      h(
-        'p',
-        { class: 'field-row' },
-        h('label', { for: 'config-search', class: 'visually-hidden' }, 'Search the configuration'),
-        this.search,
-        h('label', { for: 'config-against' }, 'compare with'),
-        this.select,
-        copy,
-        again,
-        this.said,
-      ),
-      this.difference,
-      this.text,
-    );
-  }
-
-  update(): void {
-    const config = this.data.run?.config ?? '';
-    if (config === this.config) return;
-    this.config = config;
-    this.draw();
-    if (this.view.against !== '') void this.offer().then(() => this.compare());
-  }
-
-  private async copy(): Promise<void> {
-    setText(this.said, (await copyText(this.config ?? '')) ? 'copied' : 'the browser does not allow copying');
-  }
-
-  private draw(): void {
-    const config = this.config ?? '';
-    const lines = search(config, this.search.value);
-    const hits = lines.filter(({ hit }) => hit).length;
-    setText(this.said, this.search.value.trim() ? `${formatCount(hits)} ${hits === 1 ? 'line' : 'lines'}` : '');
-    if (config === '') return replaceChildren(this.text, 'not reported');
-    replaceChildren(
-      this.text,
-      lines.map(({ line, hit }) => (hit ? h('mark', { class: 'extra' }, `${line}\n`) : `${line}\n`)),
-    );
-  }
-
-  /// Fetches the other runs when the user is about to choose one.
-  private async offer(): Promise<void> {
-    if (this.offered) return;
-    this.offered = true;
-    try {
-      const { items } = await getJson<{ items: Run[] }>('/runs?limit=200');
-      this.select.append(
-        ...items
-          .filter(({ id }) => id !== this.data.id)
-          .map(({ id, name }) => h('option', { value: id }, `${name || 'unnamed'} · ${id.slice(-6)}`)),
-      );
-      this.select.value = this.view.against;
-    } catch (error) {
-      this.offered = false;
-      setText(this.said, explain(error));
-    }
-  }
-
-  private async compare(): Promise<void> {
-    const id = this.view.against;
-    if (id === '') return replaceChildren(this.difference);
-    try {
-      const other = await getJson<Run>(`/runs/${id}`);
-      if (id !== this.view.against) return;
-      const found = differences(this.config ?? '', other.config ?? '');
-      const cell = (value: string | null, kind: string): HTMLElement =>
-        value === null ? h('span', { class: 'muted' }, 'not set') : h('mark', { class: kind }, value);
-      replaceChildren(
-        this.difference,
+export function configuration({ data, view, remember }: RunContext, owner: Owner): Section {
+  let wanted = ''; // text to search for
+  let others: readonly Run[] | null = null; // fetched when the user is about to choose one
+  let offering: Promise<void> | null = null;
+  let compared: string | null = null; // the configuration that was compared with the other run's
+  let difference = (): Child => null;
+  const config = (): string => data.run?.config ?? '';
+  const offered = (found: readonly Run[]): void => {
+    others = found.filter(({ id }) => id !== data.id);
+    owner.draw();
+  };
+  const refused = (error: unknown): void => {
+    offering = null;
+    owner.say(explain(error));
+  };
+  const offer = (): Promise<void> => (offering ??= getItems<Run>('/runs?limit=200').then(offered, refused));
+  const compare = async (): Promise<void> => {
+    const id = view.against;
+    const shown = id === '' ? () => null : await compareWith(config(), id);
+    if (id !== view.against) return;
+    difference = shown;
+    owner.draw();
+  };
+  const choose = (event: Event): void => {
+    view.against = valueOf(event);
+    remember();
+    void compare();
+  };
+  const find = (event: Event): void => {
+    wanted = valueOf(event);
+    const hits = search(config(), wanted).filter(({ hit }) => hit).length;
+    owner.say(wanted.trim() ? `${formatCount(hits)} ${hits === 1 ? 'line' : 'lines'}` : '');
+  };
+  return {
+    inputs: () => {
+      if (view.against !== '' && data.run && compared !== config()) {
+        compared = config();
+        void offer().then(compare);
+      }
+      return [data.run?.config, wanted, others, difference];
+    },
+    render: () => {
+      const ask = { id: 'config-against', onfocus: () => void offer(), onpointerdown: () => void offer() };
+      const field = h('input', { type: 'search', id: 'config-search', placeholder: SEARCH, oninput: find });
+      const choices = options([['', 'no other run'], ...(others ?? []).map(named)], view.against);
+      return [
         h(
-          'p',
-          {},
-          found.length === 0
-            ? 'No difference to '
-            : `${formatCount(found.length)} ${found.length === 1 ? 'difference' : 'differences'} to `,
-          h('a', { href: hashOfRun(id) }, other.name || id),
+          'p.field-row',
+          labelled(SEARCH, field, true),
+          labelled('compare with', h('select', { ...ask, onchange: choose }, choices)),
+          h('button.chip', { onclick: () => void owner.act(() => copy(config())) }, 'copy'),
+          may('operate') && h('a.chip', { href: `#/submit?from=${data.id}` }, 'new run from this'),
+          h('span.muted', { role: 'status' }, owner.said),
         ),
-        found.length > 0
-          ? table(
-              'Differences of the configurations',
-              ['Key', 'This run', 'Other run'],
-              found.map(({ path, left, right }) => [h('code', {}, path), cell(left, 'extra'), cell(right, 'missed')]),
-            )
-          : null,
-      );
-    } catch (error) {
-      replaceChildren(this.difference, h('p', { class: 'problem' }, `not compared: ${explain(error)}`));
-    }
-  }
+        h('div', difference()),
+        h('pre', { tabindex: 0, 'aria-label': 'Configuration' }, textOf(config(), wanted)),
+      ];
+    },
+  };
 }

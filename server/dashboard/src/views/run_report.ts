@@ -1,79 +1,50 @@
-import { explain } from '../api/client';
-import { request, withRetries } from '../api/request';
-import type { RunData } from '../data/run_data';
-import { h, replaceChildren, setText, type Child } from '../lib/dom';
-import { oneAtATime } from '../lib/one_at_a_time';
-import { saveText } from '../lib/save';
-import type { FoldContent } from './fold';
-import { table } from './tables';
+import { request, withRetries } from '../api/client';
+import { type Child, h, saveText } from '../lib/dom';
+import { type Owner, type Section, status, table } from './parts';
+import type { RunContext } from './run_sections';
 
-/// The report on the run, in the words and plots of its HTML file.
-export class Report implements FoldContent {
-  readonly element: HTMLElement;
-  private readonly answers = h('div', { class: 'report' });
-  private readonly said = h('p', { class: 'muted', role: 'status' });
-  private html = '';
-  private closed = false;
-
-  private constructor(private readonly data: RunData) {
-    const again = oneAtATime(
-      () => this.fetch(),
-      (error) => setText(this.said, `Not loaded: ${explain(error)}`),
-    );
-    const save = (): void => saveText(this.html, `report-${this.data.id}.html`, 'text/html');
-    this.element = h(
-      'div',
-      { class: 'lab' },
-      h(
-        'p',
-        {},
-        h('button', { type: 'button', onclick: save }, 'Save as a file'),
-        ' ',
-        h('button', { type: 'button', onclick: again }, 'Make it again'),
-      ),
-      this.said,
-      this.answers,
-    );
-  }
-
-  static async load(data: RunData): Promise<Report> {
-    const report = new Report(data);
-    await report.fetch();
-    return report;
-  }
-
-  /// The report is made again on request only: it reads the whole run.
-  refresh(): void {}
-
-  close(): void {
-    this.closed = true;
-  }
-
-  private async fetch(): Promise<void> {
-    setText(this.said, 'Reading the run …');
-    this.html = await withRetries(async () =>
-      (await request(`/runs/${this.data.id}/report?format=html`, { headers: { Accept: 'text/html' } })).text(),
-    );
-    if (this.closed) return;
-    setText(this.said, '');
-    // The page's content security policy reports styles even where they are only parsed.
-    const unstyled = this.html.replace(/<style>[^<]*<\/style>/, '');
-    const page = new DOMParser().parseFromString(unstyled, 'text/html');
-    replaceChildren(this.answers, [...page.querySelectorAll('article')].map(answer));
-  }
+/// The report on the run, in the words and plots of its HTML file. It is made again on request only: it reads the whole run.
+export function report({ data }: RunContext, owner: Owner): Section {
+  const path = `/runs/${data.id}/report?format=html`;
+  let html = '';
+  let answers: Child = null;
+  let wanted = true;
+  const save = (): void => saveText(html, `report-${data.id}.html`, 'text/html');
+  const again = (): void => {
+    wanted = true;
+    owner.load();
+  };
+  return {
+    load: async () => {
+      if (!wanted) return;
+      wanted = false;
+      owner.say('Reading the run …');
+      html = await withRetries(async () => (await request(path, { headers: { Accept: 'text/html' } })).text());
+      owner.said = '';
+      // The page's content security policy reports styles even where they are only parsed.
+      const unstyled = html.replace(/<style>[^<]*<\/style>/, '');
+      const page = new DOMParser().parseFromString(unstyled, 'text/html');
+      answers = [...page.querySelectorAll('article')].map(answer);
+    },
+    inputs: () => [html],
+    render: () => [
+      h('p', h('button', { onclick: save }, 'Save as a file'), ' ', h('button', { onclick: again }, 'Make it again')),
+      status(owner.said),
+      h('div.report', answers),
+    ],
+  };
 }
 
 /// One answer of the report's HTML, made anew: texts as texts, plots as pictures.
 function answer(article: HTMLElement): Child {
-  const children: Child[] = [];
-  for (const part of article.children) {
+  const children = [...article.children].map((part): Child => {
     const svg = part.querySelector('svg');
-    if (part instanceof HTMLHeadingElement) children.push(h('h3', {}, part.textContent));
-    else if (svg) children.push(picture(svg));
-    else if (part.querySelector('table')) children.push(copiedTable(part));
-    else children.push(h('p', { class: part.classList.contains('quiet') && 'muted' }, part.textContent));
-  }
-  return h('article', {}, children);
+    if (part instanceof HTMLHeadingElement) return h('h3', part.textContent);
+    if (svg) return picture(svg);
+    if (part.querySelector('table')) return copiedTable(part);
+    return h('p', { class: part.classList.contains('quiet') && 'muted' }, part.textContent);
+  });
+  return h('article', children);
 }
 
 function picture(svg: SVGElement): Child {
@@ -87,5 +58,5 @@ function copiedTable(part: Element): Child {
   const caption = part.querySelector('caption')?.textContent ?? '';
   const rows = [...part.querySelectorAll('tr')];
   const cells = rows.slice(1).map((row) => texts(row, 'td'));
-  return [h('p', { class: 'muted' }, caption), table(caption, texts(rows[0]!, 'th'), cells)];
+  return [h('p.muted', caption), table(caption, texts(rows[0]!, 'th'), cells)];
 }

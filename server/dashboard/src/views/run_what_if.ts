@@ -1,22 +1,117 @@
 import { ApiError, explain, getJson } from '../api/client';
-import type { StepParts, WhatIfAnswer } from '../api/types';
-import type { RunData } from '../data/run_data';
-import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
-import { formatCount, formatDuration, formatFixed, formatMs, formatPercent } from '../lib/format';
-import { oneAtATime } from '../lib/one_at_a_time';
-import type { ViewState } from '../lib/run_view';
+import type { StepParts, StepSetup, WhatIfAnswer } from '../api/types';
+import { type Child, h, valueOf } from '../lib/dom';
 import {
-  CHOICES,
-  parseSettings,
-  PARTS,
-  settingsText,
-  SLIDERS,
-  stopsOf,
-  type Choice,
-  type Slider,
-} from '../lib/what_if';
-import type { FoldContent } from './fold';
-import { table } from './tables';
+  capital,
+  formatCount,
+  formatDuration,
+  formatFixed,
+  formatMs,
+  formatPercent,
+  formatSignificant,
+} from '../lib/format';
+import { STEP_PARTS } from '../lib/runs';
+import { legendItems, type Owner, type Section, splitBar, status, table } from './parts';
+import type { RunContext } from './run_sections';
+
+/// Settings of a prediction by name, as the server takes them; absent settings stay as the run has them.
+export type Settings = ReadonlyMap<string, string>;
+
+export interface Slider {
+  name: 'hosts' | 'ranks_per_host' | 'link_gbit' | 'latency_us' | 'bucket_mb' | 'accumulate' | 'straggler';
+  label: string;
+  unit: string;
+  values: readonly number[];
+}
+
+export const SLIDERS: readonly Slider[] = [
+  { name: 'hosts', label: 'Hosts', unit: '', values: [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128] },
+  { name: 'ranks_per_host', label: 'Ranks on each host', unit: '', values: [1, 2, 3, 4, 6, 8] },
+  {
+    name: 'link_gbit',
+    label: 'Link between hosts',
+    unit: 'Gbit/s',
+    values: [1, 2, 2.5, 5, 10, 20, 25, 40, 50, 100, 200, 400],
+  },
+  {
+    name: 'latency_us',
+    label: 'Latency between hosts',
+    unit: 'µs',
+    values: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+  },
+  { name: 'bucket_mb', label: 'Bucket', unit: 'MB', values: [0.5, 1, 2, 4, 8, 16, 25, 32, 64, 128] },
+  { name: 'accumulate', label: 'Micro-batches in an update', unit: '', values: [1, 2, 3, 4, 6, 8, 12, 16] },
+  { name: 'straggler', label: 'One rank slower by', unit: '%', values: [0, 5, 10, 20, 50, 100] },
+];
+
+export interface Choice {
+  name: 'wire' | 'algorithm' | 'optimizer';
+  label: string;
+  words: readonly (readonly [word: string, text: string])[];
+}
+
+export const CHOICES: readonly Choice[] = [
+  {
+    name: 'wire',
+    label: 'Gradients in messages',
+    words: [
+      ['f32', 'f32'],
+      ['bf16', 'bf16'],
+      ['int8', 'int8 (not by NCCL)'],
+    ],
+  },
+  {
+    name: 'algorithm',
+    label: 'Sum of gradients',
+    words: [
+      ['one-copy', 'shared memory, one host'],
+      ['ring', 'ring'],
+      ['two_level', 'two levels'],
+      ['staged', 'staged ring, of GPUs without NCCL'],
+      ['tree', 'tree (not offered by the worker)'],
+    ],
+  },
+  {
+    name: 'optimizer',
+    label: "Optimizer's state",
+    words: [
+      ['replicated', 'on every host'],
+      ['sharded', 'a share on each host'],
+    ],
+  },
+];
+
+const NAMES: readonly string[] = [...SLIDERS, ...CHOICES].map(({ name }) => name);
+
+/// Reads 'hosts:4,link_gbit:25'. Leaves out other keys.
+export function parseSettings(text: string): Map<string, string> {
+  const pairs = text.split(',').map((part) => part.split(':'));
+  return new Map(
+    pairs.flatMap(([name = '', value = '']) => (NAMES.includes(name) && value !== '' ? [[name, value] as const] : [])),
+  );
+}
+
+/// The inverse of parseSettings().
+export const settingsText = (settings: Settings): string =>
+  NAMES.flatMap((name) => (settings.has(name) ? [`${name}:${settings.get(name)}`] : [])).join(',');
+
+/// A position of a slider. `value` is '' where the run stays as it is.
+export interface Stop {
+  value: string;
+  text: string;
+}
+
+/// The positions of a slider: its values, with what the run has in between.
+export function stopsOf(slider: Slider, own: StepSetup): Stop[] {
+  const unit = slider.unit && ` ${slider.unit}`;
+  const has = own[slider.name];
+  const others = slider.values.filter((value) => value !== has);
+  const stops = others.map((value) => ({ value: String(value), text: `${value}${unit}` }));
+  const before = has === null ? others.length : others.filter((value) => value < has).length;
+  const text = `as it is${has === null ? '' : `: ${formatSignificant(has, 3)}${unit}`}`;
+  stops.splice(before, 0, { value: '', text });
+  return stops;
+}
 
 interface Step {
   name: string;
@@ -30,54 +125,30 @@ interface Step {
 
 /// The parts of an update, on a scale on which the longest update fills the width.
 function barOf({ step_ms, parts }: Step, longestMs: number): HTMLElement {
-  const piece = (kind: string, ms: number): HTMLElement => {
-    const part = h('span', { class: `part ${kind}` });
-    part.style.flexGrow = String(Math.max(0, ms));
-    return part;
-  };
-  return h(
-    'span',
-    { class: 'split-bar what-if-bar', 'aria-hidden': 'true' },
-    PARTS.map(([, color, key]) => piece(`swatch-${color}`, parts[key])),
-    piece('', longestMs - step_ms),
-  );
+  const pieces = STEP_PARTS.map(({ key, color }) => [color, parts[key]] as const);
+  return splitBar([...pieces, ['', longestMs - step_ms]], '.what-if-bar');
 }
-
-const legend = (): Child =>
-  h(
-    'p',
-    { class: 'trace-legend muted' },
-    PARTS.map(([name, color]) =>
-      h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${color}` }), name),
-    ),
-  );
 
 function stepTable(steps: readonly Step[]): Child {
   const longest = Math.max(...steps.map(({ step_ms }) => step_ms));
-  const parts = PARTS.map(([name]) => `#${name[0]!.toUpperCase()}${name.slice(1)}`);
+  const parts = STEP_PARTS.map(({ name }) => `#${capital(name)}`);
   return table(
     'Update measured and predicted',
     ['Run', 'Update', '#Time', '#Target tokens/s', '#Efficiency', '#Left to the end', ...parts],
     steps.map((step) => [
       step.name,
       barOf(step, longest),
-      [formatMs(step.step_ms), step.range ? h('span', { class: 'muted' }, ` ${step.range}`) : null],
+      [formatMs(step.step_ms), step.range && h('span.muted', ` ${step.range}`)],
       formatCount(step.target_tokens_per_second),
       formatPercent(step.efficiency),
       formatDuration(step.seconds_left),
-      ...PARTS.map(([, , key]) => formatMs(step.parts[key])),
+      ...STEP_PARTS.map(({ key }) => formatMs(step.parts[key])),
     ]),
   );
 }
 
 const lines = (name: string, texts: readonly string[]): Child =>
-  texts.length > 0
-    ? h(
-        'ul',
-        { class: 'what-if-notes', 'aria-label': name },
-        texts.map((text) => h('li', {}, text)),
-      )
-    : null;
+  texts.length > 0 && h('ul.what-if-notes', { 'aria-label': name }, ...texts.map((text) => h('li', text)));
 
 /// The answer: measured and predicted updates. Where the model does not fit the run, its error instead of a prediction.
 function resultOf({ measured, baseline, predicted, warnings, assumed }: WhatIfAnswer, changed: boolean): Child {
@@ -88,151 +159,90 @@ function resultOf({ measured, baseline, predicted, warnings, assumed }: WhatIfAn
     const range = `${formatMs(predicted.low_ms)} to ${formatMs(predicted.high_ms)}`;
     if (changed) steps.push({ name: 'predicted with the changes', ...predicted, range });
   }
+  const misfit = `The model does not fit this run: for the run as it is, its update is wrong by ${error}. Nothing is predicted.`;
   return [
-    legend(),
+    h('p.trace-legend.muted', legendItems(STEP_PARTS.map(({ name, color }) => [name, color]))),
     stepTable(steps),
-    predicted
-      ? null
-      : h(
-          'p',
-          { class: 'problem' },
-          `The model does not fit this run: for the run as it is, its update is wrong by ${error}. Nothing is predicted.`,
-        ),
-    predicted ? lines('Warnings', warnings) : null,
-    assumed.length > 0
-      ? h('details', {}, h('summary', { class: 'muted' }, 'Assumed'), lines('Assumptions', assumed))
-      : null,
+    predicted ? lines('Warnings', warnings) : h('p.problem', misfit),
+    assumed.length > 0 && h('details', h('summary.muted', 'Assumed'), lines('Assumptions', assumed)),
   ];
 }
 
+function summaryOf({ predicted }: WhatIfAnswer, changed: boolean): string {
+  if (!predicted) return 'The model does not fit this run.';
+  if (!changed) return 'Move a slider to predict another setup.';
+  const rate = formatCount(predicted.target_tokens_per_second);
+  return `With the changes an update takes ${formatMs(predicted.step_ms)}, ${rate} target tokens per second.`;
+}
+
+type Set = (name: string, value: string) => void;
+
+function sliderOf(slider: Slider, setup: StepSetup, settings: Settings, set: Set): Child {
+  const id = `what-if-${slider.name}`;
+  const stops = stopsOf(slider, setup);
+  const placeOf = (wanted: string): number => stops.findIndex(({ value }) => value === wanted);
+  const found = placeOf(settings.get(slider.name) ?? '');
+  const at = found < 0 ? placeOf('') : found;
+  const { text } = stops[at]!;
+  const input = h('input', {
+    ...{ type: 'range', id, min: 0, max: stops.length - 1, step: 1, value: at, 'aria-valuetext': text },
+    oninput: (event: Event) => set(slider.name, stops[Number(valueOf(event))]!.value),
+  });
+  return h('p', h('label', { for: id }, slider.label), input, h('output', { for: id }, text));
+}
+
+function choiceOf({ name, label, words }: Choice, own: string, settings: Settings, set: Set): Child {
+  const id = `what-if-${name}`;
+  const chosen = settings.get(name) ?? own;
+  const choose = (event: Event): void => set(name, valueOf(event) === own ? '' : valueOf(event));
+  const option = ([word, text]: readonly [string, string]): HTMLElement =>
+    h('option', { value: word, selected: word === chosen }, `${text}${word === own ? ', as it is' : ''}`);
+  return h('p', h('label', { for: id }, label), h('select', { id, onchange: choose }, words.map(option)));
+}
+
 /// Predictions of the run on other hosts, links and settings, chosen by sliders.
-export class WhatIf implements FoldContent {
-  readonly element: HTMLElement;
-  private readonly controls = h('div', { class: 'what-if-controls' });
-  private readonly result = new Slot();
-  private readonly said = h('p', { class: 'muted', role: 'status' });
-  private readonly settings: Map<string, string>;
-  private asked = false;
-  private closed = false;
-  readonly refresh: () => void;
-
-  private constructor(
-    private readonly data: RunData,
-    private readonly view: ViewState,
-    private readonly onView: () => void,
-  ) {
-    this.settings = parseSettings(view.whatIf);
-    this.refresh = oneAtATime(
-      () => this.fetch(),
-      (error) => this.showRefusal(error),
-    );
-    this.element = h('div', { class: 'lab what-if' }, this.controls, this.said, this.result.element);
-  }
-
-  static async load(data: RunData, view: ViewState, onView: () => void): Promise<WhatIf> {
-    const section = new WhatIf(data, view, onView);
-    try {
-      await section.fetch();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      section.showRefusal(error);
-    }
-    return section;
-  }
-
-  close(): void {
-    this.closed = true;
-  }
-
-  private async fetch(): Promise<void> {
-    const answer = await getJson<WhatIfAnswer>(
-      `/runs/${this.data.id}/what-if?${new URLSearchParams([...this.settings])}`,
-    );
-    if (this.closed) return;
-    if (!this.asked) this.showControls(answer);
-    this.asked = true;
-    const { predicted } = answer;
-    const changed = this.settings.size > 0;
-    setText(
-      this.said,
-      !predicted
-        ? 'The model does not fit this run.'
-        : changed
-          ? `With the changes an update takes ${formatMs(predicted.step_ms)}, ${formatCount(predicted.target_tokens_per_second)} target tokens per second.`
-          : 'Move a slider to predict another setup.',
-    );
-    this.result.show([answer], () => resultOf(answer, changed));
-  }
-
-  /// Before the first answer nothing is known of the run's setup: a refused setting of the address is then left out.
-  private showRefusal(error: unknown): void {
-    if (this.closed) return;
-    if (!this.asked && this.settings.size > 0 && error instanceof ApiError && [400, 422].includes(error.status)) {
-      this.settings.clear();
-      this.changed();
-      return;
-    }
-    setText(this.said, `Not predicted: ${explain(error)}`);
-    this.result.show([error], () => null);
-  }
-
-  private set(name: string, value: string): void {
-    if (value === '') this.settings.delete(name);
-    else this.settings.set(name, value);
-    this.changed();
-  }
-
-  private changed(): void {
-    this.view.whatIf = settingsText(this.settings);
-    this.onView();
-    this.refresh();
-  }
-
-  private showControls(answer: WhatIfAnswer): void {
-    const { setup } = answer.baseline;
-    const reset = (): void => {
-      this.settings.clear();
-      this.showControls(answer);
-      this.changed();
-    };
-    replaceChildren(
-      this.controls,
-      SLIDERS.map((slider) => this.slider(slider, answer)),
-      CHOICES.map((choice) => this.choice(choice, setup[choice.name])),
-      h('button', { type: 'button', class: 'chip', onclick: reset }, 'Everything as it is'),
-    );
-  }
-
-  private slider(slider: Slider, { baseline }: WhatIfAnswer): Child {
-    const stops = stopsOf(slider, baseline.setup);
-    const id = `what-if-${slider.name}`;
-    const own = stops.findIndex(({ value }) => value === '');
-    const at = stops.findIndex(({ value }) => value === (this.settings.get(slider.name) ?? ''));
-    const input = h('input', { type: 'range', id, min: 0, max: stops.length - 1, step: 1, value: at < 0 ? own : at });
-    const shown = h('output', { for: id });
-    const show = (): void => {
-      const { text } = stops[Number(input.value)]!;
-      setText(shown, text);
-      input.setAttribute('aria-valuetext', text);
-    };
-    input.oninput = () => {
-      show();
-      this.set(slider.name, stops[Number(input.value)]!.value);
-    };
-    show();
-    return h('p', {}, h('label', { for: id }, slider.label), input, shown);
-  }
-
-  private choice({ name, label, words }: Choice, own: string): Child {
-    const id = `what-if-${name}`;
-    const chosen = this.settings.get(name) ?? own;
-    const select = h(
-      'select',
-      { id, onchange: () => this.set(name, select.value === own ? '' : select.value) },
-      words.map(([word, text]) =>
-        h('option', { value: word, selected: word === chosen }, `${text}${word === own ? ', as it is' : ''}`),
+export function whatIf({ data, view, remember }: RunContext, owner: Owner): Section {
+  const settings = parseSettings(view.whatIf);
+  let setup: StepSetup | null = null; // what the run has; known from the first answer on
+  let answer: WhatIfAnswer | null = null;
+  const changed = (): void => {
+    view.whatIf = settingsText(settings);
+    remember();
+    owner.load();
+    owner.draw();
+  };
+  const set = (name: string, value: string): void => {
+    if (value === '') settings.delete(name);
+    else settings.set(name, value);
+    changed();
+  };
+  const reset = (): void => {
+    settings.clear();
+    changed();
+  };
+  return {
+    load: async () => {
+      answer = await getJson<WhatIfAnswer>(`/runs/${data.id}/what-if?${new URLSearchParams([...settings])}`);
+      setup ??= answer.baseline.setup;
+      owner.said = summaryOf(answer, settings.size > 0);
+    },
+    // Before the first answer nothing is known of the run's setup: a refused setting of the address is then left out.
+    failed: (error) => {
+      if (!setup && settings.size > 0 && error instanceof ApiError && [400, 422].includes(error.status)) return reset();
+      answer = null;
+      owner.say(`Not predicted: ${explain(error)}`);
+    },
+    render: () =>
+      h(
+        'div.lab.what-if',
+        h(
+          'div.what-if-controls',
+          setup && SLIDERS.map((slider) => sliderOf(slider, setup!, settings, set)),
+          setup && CHOICES.map((choice) => choiceOf(choice, setup![choice.name], settings, set)),
+          setup && h('button.chip', { onclick: reset }, 'Everything as it is'),
+        ),
+        status(owner.said),
+        h('div', answer && resultOf(answer, settings.size > 0)),
       ),
-    );
-    return h('p', {}, h('label', { for: id }, label), select);
-  }
+  };
 }

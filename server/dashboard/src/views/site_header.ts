@@ -1,10 +1,11 @@
-import { request } from '../api/request';
-import { may, type Need } from '../api/session';
+import { type Connection, onConnection, request } from '../api/client';
+import { hasToken, logOut, may, type Need, rightsOf } from '../api/session';
 import type { TokenSelf } from '../api/types';
-import { h, patchChildren, replaceChildren } from '../lib/dom';
-import { applyTheme, nextTheme, readTheme } from '../lib/theme_choice';
-import { NotifyButton } from './notify_button';
-import { showSession } from './session_badge';
+import { type Child, h, patchChildren, replaceChildren, setText } from '../lib/dom';
+import { formatClock, formatTime } from '../lib/format';
+import { applyTheme, nextTheme, readTheme, shortcutGroups } from '../lib/shell';
+import { Life } from '../lib/work';
+import { closeDialog, type Page, type Place, showDialog } from './parts';
 
 const LINKS: readonly [page: string, label: string, needed: Need][] = [
   ['runs', 'Runs', 'read'],
@@ -15,64 +16,104 @@ const LINKS: readonly [page: string, label: string, needed: Need][] = [
   ['audit', 'Audit', 'admin'],
 ];
 const ALERTS_MS = 15_000;
+const PATIENCE_MS = 3000; // a single lost request is not reported
+const NOTIFY_KEY = 'babelring.notify';
+const NOTIFY = 'Browser notification when a run fails or stops reporting while this page is open';
+const SIGNS = { system: '◐', light: '☀', dark: '☾' };
+const KEYS: Record<string, string> = { ArrowLeft: '←', ArrowRight: '→', ArrowUp: '↑', ArrowDown: '↓', ' ': 'space' };
 
-/// The header: navigation, session, theme, notifications and help.
+/// "No connection to the server since 09:21:05, showing data until 09:21:02. Retrying …"
+function offlineText({ awaySinceMs, answeredAtMs }: Connection): string {
+  if (awaySinceMs === null) return '';
+  const until = answeredAtMs === null ? '' : `, showing data until ${formatClock(answeredAtMs)}`;
+  return `No connection to the server since ${formatClock(awaySinceMs)}${until}. Retrying …`;
+}
+
+/// Shows a banner while the server does not answer, with the time of the newest data.
+export function watchConnection(banner: HTMLElement): void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  onConnection((connection) => {
+    clearTimeout(timer);
+    if (connection.awaySinceMs === null) setText(banner, '');
+    else timer = setTimeout(() => setText(banner, offlineText(connection)), PATIENCE_MS);
+  });
+}
+
+/// Shows all keyboard shortcuts of the current page, by group.
+export function showHelp(): void {
+  const keysOf = (keys: readonly string[]): Child =>
+    keys.map((key, at) => [at > 0 ? ' or ' : null, h('kbd', KEYS[key] ?? key)]);
+  const groups = [...shortcutGroups()].map(([title, shortcuts]) => [
+    h('h3', title),
+    h('dl.keys', ...[shortcuts.map(({ keys, what }) => [h('dt', keysOf(keys)), h('dd', what)])]),
+  ]);
+  const close = h('button.chip', { onclick: closeDialog }, 'close');
+  const head = h('div.dialog-head', h('h2', { id: 'help-title' }, 'Keyboard shortcuts'), close);
+  showDialog('dialog.help', 'help-title', [head, groups]);
+}
+
+/// The token's scope and the log-out button.
+function sessionOf(self: TokenSelf | null): Child {
+  const until = self?.expires_at ? `, until ${formatTime(self.expires_at)}` : '';
+  const what = self ? `Token “${self.name}” may ${rightsOf(self.scope)}${until}` : 'Logged in';
+  const leave = (): void => {
+    logOut();
+    location.reload();
+  };
+  return [
+    self && h('span.scope', { title: what }, h('span.visually-hidden', 'Token: '), self.scope),
+    h('button.chip', { title: `${what}. Log out in every tab`, onclick: leave }, 'log out'),
+  ];
+}
+
+const wantsNotices = (): boolean =>
+  'Notification' in window && Notification.permission === 'granted' && localStorage.getItem(NOTIFY_KEY) === '1';
+
+/// The header: navigation, session, theme, notifications and help. Notifications are fetched on first use.
 export class SiteHeader {
-  private readonly session = h('span', { class: 'group' });
-  private readonly theme = h('button', { type: 'button', class: 'chip', onclick: () => this.switchTheme() });
-  private readonly notify: NotifyButton;
   private openAlerts = 0;
-  private timer: ReturnType<typeof setInterval> | null = null;
   private current = 'runs';
-  private known = false; // the token's scope is known; until then only links that need scope `read` are shown
+  private self: TokenSelf | null = null;
+  private session: Life | null = null; // from the log-in to the log-out; until then only links that need scope `read` are shown
 
   constructor(
     private readonly nav: HTMLElement,
-    tools: HTMLElement,
-    say: (text: string) => void,
+    private readonly tools: HTMLElement,
+    private readonly say: (text: string) => void,
   ) {
-    this.notify = new NotifyButton(say);
-    replaceChildren(
-      tools,
-      this.notify.element,
-      this.theme,
-      h(
-        'button',
-        {
-          type: 'button',
-          class: 'chip',
-          'aria-label': 'Keyboard shortcuts',
-          title: 'Keyboard shortcuts',
-          onclick: () => void this.openHelp(),
-        },
-        '?',
-      ),
-      this.session,
-    );
-    this.drawTheme();
-    this.drawNav();
-  }
-
-  /// Fetches and shows the help.
-  async openHelp(): Promise<void> {
-    (await import('./help')).showHelp();
+    this.draw();
   }
 
   /// Marks the open page in the navigation.
   mark(page: string): void {
     this.current = ['run', 'submit', 'sweep'].includes(page) ? 'runs' : page;
-    this.drawNav();
+    this.draw();
   }
 
   /// Called after the log-in.
   start(self: TokenSelf | null): void {
-    this.known = true;
-    showSession(this.session, self);
-    void this.notify.set(true);
-    this.drawNav();
-    if (this.timer !== null) return;
-    this.timer = setInterval(() => void this.countAlerts(), ALERTS_MS);
-    void this.countAlerts();
+    this.self = self;
+    this.watchRuns(true);
+    if (this.session === null) {
+      this.session = new Life();
+      this.session.every(ALERTS_MS, () => void this.countAlerts());
+      void this.countAlerts();
+    }
+    this.draw();
+  }
+
+  /// Called when the user is logged out.
+  stop(): void {
+    this.session?.close();
+    this.session = this.self = null;
+    this.openAlerts = 0;
+    this.watchRuns(false);
+    this.draw();
+  }
+
+  switchTheme(): void {
+    applyTheme(nextTheme(readTheme()));
+    this.draw();
   }
 
   /// Counts open alerts that nobody has acknowledged. The open page shows if the server does not answer.
@@ -81,46 +122,80 @@ export class SiteHeader {
       const answer = await request('/alerts?state=open&limit=100', { signal: AbortSignal.timeout(ALERTS_MS) });
       const { items } = (await answer.json()) as { items: { acknowledged_at: string | null }[] };
       this.openAlerts = items.filter(({ acknowledged_at }) => !acknowledged_at).length;
-      this.drawNav();
+      this.draw();
     } catch {
       // the count stays
     }
   }
 
-  /// Called when the user is logged out.
-  stop(): void {
-    this.known = false;
-    this.openAlerts = 0;
-    showSession(this.session, null);
-    void this.notify.set(false);
-    this.drawNav();
-    if (this.timer !== null) clearInterval(this.timer);
-    this.timer = null;
+  private watchRuns(on: boolean): void {
+    if (wantsNotices()) void import('./notifier').then(({ watchRuns }) => watchRuns(on));
   }
 
-  switchTheme(): void {
-    applyTheme(nextTheme(readTheme()));
-    this.drawTheme();
+  private async switchNotices(): Promise<void> {
+    const { switchNotifications } = await import('./notifier');
+    if (await switchNotifications(this.say)) localStorage.setItem(NOTIFY_KEY, '1');
+    else localStorage.removeItem(NOTIFY_KEY);
+    this.draw();
   }
 
-  private drawTheme(): void {
-    const choice = readTheme();
-    this.theme.textContent = { system: '◐', light: '☀', dark: '☾' }[choice];
-    this.theme.title = `Theme: ${choice === 'system' ? 'follow the system' : choice}`;
-    this.theme.setAttribute('aria-label', this.theme.title);
-  }
-
-  private drawNav(): void {
+  private draw(): void {
+    const offered = LINKS.filter(([, , needed]) => (this.session ? may(needed) : needed === 'read'));
+    const link = ([page, label]: (typeof LINKS)[number]): HTMLElement => {
+      const count = page === 'alerts' && this.openAlerts > 0 && h('span.count', this.openAlerts);
+      return h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label, count);
+    };
+    patchChildren(this.nav, offered.map(link));
+    const notices = wantsNotices() ? 'on' : 'off';
+    const notify = { hidden: this.session === null, 'aria-pressed': String(notices === 'on') };
+    const theme = readTheme();
+    const themeName = `Theme: ${theme === 'system' ? 'follow the system' : theme}`;
+    const help = 'Keyboard shortcuts';
     patchChildren(
-      this.nav,
-      LINKS.filter(([, , needed]) => (this.known ? may(needed) : needed === 'read')).map(([page, label]) =>
-        h(
-          'a',
-          { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null },
-          label,
-          page === 'alerts' && this.openAlerts > 0 ? h('span', { class: 'count' }, this.openAlerts) : null,
-        ),
+      this.tools,
+      h(
+        'button.chip',
+        { ...notify, title: `${NOTIFY}: ${notices}`, onclick: () => void this.switchNotices() },
+        `notify: ${notices}`,
       ),
+      h('button.chip', { title: themeName, 'aria-label': themeName, onclick: () => this.switchTheme() }, SIGNS[theme]),
+      h('button.chip', { 'aria-label': help, title: help, onclick: showHelp }, '?'),
+      h('span.group', hasToken() && this.session && sessionOf(this.self)),
     );
   }
+}
+
+const AGAIN_MS = 2000;
+const RELOADED = 'babelring.loaded-again';
+const LOOP_MS = 20_000;
+
+/// Whether to reload: not if the last reload was less than LOOP_MS ago.
+export const mayReload = (lastMs: number, nowMs: number): boolean => nowMs - lastMs > LOOP_MS;
+
+/// Shown if the file of a page could not be fetched. Reloads the address as soon as the server answers: the server may have been
+/// updated, and its files may have new names.
+export function openWaiting({ root, status }: Place): Page {
+  const life = new Life();
+  const text = h('p', { role: 'status' }, 'The server does not answer. This page opens as soon as it does.');
+  const look = async (): Promise<void> => {
+    const answer = await fetch(location.pathname, { cache: 'no-store' }).catch(() => null);
+    if (!answer?.ok) return;
+    life.close();
+    const nowMs = Date.now();
+    if (mayReload(Number(sessionStorage.getItem(RELOADED)), nowMs)) {
+      sessionStorage.setItem(RELOADED, String(nowMs));
+      return location.reload();
+    }
+    const again = h('a', { href: location.href, onclick: () => location.reload() }, 'Reload');
+    replaceChildren(text, 'A file of this page is missing on the server. ', again);
+  };
+  status('reconnecting', 'waiting for the server');
+  replaceChildren(root, h('h1', 'Not loaded yet'), text);
+  life.every(AGAIN_MS, () => void look());
+  return {
+    close: () => {
+      life.close();
+      root.replaceChildren();
+    },
+  };
 }

@@ -1,19 +1,19 @@
 import type { MetricKey, Run } from '../../api/types';
-import { h, type Child } from '../../lib/dom';
+import { type Child, h } from '../../lib/dom';
 import {
   DASH,
   formatCount,
-  formatDateTime,
   formatDuration,
   formatFixed,
   formatLoss,
   formatNames,
+  formatOf,
   formatScientific,
   formatSi,
+  formatTime,
 } from '../../lib/format';
-import { localTimes, percentDone, timeLeft } from '../../lib/health';
-import { formatOf } from '../../lib/metric_format';
-import { stateBadge } from '../run_header';
+import { localTimes, percentDone, timeLeft } from '../../lib/runs';
+import { stateBadge } from '../parts';
 
 /// Details that are not part of a run's list item. Fetched when a column needs them; null until then.
 export interface Details {
@@ -35,12 +35,13 @@ export interface Column {
 }
 
 const text = (id: string, title: string, value: (run: Run) => string): Column => ({
-  id,
-  title,
-  number: false,
-  value,
+  ...{ id, title, number: false, value },
   cell: (run) => value(run) || DASH,
 });
+
+const twoDigits = (value: number): string => formatFixed(value, 2);
+const oneDigit = (value: number): string => formatFixed(value, 1);
+const si = (value: number): string => formatSi(value);
 
 function number(
   id: string,
@@ -49,18 +50,11 @@ function number(
   format: (value: number) => string,
   better?: 'less' | 'more',
 ): Column {
-  return {
-    id,
-    title,
-    number: true,
-    value: (run) => value(run) ?? null,
-    format,
-    ...(better ? { better } : {}),
-    cell: (run) => {
-      const found = value(run);
-      return found === null || found === undefined ? DASH : format(found);
-    },
+  const cell = (run: Run): string => {
+    const found = value(run) ?? null;
+    return found === null ? DASH : format(found);
   };
+  return { id, title, number: true, value: (run) => value(run) ?? null, format, ...(better ? { better } : {}), cell };
 }
 
 const labelsOf = (run: Run): string =>
@@ -74,109 +68,54 @@ const seconds = (run: Run): number | null => {
 };
 
 const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({
-  id,
-  title,
-  number: false,
-  value: (run) => value(run) ?? '',
-  cell: (run) => formatDateTime(Date.parse(value(run) ?? '')),
+  ...{ id, title, number: false, value: (run: Run) => value(run) ?? '' },
+  cell: (run) => formatTime(value(run)),
 });
 
-const healthWord = (run: Run): HTMLElement =>
-  h(
-    'span',
-    { class: `health-word level-${run.health.level}`, title: run.health.action },
-    localTimes(run.health.headline),
-  );
+function healthWord({ health: { level, action, headline } }: Run): HTMLElement {
+  return h(`span.health-word.level-${level}`, { title: action }, localTimes(headline));
+}
 
 /// Health levels from good to bad, for sorting.
 const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
 
+function progressCell(run: Run): Child {
+  const { fraction } = run.progress;
+  if (fraction === null) return DASH;
+  const bar = h('progress', { max: 1, value: fraction, 'aria-label': 'Training progress' });
+  return [bar, ` ${percentDone(run)}`, timeLeft(run) ? h('small.left', timeLeft(run)) : null];
+}
+
 export const COLUMNS: readonly Column[] = [
   {
-    id: 'state',
-    title: 'State',
-    number: false,
-    value: (run) => `${run.state} ${run.health.headline}`,
+    ...{ id: 'state', title: 'State', number: false, value: (run) => `${run.state} ${run.health.headline}` },
     cell: (run, _details, atMs) => [
       stateBadge(run, atMs, Date.now()),
-      run.health.headline.toLowerCase() === run.state ? null : healthWord(run),
+      run.health.headline.toLowerCase() !== run.state && healthWord(run),
     ],
   },
   number('update', 'Update', (run) => run.update, formatCount),
+  { id: 'progress', title: 'Progress', number: true, value: (run) => run.progress.fraction, cell: progressCell },
   {
-    id: 'progress',
-    title: 'Progress',
-    number: true,
-    value: (run) => run.progress.fraction,
-    cell: (run) =>
-      run.progress.fraction === null
-        ? DASH
-        : [
-            h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Training progress' }),
-            ` ${percentDone(run)}`,
-            timeLeft(run) ? h('small', { class: 'left' }, timeLeft(run)) : null,
-          ],
-  },
-  {
-    id: 'health',
-    title: 'Health',
-    number: false,
+    ...{ id: 'health', title: 'Health', number: false, cell: healthWord },
     value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
-    cell: healthWord,
   },
-  number(
-    'epoch',
-    'Epoch',
-    (run) => run.epoch,
-    (value) => formatFixed(value, 2),
-  ),
+  number('epoch', 'Epoch', (run) => run.epoch, twoDigits),
   {
     ...number('eta', 'Time left', (run) => run.progress.seconds_left, formatDuration),
     cell: (run) => timeLeft(run).replace(/ left$/, '') || DASH,
   },
   number('loss', 'Loss', (run) => run.loss, formatLoss, 'less'),
   number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatLoss, 'less'),
-  number(
-    'sacrebleu',
-    'Best sacreBLEU',
-    (run) => run.best?.sacrebleu,
-    (value) => formatFixed(value, 2),
-    'more',
-  ),
-  number(
-    'chrf',
-    'Best chrF',
-    (run) => run.best?.chrf,
-    (value) => formatFixed(value, 2),
-    'more',
-  ),
+  number('sacrebleu', 'Best sacreBLEU', (run) => run.best?.sacrebleu, twoDigits, 'more'),
+  number('chrf', 'Best chrF', (run) => run.best?.chrf, twoDigits, 'more'),
   number('best_update', 'Best at update', (run) => run.best?.update, formatCount),
-  number(
-    'tokens',
-    'Tokens/s',
-    (run) => run.target_tokens_per_second,
-    (value) => formatSi(value),
-    'more',
-  ),
-  number(
-    'step_ms',
-    'Step ms',
-    (run) => run.step_ms,
-    (value) => formatFixed(value, 1),
-    'less',
-  ),
+  number('tokens', 'Tokens/s', (run) => run.target_tokens_per_second, si, 'more'),
+  number('step_ms', 'Step ms', (run) => run.step_ms, oneDigit, 'less'),
   number('rate', 'Learning rate', (run) => run.learning_rate, formatScientific),
-  number(
-    'parameters',
-    'Parameters',
-    (run) => run.parameters,
-    (value) => formatSi(value),
-  ),
+  number('parameters', 'Parameters', (run) => run.parameters, si),
   {
-    id: 'hosts',
-    title: 'Hosts',
-    number: false,
-    value: (run) => run.hosts.join(' '),
+    ...{ id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' ') },
     cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)),
   },
   number('ranks', 'Ranks', (run) => run.world_size, formatCount),
@@ -191,13 +130,9 @@ export const COLUMNS: readonly Column[] = [
 
 const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
 
-export const NAME: Column = {
-  id: 'name',
-  title: 'Name',
-  number: false,
-  value: (run) => run.name || run.id,
-  cell: (run) => run.name || run.id,
-};
+const nameOf = (run: Run): string => run.name || run.id;
+
+export const NAME: Column = { id: 'name', title: 'Name', number: false, value: nameOf, cell: nameOf };
 
 function configColumn(id: string, path: string): Column {
   const value = (run: Run, details: Details): Value => {
@@ -229,7 +164,7 @@ function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Co
       if (!found) return all ? DASH : '…';
       return kind === 'last'
         ? formatOf(key)(found.last)
-        : [formatOf(key)(found[kind]), h('small', { class: 'at' }, ` @${formatCount(found[`${kind}_step`])}`)];
+        : [formatOf(key)(found[kind]), h('small.at', ` @${formatCount(found[`${kind}_step`])}`)];
     },
   };
 }

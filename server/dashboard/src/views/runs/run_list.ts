@@ -2,91 +2,149 @@ import '../../styles/list.css';
 import { explain, getTagged, sendJson } from '../../api/client';
 import { may } from '../../api/session';
 import type { Run } from '../../api/types';
-import { RunDetails } from '../../data/run_details';
-import { RunIndex } from '../../data/run_index';
-import { h, oncePerFrame, replaceChildren, setText } from '../../lib/dom';
+import { RunDetails, RunIndex } from '../../data/run_index';
+import { type Child, h, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
-import { addShortcuts } from '../../lib/keys';
-import { hashOf } from '../../lib/routes';
-import type { Page, Status } from '../page';
-import { chooseColumns, offers } from './column_chooser';
-import { columnOf, NAME, type Column } from './columns';
-import { allLabels, arrange } from './filter';
-import { ListControls } from './list_controls';
-import { keepHabits, listQuery, parseListState, startingQuery, type ListState } from './list_state';
-import { RowView } from './row_view';
+import { hashOf, hashOfRun } from '../../lib/routes';
+import { staleForMs } from '../../lib/runs';
+import { addShortcuts } from '../../lib/shell';
+import { Life } from '../../lib/work';
+import type { Page, Place } from '../parts';
+import { type Column, columnOf, type Details, difference, NAME } from './columns';
+import { chooseColumns, type ControlActions, listControls, offers } from './list_controls';
+import { allLabels, arrange, keepHabits, listQuery, type ListState, parseListState, startingQuery } from './list_state';
+
+interface RowActions {
+  select: (id: string, on: boolean) => void;
+  pin: (id: string) => void;
+}
+
+/// One run in the table. Reuses its elements, so that focus and selection survive updates.
+class RowView {
+  readonly element = h('tr');
+  private mark = ''; // key of the shown state
+
+  constructor(
+    readonly id: string,
+    private readonly actions: RowActions,
+  ) {}
+
+  focus(): void {
+    this.element.querySelector('a')?.focus();
+  }
+
+  /// Changes the page only if the shown state has changed.
+  update(
+    run: Run,
+    columns: readonly Column[],
+    details: Details,
+    atMs: number,
+    { selected, pinned }: { selected: boolean; pinned: Run | null },
+  ): void {
+    const silentMs = staleForMs(run, atMs, Date.now());
+    const values = columns.map((column) => [
+      column.id,
+      column.value(run, details),
+      column.known?.(run, details),
+      pinned && column.value(pinned, details),
+    ]);
+    const silence = silentMs && Math.floor(silentMs / 1000);
+    const mark = JSON.stringify([run.name, selected, pinned?.id, run.archived, run.emulated, silence, values]);
+    if (mark === this.mark) return;
+    this.mark = mark;
+    const isPinned = pinned?.id === this.id;
+    const cell = (column: Column): HTMLElement => {
+      const other = isPinned ? null : pinned;
+      const off = other && difference(column, column.value(run, details), column.value(other, details));
+      const kind = off?.good === null ? '' : off?.good ? 'good' : 'bad';
+      const shown = column.cell(run, details, atMs);
+      return h(
+        'td',
+        { class: column.number && 'number' },
+        shown,
+        off && h('small', { class: `off ${kind}` }, off.text),
+      );
+    };
+    this.element.classList.toggle('pinned', isPinned);
+    patchChildren(this.element, this.head(run, selected, isPinned), columns.map(cell));
+  }
+
+  private head(run: Run, selected: boolean, isPinned: boolean): Child {
+    const { id, actions } = this;
+    const name = run.name || run.id;
+    const onchange = (event: Event): void => actions.select(id, (event.currentTarget as HTMLInputElement).checked);
+    const box = h('input', { type: 'checkbox', checked: selected, 'aria-label': `Compare ${name}`, onchange });
+    const pin = {
+      'aria-pressed': String(isPinned),
+      'aria-label': `Pin ${name} as the baseline`,
+      title: isPinned ? 'Baseline: other runs show their difference to this run' : 'Pin as the baseline',
+      onclick: () => actions.pin(id),
+    };
+    return [
+      h('td.tools', box, h('button.pin', pin, isPinned ? '★' : '☆')),
+      h(
+        'th',
+        { scope: 'row' },
+        h('a.run-name', { href: hashOfRun(id) }, name),
+        ' ',
+        h('span.label', { hidden: run.archived !== true }, 'archived'),
+        h('span.label', { hidden: run.emulated !== true }, 'emulated'),
+      ),
+    ];
+  }
+}
 
 const ROWS_AT_ONCE = 100;
 const AGES_MS = 1000;
 
 /// The list of runs with search, sorting, filters, configurable columns and a pinned baseline. Updated in place.
-export class RunList implements Page {
+class RunList extends Life {
   private state: ListState;
+  private readonly say: (text: string) => void;
   private readonly index: RunIndex;
   private readonly details = new RunDetails(() => this.draw());
   private readonly rows = new Map<string, RowView>();
   private readonly selected = new Set<string>();
   private shown = ROWS_AT_ONCE;
   private order: Run[] = [];
-  private readonly controls: ListControls;
+  private readonly controls = h('div.list-controls');
   private readonly heads = h('tr');
   private readonly body = h('tbody');
-  private readonly empty = h('p', { class: 'muted empty' });
-  private readonly more = h('button', { type: 'button', class: 'chip', onclick: () => this.showMore() });
-  private readonly observer = new IntersectionObserver((entries) => {
-    if (entries.some(({ isIntersecting }) => isIntersecting)) this.showMore();
-  });
-  private readonly timer: ReturnType<typeof setInterval>;
-  private readonly stopKeys: () => void;
-  private readonly draw = oncePerFrame(() => this.drawNow());
-  private closed = false;
+  private readonly empty = h('p.muted.empty');
+  private readonly more = h('button.chip', { onclick: () => this.showMore() });
+  private readonly draw = this.onFrame(() => this.drawNow());
+  private readonly actions: ControlActions = {
+    change: (part) => this.change(part),
+    columns: () => this.chooseColumns(),
+    compare: () => this.compare(),
+    archive: (archived) => void this.archive(archived),
+    clear: () => {
+      this.selected.clear();
+      this.drawNow();
+    },
+  };
 
-  constructor(
-    private readonly root: HTMLElement,
-    query: URLSearchParams,
-    private readonly status: Status,
-    private readonly say: (text: string) => void,
-  ) {
+  constructor({ root, status, say }: Place, query: URLSearchParams) {
+    super();
     document.title = 'Runs · Babelring';
-    this.state = parseListState(startingQuery(query));
-    this.controls = new ListControls(this.state, {
-      change: (part) => this.change(part),
-      columns: () => this.chooseColumns(),
-      compare: () => this.compare(),
-      archive: (archived) => void this.archive(archived),
-      clear: () => this.clearSelection(),
-    });
-    replaceChildren(
-      root,
-      this.controls.element,
-      h(
-        'div',
-        { class: 'table-box runs-box card', tabindex: 0, role: 'region', 'aria-label': 'Runs' },
-        h('table', { class: 'runs' }, h('thead', {}, this.heads), this.body),
-        this.empty,
-        this.more,
-      ),
-    );
-    this.observer.observe(this.more);
-    this.stopKeys = this.addKeys();
     status('loading', 'loading');
+    this.say = say;
+    this.state = parseListState(startingQuery(query));
+    const region = { tabindex: 0, role: 'region', 'aria-label': 'Runs' };
+    const table = h('table.runs', h('thead', this.heads), this.body);
+    replaceChildren(root, this.controls, h('div.table-box.runs-box.card', region, table, this.empty, this.more));
+    this.index = new RunIndex(this.draw, (state) => status(state, state));
     this.drawHeads();
-    this.index = new RunIndex(
-      () => this.draw(),
-      (state) => this.status(state, state),
-    );
-    this.timer = setInterval(() => this.draw(), AGES_MS);
+    this.drawRest();
+    this.whenNear(this.more, 0, (near) => near && this.showMore());
+    this.every(AGES_MS, this.draw);
     window.addEventListener('scopechange', this.draw);
-  }
-
-  close(): void {
-    this.closed = true;
-    this.index.close();
-    clearInterval(this.timer);
-    this.observer.disconnect();
-    this.stopKeys();
-    window.removeEventListener('scopechange', this.draw);
-    this.root.replaceChildren();
+    this.atEnd(
+      this.addKeys(),
+      () => this.index.close(),
+      () => window.removeEventListener('scopechange', this.draw),
+      () => root.replaceChildren(),
+    );
   }
 
   private addKeys(): () => void {
@@ -94,23 +152,19 @@ export class RunList implements Page {
       (by: number) =>
       (event: KeyboardEvent): void =>
         this.moveFocus(event, by);
+    const search = (event: KeyboardEvent): void => {
+      event.preventDefault();
+      const field = this.controls.querySelector<HTMLInputElement>('#search');
+      field?.focus();
+      field?.select();
+    };
+    const tick = (): void => this.onFocused((id) => this.select(id, !this.selected.has(id)));
     return addShortcuts('List of runs', [
-      {
-        keys: ['/'],
-        what: 'search',
-        run: (event) => {
-          event.preventDefault();
-          this.controls.focusSearch();
-        },
-      },
+      { keys: ['/'], what: 'search', run: search },
       { keys: ['j', 'ArrowDown'], what: 'next run', run: step(1) },
       { keys: ['k', 'ArrowUp'], what: 'previous run', run: step(-1) },
       { keys: ['Enter'], what: 'open the run' },
-      {
-        keys: ['x'],
-        what: 'tick the run for a comparison',
-        run: () => this.onFocused((id) => this.select(id, !this.selected.has(id))),
-      },
+      { keys: ['x'], what: 'tick the run for a comparison', run: tick },
       { keys: ['p'], what: 'pin the run as the baseline', run: () => this.onFocused((id) => this.pin(id)) },
       { keys: ['c'], what: 'compare the ticked runs', run: () => this.compare() },
     ]);
@@ -134,7 +188,7 @@ export class RunList implements Page {
     while (next >= this.shown) this.shown += ROWS_AT_ONCE;
     this.drawNow();
     const run = this.order[next];
-    if (run) this.rows.get(run.id)?.link.focus();
+    if (run) this.rows.get(run.id)?.focus();
   }
 
   private change(part: Partial<ListState>): void {
@@ -152,27 +206,15 @@ export class RunList implements Page {
   }
 
   private drawHeads(): void {
-    const focused = this.heads.contains(document.activeElement)
-      ? (document.activeElement as HTMLElement).dataset['column']
-      : null;
-    replaceChildren(
-      this.heads,
-      h('td', { class: 'tools' }, h('span', { class: 'visually-hidden' }, 'Tick and pin')),
-      [NAME, ...this.columns()].map((column) => {
-        const { sort } = this.state;
-        const order = column.id !== sort.column ? null : sort.descending ? 'descending' : 'ascending';
-        return h(
-          'th',
-          { scope: 'col', class: column.number ? 'number' : null, 'aria-sort': order },
-          h(
-            'button',
-            { type: 'button', class: 'sort', 'data-column': column.id, onclick: () => this.sortBy(column) },
-            column.title,
-          ),
-        );
-      }),
-    );
-    if (focused) this.heads.querySelector<HTMLElement>(`[data-column="${CSS.escape(focused)}"]`)?.focus();
+    const { sort } = this.state;
+    const headOf = (column: Column): HTMLElement => {
+      const order = column.id === sort.column ? (sort.descending ? 'descending' : 'ascending') : null;
+      const button = h('button.sort', { onclick: () => this.sortBy(column) }, column.title);
+      const kind = column.number && 'number';
+      return h('th', { scope: 'col', 'data-key': column.id, class: kind, 'aria-sort': order }, button);
+    };
+    const tools = h('td.tools', h('span.visually-hidden', 'Tick and pin'));
+    patchChildren(this.heads, tools, [NAME, ...this.columns()].map(headOf));
   }
 
   private sortBy(column: Column): void {
@@ -182,29 +224,25 @@ export class RunList implements Page {
   }
 
   private drawNow(): void {
-    if (this.closed) return;
     const { runs, atMs } = this.index;
     const columns = this.columns();
     this.order = arrange(runs.values(), this.state, columnOf(this.state.sort.column) ?? NAME, this.details);
     const visible = this.order.slice(0, this.shown);
     const pinned = runs.get(this.state.pinned ?? '') ?? null;
     const focused = document.activeElement;
+    const actions: RowActions = { select: (id, on) => this.select(id, on), pin: (id) => this.pin(id) };
     visible.forEach((run, at) => {
-      let row = this.rows.get(run.id);
-      if (!row)
-        this.rows.set(
-          run.id,
-          (row = new RowView(run.id, { select: (id, on) => this.select(id, on), pin: (id) => this.pin(id) })),
-        );
+      const row = this.rows.get(run.id) ?? new RowView(run.id, actions);
+      this.rows.set(run.id, row);
       row.update(run, columns, this.details, atMs, { selected: this.selected.has(run.id), pinned });
       if (this.body.children[at] !== row.element) this.body.insertBefore(row.element, this.body.children[at] ?? null);
     });
     const kept = new Set(visible.map(({ id }) => id));
-    for (const [id, row] of this.rows)
-      if (!kept.has(id)) {
-        row.element.remove();
-        this.rows.delete(id);
-      }
+    for (const [id, row] of this.rows) {
+      if (kept.has(id)) continue;
+      row.element.remove();
+      this.rows.delete(id);
+    }
     if (focused instanceof HTMLElement && focused !== document.activeElement && this.body.contains(focused))
       focused.focus({ preventScroll: true });
     this.drawRest();
@@ -216,22 +254,17 @@ export class RunList implements Page {
     this.more.hidden = left <= 0;
     setText(this.more, `show ${Math.min(left, ROWS_AT_ONCE)} more of ${formatCount(left)}`);
     this.empty.hidden = this.order.length > 0;
-    setText(
-      this.empty,
-      runs.size > 0
-        ? 'No run matches.'
-        : complete
-          ? 'No runs yet: start one with mpirun, or submit one here.'
-          : 'Loading …',
-    );
-    const count = `${formatCount(this.order.length)} of ${formatCount(runs.size)}${cut ? ' (the newest)' : complete ? '' : ', loading more'}`;
-    this.controls.update(this.state, {
-      count: runs.size > 0 ? count : '',
+    const none = complete ? 'No runs yet: start one with mpirun, or submit one here.' : 'Loading …';
+    setText(this.empty, runs.size > 0 ? 'No run matches.' : none);
+    const more = cut ? ' (the newest)' : complete ? '' : ', loading more';
+    const facts = {
+      count: runs.size > 0 ? `${formatCount(this.order.length)} of ${formatCount(runs.size)}${more}` : '',
       selected: this.selected.size,
       operate: may('operate'),
       labels: allLabels(runs.values()),
       states: [...new Set([...runs.values()].map(({ state }) => state))].sort(),
-    });
+    };
+    patchChildren(this.controls, listControls(this.state, facts, this.actions));
   }
 
   private showMore(): void {
@@ -243,11 +276,6 @@ export class RunList implements Page {
   private select(id: string, on: boolean): void {
     if (on) this.selected.add(id);
     else this.selected.delete(id);
-    this.drawNow();
-  }
-
-  private clearSelection(): void {
-    this.selected.clear();
     this.drawNow();
   }
 
@@ -284,19 +312,15 @@ export class RunList implements Page {
     const some = this.order.slice(0, 8);
     const collect = <T>(get: (run: Run) => ReadonlyMap<string, T> | null): Set<string> =>
       new Set(some.flatMap((run) => [...(get(run)?.keys() ?? [])]));
-    const open = (): void =>
-      chooseColumns(
-        offers(
-          collect((run) => this.details.config(run)),
-          collect((run) => this.details.metrics(run)),
-        ),
-        this.state.columns,
-        (columns) => this.change({ columns }),
-      );
-    collect((run) => this.details.config(run));
-    collect((run) => this.details.metrics(run));
-    void this.details.settled().then(() => {
-      if (!this.closed) open();
-    });
+    const keys = (): [Set<string>, Set<string>] => [
+      collect((run) => this.details.config(run)),
+      collect((run) => this.details.metrics(run)),
+    ];
+    keys();
+    const choose = (): void =>
+      chooseColumns(offers(...keys()), this.state.columns, (columns) => this.change({ columns }));
+    void this.details.settled().then(this.open(choose));
   }
 }
+
+export const open = (place: Place, { query }: { query: URLSearchParams }): Page => new RunList(place, query);

@@ -1,11 +1,87 @@
-import '../../styles/submit.css';
-import { ApiError, explain, getAll, getJson, sendJson } from '../../api/client';
+import '../../styles/list.css';
+import { ApiError, explain, getAll, getJson, type ProblemPlace, sendJson } from '../../api/client';
 import type { Profile, Run } from '../../api/types';
-import { h, replaceChildren, setText } from '../../lib/dom';
+import { h, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
 import { hashOfRun } from '../../lib/routes';
-import type { Page, Status } from '../page';
-import { ConfigEditor } from './config_editor';
+import { Life } from '../../lib/work';
+import { formField, options, type Page, type Place } from '../parts';
+
+/// The 1-based line of an error, from its member or from its text ("config:12:3: …", "line 12"); null if unknown.
+export function lineOf({ line, detail }: ProblemPlace): number | null {
+  if (line !== undefined) return line;
+  const found = /(?:^|[\s:])(?:line )?(\d+):\d+:/.exec(detail) ?? /line (\d+)/.exec(detail);
+  return found ? Number(found[1]) : null;
+}
+
+/// The range of characters of line `line` in the text.
+export function lineRange(text: string, line: number): [number, number] {
+  let from = 0;
+  for (let at = 1; at < line; at += 1) {
+    const end = text.indexOf('\n', from);
+    if (end < 0) break;
+    from = end + 1;
+  }
+  const end = text.indexOf('\n', from);
+  return [from, end < 0 ? text.length : end];
+}
+
+/// A text area with line numbers and errors that link to their lines.
+class ConfigEditor {
+  readonly element: HTMLElement;
+  private readonly text: HTMLTextAreaElement;
+  private readonly numbers = h('pre.line-numbers', { 'aria-hidden': 'true' });
+  private readonly list = h('ul.problems');
+
+  constructor(id: string, value: string) {
+    const scroll = (): void => {
+      this.numbers.scrollTop = this.text.scrollTop;
+    };
+    this.text = h('textarea', {
+      ...{ id, rows: 22, spellcheck: 'false', wrap: 'off', autocomplete: 'off', 'aria-describedby': `${id}-problems` },
+      oninput: () => this.number(),
+      onscroll: scroll,
+    });
+    const problems = h('div', { id: `${id}-problems`, role: 'alert' }, this.list);
+    this.element = h('div', h('div.editor', this.numbers, this.text), problems);
+    this.value = value;
+  }
+
+  get value(): string {
+    return this.text.value;
+  }
+
+  set value(value: string) {
+    this.text.value = value;
+    this.number();
+  }
+
+  show(problems: readonly ProblemPlace[]): void {
+    const item = (problem: ProblemPlace): HTMLElement => {
+      const line = lineOf(problem);
+      const pointer = problem.pointer !== '/config' && problem.pointer;
+      const place = line !== null ? `line ${line}` : pointer || '';
+      const link = line !== null && h('button.link', { onclick: () => this.goTo(line) }, place);
+      return h('li', link || place, place ? ': ' : '', problem.detail);
+    };
+    replaceChildren(this.list, problems.map(item));
+    this.text.setAttribute('aria-invalid', String(problems.length > 0));
+    this.number(new Set(problems.map(lineOf)));
+  }
+
+  private goTo(line: number): void {
+    const [from, to] = lineRange(this.text.value, line);
+    this.text.focus();
+    this.text.setSelectionRange(from, to);
+    this.text.scrollTop = (line - 5) * (this.text.scrollHeight / Math.max(1, this.text.value.split('\n').length));
+  }
+
+  private number(bad: ReadonlySet<number | null> = new Set()): void {
+    const numberOf = (_: string, at: number): HTMLElement =>
+      h('span', { class: bad.has(at + 1) ? 'bad' : '' }, `${at + 1}\n`);
+    patchChildren(this.numbers, this.text.value.split('\n').map(numberOf));
+  }
+}
 
 const EXAMPLE = `name: my-run
 preset: transformer-tiny
@@ -17,151 +93,115 @@ training:
 
 /// Parses labels: "team=mt, trial".
 export function parseLabels(text: string): Record<string, string> {
+  const parts = text.split(',').map((part) => part.trim());
   return Object.fromEntries(
-    text
-      .split(',')
-      .map((part) => part.trim())
-      .filter(Boolean)
-      .map((part) => {
-        const at = part.indexOf('=');
-        return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
-      }),
+    parts.filter(Boolean).map((part) => {
+      const at = part.indexOf('=');
+      return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
+    }),
   );
 }
 
-interface Fields {
-  name: HTMLInputElement;
-  profile: HTMLSelectElement;
-  worldSize: HTMLInputElement;
-  restarts: HTMLInputElement;
-  labels: HTMLInputElement;
+function field(label: string, input: HTMLElement, help: string): HTMLElement {
+  input.setAttribute('aria-describedby', `${input.id}-help`);
+  return formField(label, input, h('small.muted', { id: `${input.id}-help` }, help));
 }
 
 /// A form to submit a run. #/submit?from=RUN starts with that run's configuration.
-export class SubmitPage implements Page {
+class SubmitPage extends Life {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
-  private readonly fields: Fields = {
-    name: h('input', { id: 'name', maxlength: 200, autocomplete: 'off' }),
-    profile: h('select', { id: 'profile', required: true, onchange: () => this.chooseProfile() }),
-    worldSize: h('input', { id: 'world-size', type: 'number', min: 1, max: 4096, value: 1, required: true }),
-    restarts: h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 }),
-    labels: h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' }),
-  };
-  private profiles: readonly Profile[] = [];
-  private readonly problem = h('p', { class: 'problem', role: 'alert' });
-  private readonly outcome = h('pre', {
-    class: 'outcome',
-    tabindex: 0,
-    'aria-label': 'Result of the check',
-    hidden: true,
+  private readonly name = h('input', { id: 'name', maxlength: 200, autocomplete: 'off' });
+  private readonly profile = h('select', { id: 'profile', required: true, onchange: () => this.chooseProfile() });
+  private readonly ranks = h('input', {
+    id: 'world-size',
+    type: 'number',
+    min: 1,
+    max: 4096,
+    value: 1,
+    required: true,
   });
-  private readonly buttons: HTMLButtonElement[];
-  private closed = false;
+  private readonly restarts = h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 });
+  private readonly labels = h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' });
+  private readonly problem = h('p.problem', { role: 'alert' });
+  private readonly outcome = h('pre.outcome', { tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
+  private readonly buttons = [
+    h('button.chip.primary', { type: 'submit' }, 'start the run'),
+    h('button.chip', { onclick: () => void this.send(() => this.check()) }, 'check only'),
+  ];
+  private profiles: readonly Profile[] = [];
 
-  constructor(
-    private readonly root: HTMLElement,
-    query: URLSearchParams,
-    status: Status,
-  ) {
+  constructor({ root, status }: Place, query: URLSearchParams) {
+    super();
     document.title = 'New run · Babelring';
     status('finished', 'new run');
-    const field = (label: string, input: HTMLElement, help: string): HTMLElement => {
-      input.setAttribute('aria-describedby', `${input.id}-help`);
-      return h(
-        'div',
-        { class: 'form-field' },
-        h('label', { for: input.id }, label),
-        input,
-        h('small', { id: `${input.id}-help`, class: 'muted' }, help),
-      );
+    const from = query.get('from');
+    const told = (what: string) => (error: unknown) =>
+      setText(this.problem, `${what} could not be loaded: ${explain(error)}`);
+    replaceChildren(root, this.form());
+    if (from) void this.prefill(from).catch(told(`the configuration of ${from}`));
+    void this.offer().catch(told('the profiles'));
+    this.atEnd(() => root.replaceChildren());
+  }
+
+  private form(): HTMLElement {
+    const onsubmit = (event: Event): void => {
+      event.preventDefault();
+      void this.send(() => this.submit());
     };
-    const { name, profile, worldSize, restarts, labels } = this.fields;
-    this.buttons = [
-      h('button', { type: 'submit', class: 'chip primary' }, 'start the run'),
-      h('button', { type: 'button', class: 'chip', onclick: () => void this.check() }, 'check only'),
-    ];
-    const form = h(
-      'form',
-      { class: 'card section' },
-      h('h1', {}, 'New run'),
+    return h(
+      'form.card.section',
+      { onsubmit },
+      h('h1', 'New run'),
       h(
-        'div',
-        { class: 'fields' },
-        field('Name', name, 'display name; empty: the name in the configuration'),
-        field('Profile', profile, 'how the run is launched; the administrator defines profiles'),
-        field('Ranks', worldSize, 'number of training processes'),
-        field('Restarts', restarts, 'max automatic restarts after a fault, from the last checkpoint'),
-        field('Labels', labels, 'separated by commas'),
+        'div.fields',
+        field('Name', this.name, 'display name; empty: the name in the configuration'),
+        field('Profile', this.profile, 'how the run is launched; the administrator defines profiles'),
+        field('Ranks', this.ranks, 'number of training processes'),
+        field('Restarts', this.restarts, 'max automatic restarts after a fault, from the last checkpoint'),
+        field('Labels', this.labels, 'separated by commas'),
       ),
       h('label', { for: 'config' }, 'Configuration (YAML)'),
       this.editor.element,
       this.problem,
-      h('div', { class: 'group' }, this.buttons),
+      h('div.group', this.buttons),
       this.outcome,
     );
-    form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      void this.submit();
-    });
-    replaceChildren(root, form);
-    void this.prefill(query.get('from'));
-    void this.offer();
   }
 
-  close(): void {
-    this.closed = true;
-    this.root.replaceChildren();
-  }
-
-  private async prefill(from: string | null): Promise<void> {
-    if (!from) return;
-    try {
-      const run = await getJson<Run>(`/runs/${encodeURIComponent(from)}`);
-      if (this.closed) return;
-      this.editor.value = run.config ?? '';
-      this.fields.worldSize.value = String(run.world_size);
-    } catch (error) {
-      setText(this.problem, `the configuration of ${from} could not be loaded: ${explain(error)}`);
-    }
+  private async prefill(from: string): Promise<void> {
+    const run = await getJson<Run>(`/runs/${encodeURIComponent(from)}`);
+    this.editor.value = run.config ?? '';
+    this.ranks.value = String(run.world_size);
   }
 
   private async offer(): Promise<void> {
-    try {
-      this.profiles = await getAll<Profile>('/profiles');
-      if (this.closed) return;
-      replaceChildren(
-        this.fields.profile,
-        this.profiles.map(({ name, launcher, hosts }) =>
-          h('option', { value: name }, `${name} (${launcher}${hosts.length > 0 ? ` on ${formatNames(hosts)}` : ''})`),
-        ),
-      );
-      this.chooseProfile();
-    } catch (error) {
-      setText(this.problem, `the profiles could not be loaded: ${explain(error)}`);
-    }
+    this.profiles = await getAll<Profile>('/profiles');
+    const textOf = ({ name, launcher, hosts }: Profile): string =>
+      `${name} (${launcher}${hosts.length > 0 ? ` on ${formatNames(hosts)}` : ''})`;
+    replaceChildren(this.profile, options(this.profiles.map((each) => [each.name, textOf(each)])));
+    this.chooseProfile();
   }
 
   private chooseProfile(): void {
-    const chosen = this.profiles.find(({ name }) => name === this.fields.profile.value);
-    if (chosen) this.fields.worldSize.max = String(chosen.max_ranks);
+    const chosen = this.profiles.find(({ name }) => name === this.profile.value);
+    if (chosen) this.ranks.max = String(chosen.max_ranks);
   }
 
   private body(): Record<string, unknown> {
-    const { name, profile, worldSize, restarts, labels } = this.fields;
+    const [name, labels, restarts] = [this.name.value.trim(), this.labels.value, this.restarts.valueAsNumber];
     return {
       config: this.editor.value,
-      profile: profile.value,
-      world_size: worldSize.valueAsNumber,
-      ...(name.value.trim() ? { name: name.value.trim() } : {}),
-      ...(Number.isNaN(restarts.valueAsNumber) ? {} : { max_restarts: restarts.valueAsNumber }),
-      ...(labels.value.trim() ? { labels: parseLabels(labels.value) } : {}),
+      profile: this.profile.value,
+      world_size: this.ranks.valueAsNumber,
+      ...(name ? { name } : {}),
+      ...(Number.isNaN(restarts) ? {} : { max_restarts: restarts }),
+      ...(labels.trim() ? { labels: parseLabels(labels) } : {}),
     };
   }
 
-  private async ask(work: () => Promise<void>): Promise<void> {
-    this.buttons.forEach((button) => {
-      button.disabled = true;
-    });
+  private async send(work: () => Promise<void>): Promise<void> {
+    const disable = (disabled: boolean): void => this.buttons.forEach((button) => Object.assign(button, { disabled }));
+    disable(true);
     this.outcome.hidden = true;
     setText(this.problem, '');
     this.editor.show([]);
@@ -172,55 +212,43 @@ export class SubmitPage implements Page {
       this.editor.show(places);
       if (places.length === 0) setText(this.problem, explain(error));
     }
-    this.buttons.forEach((button) => {
-      button.disabled = false;
-    });
+    disable(false);
   }
 
-  private submit(): Promise<void> {
-    return this.ask(async () => {
-      const run = await sendJson<Run>('POST', '/runs', this.body());
-      if (run && !this.closed) location.hash = hashOfRun(run.id);
+  private async submit(): Promise<void> {
+    const run = await sendJson<Run>('POST', '/runs', this.body());
+    const go = this.open((id: string) => {
+      location.hash = hashOfRun(id);
     });
+    if (run) go(run.id);
   }
 
-  private check(): Promise<void> {
-    return this.ask(async () => {
-      const answer = await sendJson<Record<string, unknown>>('POST', '/runs:validate', this.body());
-      this.outcome.hidden = false;
-      setText(this.outcome, describeCheck(answer ?? {}));
-    });
+  private async check(): Promise<void> {
+    const answer = await sendJson<Record<string, unknown>>('POST', '/runs:validate', this.body());
+    this.outcome.hidden = false;
+    setText(this.outcome, describeCheck(answer ?? {}));
   }
 }
 
+export const open = (place: Place, { query }: { query: URLSearchParams }): Page => new SubmitPage(place, query);
+
 /// The memory by purpose with its sum, and the model and batch size of the estimate.
-function memoryText({
-  parameters,
-  source_tokens: source,
-  target_tokens: target,
-  total,
-  ...purposes
-}: Record<string, number>): string {
+function memoryText(memory: Record<string, number>): string {
+  const { parameters, source_tokens: source, target_tokens: target, total, ...purposes } = memory;
   const parts = Object.entries(purposes).map(([purpose, bytes]) => `${purpose} ${formatBytes(bytes)}`);
   return `${formatBytes(total)} per rank (${parts.join(', ')}) for ${formatSi(parameters)} parameters and ${formatCount(source)} + ${formatCount(target)} tokens at a time`;
 }
 
+function checkText(key: string, value: unknown): string {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value.join(' ');
+  if (key === 'memory') return memoryText(value as Record<string, number>);
+  if (typeof value === 'number') return formatSignificant(value);
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
 /// The result of a check as text.
 export function describeCheck(answer: Record<string, unknown>): string {
-  const lines = ['The configuration is valid.'];
-  for (const [key, value] of Object.entries(answer)) {
-    if (value === null || key === 'config' || key === 'valid') continue;
-    const text =
-      Array.isArray(value) && value.every((item) => typeof item === 'string')
-        ? value.join(' ')
-        : key === 'memory'
-          ? memoryText(value as Record<string, number>)
-          : typeof value === 'number'
-            ? formatSignificant(value)
-            : typeof value === 'string'
-              ? value
-              : JSON.stringify(value);
-    lines.push(`${key.replaceAll('_', ' ')}: ${text}`);
-  }
-  return lines.join('\n');
+  const told = Object.entries(answer).filter(([key, value]) => value !== null && key !== 'config' && key !== 'valid');
+  const lines = told.map(([key, value]) => `${key.replaceAll('_', ' ')}: ${checkText(key, value)}`);
+  return ['The configuration is valid.', ...lines].join('\n');
 }

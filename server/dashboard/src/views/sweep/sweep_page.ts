@@ -1,218 +1,139 @@
-import '../../styles/sweep.css';
-import { explain, getAll, isAbort } from '../../api/client';
+import '../../styles/compare.css';
+import { explain, getAll } from '../../api/client';
 import type { Run } from '../../api/types';
-import { h, replaceChildren, setText, Slot, type Child } from '../../lib/dom';
+import { type Child, h, replaceChildren, setText, valueOf } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
 import { hashOf } from '../../lib/routes';
-import {
-  axesOf,
-  cellsOf,
-  countStates,
-  defaultMetric,
-  groupsOf,
-  hiddenAxes,
-  matching,
-  meaningOfFields,
-  METRICS,
-  SEED,
-  type Axis,
-  type Cell,
-  type Metric,
-} from '../../lib/sweep';
-import type { Page, Status } from '../page';
-import { sweepChart } from './sweep_chart';
-import { chosenAxes, parseSweep, sweepQuery, type SweepState } from './sweep_state';
-import { byMetric, cellTable, compareHash, heatTable } from './sweep_tables';
+import * as sweep from '../../lib/sweep';
+import { options, Owner, type Page, type Place, type Section } from '../parts';
+import { cellTable, compareHash, heatTable, sweepChart } from './sweep_tables';
 
 const EVERY_MS = 5000;
 const FIELDS = 'id,name,state,detail,labels,update,created_at,updated_at,last_eval,best';
 
-/// The runs of a sweep: a heat map and a chart of a metric over two axes, as means over seeds, and a table of cells. The address reproduces the view.
-export class SweepPage implements Page {
-  private readonly runs = new Map<string, Run>();
-  private state: SweepState;
-  private newestMs = 0; // the last change of a run
-  private revision = 0;
-  private loading = false;
-  private closed = false;
-  private readonly timer: ReturnType<typeof setInterval>;
-  private readonly problem = h('p', { class: 'problem', role: 'alert' });
-  private readonly facts = h('p', { class: 'muted', role: 'status' });
-  private readonly slots = { choices: new Slot(), heat: new Slot(), chart: new Slot(), cells: new Slot() };
+type Options = readonly (readonly [value: string, text: string])[];
 
-  constructor(
-    root: HTMLElement,
-    private readonly name: string,
-    query: URLSearchParams,
-    private readonly status: Status,
-  ) {
-    document.title = `Sweep ${name} · Babelring`;
-    status('loading', 'loading');
-    this.state = parseSweep(query);
-    this.mount(root);
-    this.timer = setInterval(() => {
-      if (document.visibilityState === 'visible') void this.load();
-    }, EVERY_MS);
-    void this.load();
-  }
+function choice(label: string, items: Options, chosen: string, set: (value: string) => void): HTMLElement {
+  const onchange = (event: Event): void => set(valueOf(event));
+  const select = h('select', { 'aria-label': label, onchange }, options(items, chosen));
+  return h('label.choice', { 'data-key': label }, h('span.muted', label), select);
+}
 
-  close(): void {
-    this.closed = true;
-    clearInterval(this.timer);
-  }
+/// The shown part of the runs.
+interface Shown {
+  state: sweep.SweepState;
+  axes: sweep.Axis[];
+  x: sweep.Axis | null;
+  y: sweep.Axis | null;
+  metric: sweep.Metric;
+  cells: sweep.Cell[];
+}
 
-  private mount(root: HTMLElement): void {
-    const section = (title: string, slot: Slot): HTMLElement =>
-      h('section', { class: 'card section' }, h('h2', {}, title), slot.element);
-    replaceChildren(
-      root,
-      h('div', { class: 'list-head' }, h('h1', {}, `Sweep ${this.name}`), this.problem),
-      this.facts,
-      h('section', { class: 'card section', 'aria-label': 'Choices' }, this.slots.choices.element),
-      section('Means', this.slots.heat),
-      section('Over one axis', this.slots.chart),
-      section('Cells', this.slots.cells),
-    );
-  }
-
-  /// Fetches all runs at first, then those that have changed.
-  private async load(): Promise<void> {
-    if (this.loading) return;
-    this.loading = true;
-    const label = encodeURIComponent(`sweep=${this.name}`);
-    const since = this.newestMs > 0 ? `&updated_after=${this.newestMs - 1}` : '';
-    try {
-      const runs = await getAll<Run>(`/runs?label=${label}&fields=${FIELDS}${since}`);
-      if (this.closed) return;
-      for (const run of runs) this.take(run);
-      this.status('live', 'live');
-      setText(this.problem, this.runs.size === 0 ? `No run has the label sweep=${this.name}.` : '');
-      this.draw();
-    } catch (error) {
-      if (this.closed || isAbort(error)) return;
-      this.status('reconnecting', 'reconnecting');
-      setText(this.problem, explain(error));
-    } finally {
-      this.loading = false;
-    }
-  }
-
-  private take(run: Run): void {
-    if (JSON.stringify(this.runs.get(run.id)) !== JSON.stringify(run)) this.revision += 1;
-    this.runs.set(run.id, run);
-    this.newestMs = Math.max(this.newestMs, Date.parse(run.updated_at));
-  }
-
-  private change(state: Partial<SweepState>): void {
-    this.state = { ...this.state, ...state };
-    const page = `sweep/${encodeURIComponent(this.name)}`;
-    history.replaceState(null, '', hashOf(page, sweepQuery(this.state)));
-    this.revision += 1;
-    this.draw();
-  }
-
-  private draw(): void {
-    const every = cellsOf(this.runs.values());
-    const axes = axesOf(every);
-    const metric = this.state.metric ?? defaultMetric(every);
-    const cells = matching(every, this.state.fixed);
-    const { x, y } = chosenAxes(this.state, axes);
-    setText(
-      this.facts,
-      `${formatCount(every.length)} cells: ${countStates(every)}${cells.length < every.length ? `; ${formatCount(cells.length)} shown` : ''}`,
-    );
-    const inputs = [this.revision];
-    this.slots.choices.show(inputs, () => this.choices(axes, x, y, metric, cells));
-    const rows = x ? groupsOf(cells, x, y, metric, this.state.at) : [];
-    const { fixed, at } = this.state;
-    this.slots.heat.show(inputs, () =>
-      x
-        ? [
-            h('p', { class: 'muted' }, meaningOfFields(axes, x, y, fixed, metric, at)),
-            heatTable(x, y, rows, metric, hiddenAxes(axes, x, y, fixed)),
-          ]
-        : null,
-    );
-    // A picture is replaced as a whole: its elements are not those that a Slot patches.
-    this.slots.chart.show(inputs, () =>
-      h('div', { 'data-key': String(this.revision) }, x ? sweepChart(METRICS[metric], x, rows) : null),
-    );
-    const sorted = this.state.sort === 'metric' ? byMetric(cells, metric, this.state.at) : cells;
-    this.slots.cells.show(inputs, () => cellTable(sorted, axes, metric, this.state.at));
-  }
-
-  private choice(
-    label: string,
-    options: readonly (readonly [value: string, text: string])[],
-    chosen: string,
-    set: (value: string) => void,
-  ): HTMLElement {
-    const select = h(
-      'select',
-      { 'aria-label': label, onchange: (event: Event) => set((event.currentTarget as HTMLSelectElement).value) },
-      options.map(([value, text]) => h('option', { value, selected: value === chosen }, text)),
-    );
-    return h('label', { class: 'choice', 'data-key': label }, h('span', { class: 'muted' }, label), select);
-  }
-
-  /// The treatment of an axis of which no value is chosen.
-  private withoutChoice(key: string, x: Axis | null, y: Axis | null): string {
+function choicesOf(
+  { state, axes, x, y, metric, cells }: Shown,
+  change: (part: Partial<sweep.SweepState>) => void,
+): Child {
+  const { at, fixed, sort } = state;
+  const keys = axes.map(({ key }) => [key, key] as const);
+  const only = (key: string, value: string): void => {
+    const next = new Map(fixed);
+    if (value === '') next.delete(key);
+    else next.set(key, value);
+    change({ fixed: next });
+  };
+  const withoutChoice = (key: string): string => {
     if (key === x?.key || key === y?.key) return 'all';
-    return key === SEED ? 'mean of all' : 'at its best';
-  }
+    return key === sweep.SEED ? 'mean of all' : 'at its best';
+  };
+  const onlyOne = ({ key, values }: sweep.Axis): Child => {
+    const items: Options = [['', withoutChoice(key)], ...values.map((value) => [value, value] as const)];
+    return values.length > 1 && choice(`only ${key}`, items, fixed.get(key) ?? '', (value) => only(key, value));
+  };
+  const evaluations: Options = [['best', 'best'], ['last', 'newest']]; // prettier-ignore
+  const orders: Options = ['coordinates', 'metric'].map((name) => [name, name]);
+  const best = compareHash(sweep.byMetric(cells, metric, at));
+  return h(
+    'div.filters',
+    choice('metric', Object.entries(sweep.METRICS), metric, (value) => change({ metric: value as sweep.Metric })),
+    choice('of the evaluation', evaluations, at, (value) => change({ at: value as sweep.At })),
+    choice('columns', keys, x?.key ?? '', (value) => change({ x: value })),
+    choice('rows', [['', 'none'], ...keys], y?.key ?? '', (value) => change({ y: value })),
+    axes.map(onlyOne),
+    choice('cells sorted by', orders, sort, (value) => change({ sort: value as 'coordinates' | 'metric' })),
+    cells.length > 1 && h('a.chip', { href: best }, 'compare the best runs'),
+  );
+}
 
-  private choices(
-    axes: readonly Axis[],
-    x: Axis | null,
-    y: Axis | null,
-    metric: Metric,
-    cells: readonly Cell[],
-  ): Child {
-    const { at, fixed, sort } = this.state;
-    const keys = axes.map(({ key }) => [key, key] as const);
-    const only = (key: string, value: string): void => {
-      const next = new Map(fixed);
-      if (value === '') next.delete(key);
-      else next.set(key, value);
-      this.change({ fixed: next });
+function sectionsOf({ state, axes, x, y, metric, cells }: Shown, revision: number): Child {
+  const { at, fixed, sort } = state;
+  const rows = x ? sweep.groupsOf(cells, x, y, metric, at) : [];
+  const sorted = sort === 'metric' ? sweep.byMetric(cells, metric, at) : cells;
+  const section = (title: string, ...children: Child[]): HTMLElement =>
+    h('section.card.section', h('h2', title), h('div', children));
+  // A picture is replaced as a whole.
+  const picture = h('div', { 'data-key': revision }, x && sweepChart(sweep.METRICS[metric], x, rows));
+  const meaning = x && h('p.muted', sweep.meaningOfFields(axes, x, y, fixed, metric, at));
+  return [
+    section('Means', meaning, x && heatTable(x, y, rows, metric, sweep.hiddenAxes(axes, x, y, fixed))),
+    section('Over one axis', picture),
+    section('Cells', cellTable(sorted, axes, metric, at)),
+  ];
+}
+
+/// The runs of a sweep: a heat map and a chart of a metric over two axes, as means over seeds, and a table of cells. The address reproduces the view.
+export function open({ root, status }: Place, { name, query }: { name: string; query: URLSearchParams }): Page {
+  const runs = new Map<string, Run>();
+  const problem = h('p.problem', { role: 'alert' });
+  let state = sweep.parseSweep(query);
+  let newestMs = 0; // the last change of a run
+  let revision = 0;
+  const take = (run: Run): void => {
+    if (JSON.stringify(runs.get(run.id)) !== JSON.stringify(run)) revision += 1;
+    runs.set(run.id, run);
+    newestMs = Math.max(newestMs, Date.parse(run.updated_at));
+  };
+  const make = (owner: Owner): Section => {
+    const change = (part: Partial<sweep.SweepState>): void => {
+      state = { ...state, ...part };
+      history.replaceState(null, '', hashOf(`sweep/${encodeURIComponent(name)}`, sweep.sweepQuery(state)));
+      revision += 1;
+      owner.draw();
     };
-    return h(
-      'div',
-      { class: 'filters' },
-      this.choice('metric', Object.entries(METRICS), metric, (value) => this.change({ metric: value as Metric })),
-      this.choice(
-        'of the evaluation',
-        [
-          ['best', 'best'],
-          ['last', 'newest'],
-        ],
-        at,
-        (value) => this.change({ at: value === 'last' ? 'last' : 'best' }),
-      ),
-      this.choice('columns', keys, x?.key ?? '', (value) => this.change({ x: value })),
-      this.choice('rows', [['', 'none'], ...keys], y?.key ?? '', (value) => this.change({ y: value })),
-      axes
-        .filter(({ values }) => values.length > 1)
-        .map(({ key, values }) =>
-          this.choice(
-            `only ${key}`,
-            [['', this.withoutChoice(key, x, y)], ...values.map((value) => [value, value] as const)],
-            fixed.get(key) ?? '',
-            (value) => only(key, value),
-          ),
-        ),
-      this.choice(
-        'cells sorted by',
-        [
-          ['coordinates', 'coordinates'],
-          ['metric', 'metric'],
-        ],
-        sort,
-        (value) => this.change({ sort: value === 'metric' ? 'metric' : 'coordinates' }),
-      ),
-      cells.length > 1
-        ? h('a', { class: 'chip', href: compareHash(byMetric(cells, metric, at)) }, 'compare the best runs')
-        : null,
-    );
-  }
+    return {
+      /// Fetches all runs at first, then those that have changed.
+      load: async () => {
+        const since = newestMs > 0 ? `&updated_after=${newestMs - 1}` : '';
+        const label = encodeURIComponent(`sweep=${name}`);
+        (await getAll<Run>(`/runs?label=${label}&fields=${FIELDS}${since}`)).forEach(take);
+        owner.open(() => status('live', 'live'))();
+        setText(problem, runs.size === 0 ? `No run has the label sweep=${name}.` : '');
+      },
+      failed: (error) => {
+        status('reconnecting', 'reconnecting');
+        setText(problem, explain(error));
+      },
+      inputs: () => [revision, runs.size],
+      render: () => {
+        const every = sweep.cellsOf(runs.values());
+        const axes = sweep.axesOf(every);
+        const cells = sweep.matching(every, state.fixed);
+        const metric = state.metric ?? sweep.defaultMetric(every);
+        const shown: Shown = { state, axes, metric, cells, ...sweep.chosenAxes(state, axes) };
+        const part = cells.length < every.length ? `; ${formatCount(cells.length)} shown` : '';
+        const facts = `${formatCount(every.length)} cells: ${sweep.countStates(every)}${part}`;
+        return [
+          h('p.muted', { role: 'status' }, facts),
+          h('section.card.section', { 'aria-label': 'Choices' }, h('div', choicesOf(shown, change))),
+          sectionsOf(shown, revision),
+        ];
+      },
+    };
+  };
+  const owner = new Owner(make, 'div.charted');
+  document.title = `Sweep ${name} · Babelring`;
+  status('loading', 'loading');
+  replaceChildren(root, h('div.list-head', h('h1', `Sweep ${name}`), problem), owner.element);
+  owner.every(EVERY_MS, () => document.visibilityState === 'visible' && owner.load());
+  owner.load();
+  return owner;
 }

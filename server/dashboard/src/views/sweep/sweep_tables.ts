@@ -1,34 +1,83 @@
-import { h, type Child } from '../../lib/dom';
+import { type Child, h, svg } from '../../lib/dom';
 import { DASH, formatCount, formatSignificant } from '../../lib/format';
-import { hashOf, hashOfRun } from '../../lib/routes';
-import { MAX_COMPARED } from '../../lib/run_view';
+import { hashOf, hashOfRun, MAX_COMPARED } from '../../lib/routes';
 import {
-  bestOf,
-  figureOf,
-  moreIsBetter,
-  shadeOf,
-  shortKey,
   type At,
   type Axis,
+  bestOf,
   type Cell,
+  figureOf,
   type Group,
   type Metric,
+  shadeOf,
+  shortKey,
 } from '../../lib/sweep';
-import { table } from '../tables';
+import { swatch, table } from '../parts';
 
+type Rows = readonly { label: string; groups: Group[] }[];
+
+const [WIDTH, HEIGHT] = [720, 260];
+const [LEFT, RIGHT, TOP, BOTTOM] = [84, 16, 10, 34];
+const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
+const TICKS = 4;
+const MAX_LABELS = 12;
 const MAX_ROWS = 500; // of the table of cells; the choices above it narrow it
 
-/// The address of a comparison of the first cells' runs.
-export const compareHash = (cells: readonly Cell[]): string =>
-  hashOf(
-    'compare',
-    new URLSearchParams({
-      runs: cells
-        .slice(0, MAX_COMPARED)
-        .map(({ run }) => run.id)
-        .join(','),
-    }),
+/// The range of all means with their spreads, wider by a twentieth.
+function rangeOf(rows: Rows): [number, number] {
+  const ends = rows
+    .flatMap(({ groups }) => groups)
+    .flatMap(({ mean, spread }) => (mean === null ? [] : [mean - (spread ?? 0), mean + (spread ?? 0)]));
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const margin = (high - low || Math.abs(high) || 1) / 20;
+  return [low - margin, high + margin];
+}
+
+type Place = (value: number) => number;
+
+function lineOf(groups: readonly Group[], color: string, x: Place, y: Place): SVGElement {
+  const points = groups.flatMap(({ mean, spread }, at) => (mean === null ? [] : [{ at: x(at), mean, spread }]));
+  const path = points.map(({ at, mean }, index) => `${index === 0 ? 'M' : 'L'}${at},${y(mean)}`).join('');
+  const marks = points.map(({ at, mean, spread }): Child => {
+    const bar = spread !== null && svg('line', { x1: at, x2: at, y1: y(mean - spread), y2: y(mean + spread) });
+    return [bar, svg('circle', { cx: at, cy: y(mean), r: 3.5 })];
+  });
+  return svg(`g.sweep-line.sweep-line-${color}`, {}, svg('path', { d: path }), marks);
+}
+
+/// A chart of means over the values of one axis, evenly spaced, a line for each row; a vertical stroke is the standard deviation
+/// over seeds. The table of the heat map says the same in text.
+export function sweepChart(title: string, x: Axis, rows: Rows): HTMLElement {
+  const known = rows.filter(({ groups }) => groups.some(({ mean }) => mean !== null));
+  if (known.length === 0) return h('p.muted', 'no evaluation yet');
+  const shown = known.slice(0, COLORS.length);
+  const [low, high] = rangeOf(shown);
+  const step = (WIDTH - LEFT - RIGHT) / Math.max(1, x.values.length - 1);
+  const xOf = (at: number): number => (x.values.length === 1 ? (LEFT + WIDTH - RIGHT) / 2 : LEFT + at * step);
+  const yOf = (value: number): number => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const ticks = Array.from({ length: TICKS + 1 }, (_, at) => low + ((high - low) * at) / TICKS);
+  const every = Math.ceil(x.values.length / MAX_LABELS);
+  const scale = ticks.map((value): Child => {
+    const place = { x: LEFT - 8, y: yOf(value) + 4, 'text-anchor': 'end' };
+    const line = { x1: LEFT, x2: WIDTH - RIGHT, y1: yOf(value), y2: yOf(value) };
+    return [svg('line.sweep-grid', line), svg('text', place, formatSignificant(value, 3))];
+  });
+  const names = x.values.map(
+    (value, at) => at % every === 0 && svg('text', { x: xOf(at), y: HEIGHT - 8, 'text-anchor': 'middle' }, value),
   );
+  const lines = shown.map(({ groups }, at) => lineOf(groups, COLORS[at]!, xOf, yOf));
+  const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `${title} over ${x.key}` };
+  const cut = known.length - shown.length;
+  const note = `over ${shortKey(x.key)}, evenly spaced${cut > 0 ? `; ${cut} more lines are in the table` : ''}`;
+  const items = shown.map(({ label }, at) => h('li', swatch(COLORS[at]!), label || 'all cells'));
+  return h('div', h('ul.run-legend', items), svg('svg.sweep-chart', box, scale, names, lines), h('p.chart-note', note));
+}
+
+/// The address of a comparison of the first cells' runs.
+export function compareHash(cells: readonly Cell[]): string {
+  const runs = cells.slice(0, MAX_COMPARED).map(({ run }) => run.id);
+  return hashOf('compare', new URLSearchParams({ runs: runs.join(',') }));
+}
 
 /// "2.31 ± 0.02 (3 of 3)": mean and standard deviation over seeds, number of figures and of seeds.
 function groupText({ mean, spread, count, cells }: Group): string {
@@ -41,96 +90,48 @@ function groupLink(group: Group, hidden: readonly Axis[], best: boolean): Child 
   const { cells } = group;
   if (cells.length === 0) return DASH;
   const settings = hidden.map(({ key }) => `${shortKey(key)} ${cells[0]!.coordinates.get(key) ?? DASH}`);
+  const href = cells.length === 1 ? hashOfRun(cells[0]!.run.id) : compareHash(cells);
   return [
-    h(
-      'a',
-      { href: cells.length === 1 ? hashOfRun(cells[0]!.run.id) : compareHash(cells) },
-      groupText(group),
-      best ? h('strong', {}, ' best') : null,
-    ),
-    group.mean !== null && settings.length > 0 ? h('small', { class: 'sweep-hidden' }, settings.join(', ')) : null,
+    h('a', { href }, groupText(group), best && h('strong', ' best')),
+    group.mean !== null && settings.length > 0 && h('small.sweep-hidden', settings.join(', ')),
   ];
 }
 
 /// The means over two axes as a table. A darker field is better, the best one is marked; it links to its run, or to the comparison
 /// of its runs. `hidden`: axes at their best, whose values each field names.
-export function heatTable(
-  x: Axis,
-  y: Axis | null,
-  rows: readonly { label: string; groups: Group[] }[],
-  metric: Metric,
-  hidden: readonly Axis[],
-): HTMLElement {
-  const best = bestOf(
-    rows.flatMap(({ groups }) => groups),
-    metric,
-  );
-  const means = rows.flatMap(({ groups }) => groups.map(({ mean }) => mean));
-  const corner = y ? `${y.key} ↓  ${x.key} →` : x.key;
-  return h(
-    'div',
-    { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Heat map' },
-    h(
-      'table',
-      { class: 'sweep-heat' },
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          h('th', { scope: 'col' }, corner),
-          x.values.map((value) => h('th', { scope: 'col', class: 'number' }, value)),
-        ),
-      ),
-      h(
-        'tbody',
-        {},
-        rows.map(({ label, groups }) =>
-          h(
-            'tr',
-            {},
-            h('th', { scope: 'row' }, label || 'all'),
-            groups.map((group) => {
-              const shade = shadeOf(group.mean, means, metric);
-              const marks = `${shade === null ? '' : ` shade-${shade}`}${group === best ? ' sweep-best' : ''}`;
-              return h('td', { class: `number${marks}` }, groupLink(group, hidden, group === best));
-            }),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
-/// Orders cells by the metric, the best first, those without a value last.
-export function byMetric(cells: readonly Cell[], metric: Metric, at: At): Cell[] {
-  const sign = moreIsBetter(metric) ? -1 : 1;
-  const key = (cell: Cell): number => {
-    const value = figureOf(cell, metric, at);
-    return value === null ? Infinity : sign * value;
+export function heatTable(x: Axis, y: Axis | null, rows: Rows, metric: Metric, hidden: readonly Axis[]): HTMLElement {
+  const all = rows.flatMap(({ groups }) => groups);
+  const best = bestOf(all, metric);
+  const means = all.map(({ mean }) => mean);
+  const cell = (group: Group): HTMLElement => {
+    const shade = shadeOf(group.mean, means, metric);
+    const marks = `${shade === null ? '' : ` shade-${shade}`}${group === best ? ' sweep-best' : ''}`;
+    return h('td', { class: `number${marks}` }, groupLink(group, hidden, group === best));
   };
-  return cells.toSorted((a, b) => (key(a) === key(b) ? 0 : key(a) - key(b)));
+  const heads = [y ? `${y.key} ↓  ${x.key} →` : x.key, ...x.values.map((value) => `#${value}`)];
+  const body = rows.map(({ label, groups }) => [h('th', { scope: 'row' }, label || 'all'), ...groups.map(cell)]);
+  return table('Heat map', heads, body, [], { kind: 'sweep-heat' });
 }
 
 /// The cells with state, coordinates and metric.
 export function cellTable(cells: readonly Cell[], axes: readonly Axis[], metric: Metric, at: At): Child {
   const shown = cells.slice(0, MAX_ROWS);
+  const row = (cell: Cell): Child[] => [
+    h('a', { href: hashOfRun(cell.run.id) }, cell.id),
+    h(`span.state.state-${cell.run.state}`, { title: cell.run.detail || null }, cell.run.state),
+    ...axes.map(({ key }) => cell.coordinates.get(key) ?? DASH),
+    formatCount(cell.run.update),
+    formatSignificant(figureOf(cell, metric, at)),
+  ];
+  const keys = shown.map(({ id }) => id);
+  const most = `The first ${MAX_ROWS} of ${formatCount(cells.length)} cells: choose values above.`;
   return [
     table(
       'Cells',
       ['Run', 'State', ...axes.map(({ key }) => `#${key}`), '#Update', `#${metric}`],
-      shown.map((cell) => [
-        h('a', { href: hashOfRun(cell.run.id) }, cell.id),
-        h('span', { class: `state state-${cell.run.state}`, title: cell.run.detail || null }, cell.run.state),
-        ...axes.map(({ key }) => cell.coordinates.get(key) ?? DASH),
-        formatCount(cell.run.update),
-        formatSignificant(figureOf(cell, metric, at)),
-      ]),
-      shown.map(({ id }) => id),
+      shown.map(row),
+      keys,
     ),
-    cells.length > shown.length
-      ? h('p', { class: 'muted' }, `The first ${MAX_ROWS} of ${formatCount(cells.length)} cells: choose values above.`)
-      : null,
+    cells.length > shown.length && h('p.muted', most),
   ];
 }

@@ -1,1 +1,0 @@
-function e(e,t){let n=!1,r=!1,i=async()=>{n=!0;do{r=!1;try{await e()}catch(e){t(e)}}while(r);n=!1};return()=>{n?r=!0:i()}}export{e as t};

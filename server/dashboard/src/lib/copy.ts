@@ -1,9 +1,0 @@
-/// Copies text to the clipboard; false if the browser does not allow it (neither https nor loopback).
-export async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -1,0 +1,260 @@
+import { BASE, explain } from '../api/client';
+import type { Artifact, Run } from '../api/types';
+import { type Child, h, patchChildren, setText } from '../lib/dom';
+import { formatDuration } from '../lib/format';
+import { staleForMs } from '../lib/runs';
+import { Life, oneAtATime } from '../lib/work';
+
+export type StatusKind = 'loading' | 'live' | 'reconnecting' | 'stale' | 'finished';
+export type Status = (kind: StatusKind, text: string) => void;
+
+/// A page's environment: its root element, the status display, and `say`, which shows a notice.
+export interface Place {
+  root: HTMLElement;
+  status: Status;
+  say: (text: string) => void;
+}
+
+/// A page that the router shows. `close` ends its timers, streams and listeners.
+export interface Page {
+  close(): void;
+}
+
+/// A part of a page. Its owner loads, re-loads, renders and closes it, so it keeps no timers and no flags.
+export interface Section {
+  load?: () => Promise<void>; // fetches its own data; absent: it shows those of its page
+  failed?: (error: unknown) => void; // absent: the failure is said
+  render: () => Child;
+  inputs?: () => readonly unknown[]; // what `render` reads beside `said`; absent: each draw() renders
+  close?: () => void;
+}
+
+export type Maker = (owner: Owner) => Section;
+
+/// Owns one section: loads its data, one request at a time, and renders it into `element` by changing only what differs.
+export class Owner extends Life {
+  readonly element: HTMLElement;
+  said = ''; // the section shows it where it likes
+  readonly load = oneAtATime(
+    () => this.loadOnce(),
+    this.open((error: unknown) => this.fail(error)),
+  );
+  private readonly section: Section;
+  private shown: readonly unknown[] | undefined;
+
+  constructor(make: Maker, spec: 'div' | `div.${string}` = 'div') {
+    super();
+    this.element = h(spec);
+    this.section = make(this);
+    this.atEnd(() => this.section.close?.());
+  }
+
+  /// Loads for the first time. Throws where that fails, unless the section shows failures itself.
+  async begin(): Promise<void> {
+    try {
+      await this.loadOnce();
+    } catch (error) {
+      if (!this.section.failed) throw error;
+      this.section.failed(error);
+    }
+  }
+
+  say(text: string): void {
+    this.said = text;
+    this.draw();
+  }
+
+  /// Does something for the user and says the answer, or that it failed.
+  async act(work: () => Promise<string>, failed = 'Failed'): Promise<void> {
+    this.say(await work().catch((error: unknown) => `${failed}: ${explain(error)}`));
+  }
+
+  private fail(error: unknown): void {
+    if (this.section.failed) this.section.failed(error);
+    else this.say(`Not loaded: ${explain(error)}`);
+  }
+
+  private async loadOnce(): Promise<void> {
+    await this.section.load?.();
+    this.draw();
+  }
+
+  /// Renders the section, unless nothing that it reads has changed.
+  readonly draw = this.open(() => {
+    const inputs = this.section.inputs && [this.said, ...this.section.inputs()];
+    if (inputs?.length === this.shown?.length && inputs?.every((input, at) => Object.is(input, this.shown![at])))
+      return;
+    this.shown = inputs;
+    patchChildren(this.element, this.section.render());
+  });
+}
+
+/// A section that is folded at first. Its code and data are fetched when the user opens it.
+export class Fold extends Life {
+  readonly element: HTMLDetailsElement;
+  private readonly problem = h('p.problem', { role: 'alert' });
+  private owner: Owner | null = null;
+
+  constructor(title: string, fetch: () => Promise<Maker>, open = false) {
+    super();
+    const fill = oneAtATime(
+      async () => {
+        if (this.owner) return this.owner.load();
+        const owner = new Owner(await fetch(), 'div.lab');
+        this.atEnd(() => owner.close());
+        await owner.begin();
+        this.owner = owner;
+        setText(this.problem, '');
+        this.element.append(owner.element);
+      },
+      (error) => setText(this.problem, `Not loaded: ${explain(error)}; close and open the section to try again.`),
+    );
+    this.refresh = () => this.element.open && fill();
+    this.element = h(
+      'details.card.section',
+      { open, ontoggle: () => this.refresh() },
+      h('summary', h('h2', title)),
+      this.problem,
+    );
+  }
+
+  /// Fetches the data again if the section is open.
+  readonly refresh: () => void;
+}
+
+/// A line that tells what was done, for screen readers too.
+export const status = (text: string): HTMLElement => h('p.muted', { role: 'status' }, text);
+
+/// A highlighted word after a value. The space separates them for screen readers.
+export const badge = (text: string): Child => [' ', h('span.best', text)];
+
+export const swatch = (color: string): HTMLElement => h(`span.swatch.swatch-${color}`, { 'aria-hidden': 'true' });
+
+/// A link that downloads the file of an artifact.
+export const artifactFile = ({ id, name }: Artifact, text = name): HTMLElement =>
+  h('a', { href: `${BASE}/artifacts/${id}/file`, download: name }, text);
+
+/// The meaning of colours, as items of a list.
+export const legendItems = (items: readonly (readonly [name: string, color: string])[]): Child =>
+  items.map(([name, color]) => h('span.legend-item', swatch(color), name));
+
+/// Parts of a whole side by side: colour, '' for none, and weight.
+export function splitBar(parts: readonly (readonly [color: string, weight: number])[], more = ''): HTMLElement {
+  const pieces = parts.map(([color, weight]) => {
+    const piece = h(color ? `span.part.swatch-${color}` : 'span.part');
+    piece.style.flexGrow = String(Math.max(0, weight));
+    return piece;
+  });
+  return h(`span.split-bar${more}`, { 'aria-hidden': 'true' }, pieces);
+}
+
+/// The run's state as a coloured badge. A running run that stopped reporting is shown as stale.
+export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
+  const silentMs = staleForMs(run, atMs, nowMs);
+  if (silentMs === null) return h(`span.state.state-${run.state}`, run.state);
+  return h('span.state.state-stale', `stale for ${formatDuration(silentMs / 1000)}`);
+}
+
+/// A label with its field; `hidden` ones are for screen readers.
+export const labelled = (text: string, field: HTMLElement, hidden = false): Child => [
+  h(hidden ? 'label.visually-hidden' : 'label', { for: field.id }, text),
+  field,
+];
+
+/// The options of a select; `chosen` is the value of the selected one.
+export const options = (items: readonly (readonly [value: string, text: string])[], chosen?: string): Child =>
+  items.map(([value, text]) => h('option', { value, selected: value === chosen }, text));
+
+export const formField = (label: string, field: HTMLElement, ...more: Child[]): HTMLElement =>
+  h('div.form-field', h('label', { for: field.id }, label), field, more);
+
+type Head = string | HTMLTableCellElement;
+
+const cellOf = (content: Child, kind: string | null): Child =>
+  content instanceof HTMLTableCellElement ? content : h('td', { class: kind }, content);
+
+/// A table that scrolls sideways inside its own box. A heading with a leading # marks a numeric column. `keys` identify the rows if
+/// new ones are inserted before others; `none` stands where there are no rows. A cell that is a <th> or <td> stands as it is.
+export function table(
+  label: string,
+  heads: readonly Head[],
+  rows: readonly (readonly Child[])[],
+  keys: readonly string[] = [],
+  { kind = '', none = 'none yet' } = {},
+): HTMLElement {
+  const kinds = heads.map((head) => (typeof head === 'string' && head.startsWith('#') ? 'number' : null));
+  const headOf = (head: Head, at: number): HTMLElement =>
+    typeof head === 'string' ? h('th', { scope: 'col', class: kinds[at]! }, head.replace('#', '')) : head;
+  const body = rows.map((row, which) =>
+    h('tr', { 'data-key': keys[which] }, ...row.map((cell, at) => cellOf(cell, kinds[at]!))),
+  );
+  return h(
+    'div.table-box',
+    { tabindex: 0, role: 'region', 'aria-label': label },
+    h(
+      'table',
+      { class: kind || null },
+      h('thead', h('tr', heads.map(headOf))),
+      h('tbody', rows.length > 0 ? body : h('tr', h('td.muted', { colspan: heads.length }, none))),
+    ),
+  );
+}
+
+export interface Question {
+  title: string;
+  about?: string; // explanation below the title
+  fields?: Child;
+  confirm: string;
+  danger?: boolean;
+  typed?: string; // text to type before confirming, against mistakes
+}
+
+/// A radio button with a label.
+export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
+  h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);
+
+/// Shows a modal dialog, which is gone when it is closed.
+export function showDialog(
+  spec: `dialog.${string}`,
+  title: string,
+  content: Child,
+  onclose = (): void => undefined,
+): void {
+  const dialog = h(spec, { 'aria-labelledby': title }, content);
+  dialog.addEventListener('close', () => {
+    dialog.remove();
+    onclose();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/// Closes the dialog that the event is in.
+export const closeDialog = (event: Event): void => (event.currentTarget as Element).closest('dialog')?.close();
+
+/// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
+export function ask({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> {
+  return new Promise((resolve) => {
+    const kind = danger ? 'button.chip.danger' : 'button.chip.primary';
+    const button = h(kind, { type: 'submit', disabled: typed !== undefined }, confirm);
+    const compare = (event: Event): void => {
+      button.disabled = (event.target as HTMLInputElement).value.trim() !== typed!.trim();
+    };
+    const more = { type: 'text', autocomplete: 'off', spellcheck: 'false', oninput: compare };
+    const form = h(
+      'form',
+      { method: 'dialog', onsubmit: () => resolve(new FormData(form)) },
+      h('h2', { id: 'ask-title' }, title),
+      about ? h('p.muted', about) : null,
+      fields,
+      typed !== undefined &&
+        h(
+          'label.field',
+          h('span', 'Type ', h('strong', typed), ' to confirm '),
+          h('input', { name: 'typed', ...more }),
+        ),
+      h('p.ask-buttons', h('button.chip', { onclick: closeDialog }, 'Cancel'), button),
+    );
+    showDialog('dialog.ask', 'ask-title', form, () => resolve(null));
+  });
+}

@@ -1,0 +1,254 @@
+import type { Evidence, Run, Verdict } from '../api/types';
+import type { RunData } from '../data/run_data';
+import { type Child, h } from '../lib/dom';
+import * as format from '../lib/format';
+import { formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatSi } from '../lib/format';
+import { hashOfSweep } from '../lib/routes';
+import * as runs from '../lib/runs';
+import { splitBar, stateBadge } from './parts';
+
+/// The box's style by the level of the verdict.
+const TONES: Record<Verdict['level'], string> = { good: 'good', unknown: 'unknown', warning: 'held', bad: 'held' };
+
+const joined = (parts: readonly (string | false | null)[], by = ' · '): string => parts.filter(Boolean).join(by);
+
+function amount({ key, value, unit }: Evidence): string {
+  if (unit === 'ms') return formatMs(value);
+  if (unit === 'bytes' || unit === 'bytes/s') return formatSi(value, unit.replace('bytes', 'B'));
+  if (key.endsWith('_fraction') || unit === 'of updates') return `${formatPercent(value, 0)} ${unit}`.trim();
+  if (unit === 'rank') return `rank ${formatCount(value)}`;
+  if (unit !== '' && key.endsWith(unit)) return formatCount(value);
+  return `${format.formatSignificant(value)} ${unit}`.trim();
+}
+
+function evidenceRow(evidence: Evidence): HTMLElement {
+  const { key, share } = evidence;
+  const bar = h('progress', { max: 1, value: share, 'aria-label': 'share of a step' });
+  return h(
+    'tr',
+    h('th', { scope: 'row' }, key.replace(/_(ms|bytes)$/, '').replaceAll('_', ' ')),
+    h('td.number', amount(evidence)),
+    h('td', share !== null && [bar, ` ${formatPercent(share, 0)}`]),
+  );
+}
+
+/// Two tables: the phases of an update, largest first, and the other numbers.
+function evidenceTables(evidence: readonly Evidence[]): Child {
+  const parts = evidence.filter(({ share }) => share !== null).sort((a, b) => b.share! - a.share!);
+  const others = evidence.filter(({ share }) => share === null);
+  const tableOf = (rows: readonly Evidence[]): Child =>
+    rows.length > 0 && h('table', h('tbody', rows.map(evidenceRow)));
+  return h('div.evidence', tableOf(parts), tableOf(others));
+}
+
+const windowText = ({ first_update, last_update }: NonNullable<Verdict['window']>): string =>
+  `updates ${formatCount(first_update)} to ${formatCount(last_update)}`;
+
+/// The verdict: its sentence, with advice and evidence behind a fold. `live`: the run trains now.
+export function verdictBox(verdict: Verdict | null, live: boolean): Child {
+  if (!verdict) return null;
+  const { window, sentence, advice, evidence } = verdict;
+  const confidence = verdict.verdict !== 'unknown' && `confidence ${formatPercent(verdict.confidence, 0)}`;
+  const basis = joined([confidence, window && windowText(window)], ', ');
+  const speed = h('span.muted', live ? 'Speed ' : 'Speed during training ');
+  return h(
+    `section.card.verdict.verdict-${live ? TONES[verdict.level] : 'unknown'}`,
+    { 'aria-label': 'Speed' },
+    h(
+      'details',
+      h('summary', speed, h('span.verdict-sentence', sentence)),
+      advice ? h('p.verdict-advice', advice) : null,
+      basis ? h('p.muted', basis) : null,
+      evidence.length > 0 && evidenceTables(evidence),
+    ),
+  );
+}
+
+/// The time of an update by phase, from the verdict's evidence.
+export interface Split {
+  updateMs: number;
+  exposed: number; // fraction spent waiting for other ranks and the network
+  shares: ReadonlyMap<string, number>;
+  basis: string;
+}
+
+const WAITS = ['network_wait_ms', 'straggler_wait_ms'];
+
+/// Null if the verdict has no numbers yet.
+export function splitOf(verdict: Verdict | null): Split | null {
+  const update = verdict?.evidence.find(({ key }) => key === 'update_ms');
+  if (!verdict?.window || !update || update.value === null) return null;
+  const parts = verdict.evidence.flatMap(({ key, share }) =>
+    share !== null && key !== 'update_ms' ? [[key, share] as const] : [],
+  );
+  const shares = new Map(parts);
+  const exposed = WAITS.reduce((sum, key) => sum + (shares.get(key) ?? 0), 0);
+  return { updateMs: update.value, exposed, shares, basis: windowText(verdict.window) };
+}
+
+type Health = Run['health'];
+
+/// Whether the server says that it can resume the run.
+export const offersResume = ({ parts }: Health): boolean =>
+  parts.some(({ topic, action }) => topic === 'state' && action === runs.RESUME);
+
+const todo = (action: string | null): string =>
+  action === null || action === runs.RESUME ? '' : runs.localTimes(action);
+
+/// The run's health: headline, colour and action of the worst part, then the other parts. `resume` resumes the run; null if the
+/// user may not. `speedBelow`: the page shows the speed in another box.
+export function healthBand(health: Health, resume: (() => void) | null, speedBelow: boolean): HTMLElement {
+  const { level, headline, action, parts } = health;
+  const at = parts.findIndex((part) => part.text === headline);
+  const others = parts.filter(({ topic }, which) => which !== at && !(speedBelow && topic === 'speed'));
+  const row = (part: Health['parts'][number]): Child => {
+    const next = todo(part.action) ? h('span.muted', ` · ${todo(part.action)}`) : null;
+    const text = h('span', runs.localTimes(part.text), next);
+    return h(`li.health-part.level-${part.level}`, h('span.health-topic', part.topic), text);
+  };
+  return h(
+    `section.card.health.level-${level}`,
+    { 'aria-label': 'Health' },
+    h(
+      'div.health-head',
+      h(
+        'div',
+        h('p.health-headline', { role: 'status' }, runs.localTimes(headline)),
+        todo(action) ? h('p.health-action', todo(action)) : null,
+      ),
+      resume && h('button.chip.primary', { onclick: resume }, 'Resume …'),
+    ),
+    others.length > 0 && h('ul.health-parts', others.map(row)),
+  );
+}
+
+const MAX_TESTS = 3;
+const KEPT_MS = 7 * 86_400_000; // a deleted run can be restored for this time
+
+const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
+  h('div.tile', h('dt', label), h('dd', h('span.value', value), extra, h('span.detail', detail)));
+
+/// Evidence of a verdict that stands for another part of an update.
+const STANDS_FOR: Partial<Record<(typeof runs.STEP_PARTS)[number]['key'], readonly string[]>> = {
+  exposed_communication_ms: WAITS,
+  other_ms: ['evaluation_ms', 'checkpoint_ms', 'other_ms'],
+};
+
+const splitOfParts = ({ shares }: Split): HTMLElement =>
+  splitBar(
+    runs.STEP_PARTS.flatMap(({ key, color }) =>
+      (STANDS_FOR[key] ?? [key]).map((each) => [color, shares.get(each) ?? 0] as const),
+    ),
+  );
+
+function progress(data: RunData, run: Run, nowMs: number): HTMLElement {
+  const { fraction, end } = run.progress;
+  const done = runs.percentDone(run);
+  const detail = joined([
+    done && end ? `${done} of ${end}` : done,
+    run.epoch !== null && `epoch ${formatFixed(run.epoch, 2)}`,
+    runs.isLive(run, data.runAtMs, nowMs) && runs.timeLeftUntil(run, nowMs),
+  ]);
+  const most = run.max_updates > 0 && h('small', ` / ${formatCount(run.max_updates)}`);
+  const bar = fraction !== null && h('progress', { max: 1, value: fraction, 'aria-label': 'Training progress' });
+  return tile('Update', [formatCount(run.update), most], detail, bar);
+}
+
+/// The smoothed loss, as in the chart's legend, with the loss of the newest update.
+function learning({ trend, smoothedLoss }: RunData, run: Run): HTMLElement {
+  if (run.emulated) return tile('Training loss', format.DASH, 'emulated: waits instead of computing');
+  const validation = run.last_eval
+    ? `validation ${formatLoss(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}`
+    : 'not validated yet';
+  const broken = run.loss === null && run.update > 0;
+  const smooth = broken ? null : smoothedLoss;
+  const newest = smooth !== run.loss && `newest ${formatLoss(run.loss)}`;
+  const detail = joined([broken ? 'not finite' : newest, validation]);
+  if (!trend || broken) return tile('Training loss', formatLoss(smooth), detail);
+  const way = !trend.certain ? 'flat' : trend.change < 0 ? 'falling' : 'rising';
+  const mark = { flat: '→', falling: '↓', rising: '↑' }[way];
+  const by = trend.certain ? ` ${format.formatSignificant(Math.abs(trend.change), 2)}` : '';
+  return tile('Training loss', [formatLoss(smooth), h(`small.trend.trend-${way}`, ` ${mark} ${way}${by}`)], detail);
+}
+
+/// The newest scores on each set other than the validation set.
+function tests({ evals }: RunData): HTMLElement[] {
+  const newest = runs.otherSets(evals).slice(0, MAX_TESTS);
+  return newest.map(({ set, update, sacrebleu, chrf, loss }) => {
+    const [name, at] = [runs.setName(set), `at update ${formatCount(update)}`];
+    if (sacrebleu === null) return tile(`Loss on ${name}`, formatLoss(loss), at);
+    const detail = joined([chrf !== null && `chrF ${formatFixed(chrf, 2)}`, at]);
+    return tile(`sacreBLEU on ${name}`, formatFixed(sacrebleu, 2), detail);
+  });
+}
+
+/// Whether a run trains on generated sequences, which nobody translates.
+const hasSequences = ({ config }: Run): boolean => /^task: gssm$/m.test(config ?? '');
+
+/// The best evaluation by BLEU if translations are scored, otherwise by validation loss.
+function best(run: Run): HTMLElement {
+  const { best: found, last_eval: last } = run;
+  const none = run.emulated ? 'never evaluated' : 'not evaluated yet';
+  if (!found) return tile(hasSequences(run) ? 'Best validation loss' : 'Best sacreBLEU', format.DASH, none);
+  const at = `at update ${formatCount(found.update)}`;
+  if (found.sacrebleu === null) {
+    const excess = typeof found.excess === 'number' && `excess ${formatLoss(found.excess)} nats`;
+    const detail = joined([at, hasSequences(run) ? excess : 'no translation scored']);
+    return tile('Best validation loss', formatLoss(found.loss), detail);
+  }
+  const newest = last?.sacrebleu ? `last ${formatFixed(last.sacrebleu, 2)}` : '';
+  return tile('Best sacreBLEU', formatFixed(found.sacrebleu, 2), joined([at, newest]));
+}
+
+function facts(data: RunData, run: Run, nowMs: number): string {
+  const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
+  const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
+  const began = run.update > 0 || run.hosts.length > 0;
+  const state = run.finished_at ? 'ran' : began ? 'running for' : 'waiting for';
+  const age = runs.ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000;
+  return joined([
+    `${ranks}${run.hosts.length > 0 ? ` on ${format.formatNames(run.hosts, 4)}` : ''}`,
+    run.parameters > 0 && `${formatSi(run.parameters)} parameters`,
+    `${state} ${format.formatDuration((end - data.startMs) / 1000)}`,
+    began && `last record ${format.formatAge(age)}`,
+    run.attempt > 1 && `attempt ${run.attempt}`,
+  ]);
+}
+
+const labelOf = ([name, value]: [string, string]): HTMLElement =>
+  name === 'sweep'
+    ? h('a.label', { href: hashOfSweep(value) }, `${name}=${value}`)
+    : h('span.label', value ? `${name}=${value}` : name);
+
+/// Name, state and facts in one line.
+export function runTitle(data: RunData, nowMs: number): HTMLElement {
+  const run = data.run!;
+  const gone = run.deleted_at && format.formatDateTime(Date.parse(run.deleted_at) + KEPT_MS);
+  return h(
+    'div.run-title',
+    h('h1', run.name || run.id),
+    stateBadge(run, data.runAtMs, nowMs),
+    run.emulated && h('span.label', 'emulated'),
+    Object.entries(run.labels ?? {}).map(labelOf),
+    gone ? h('p.problem', `Deleted: hidden from all lists, removed permanently on ${gone}.`) : null,
+    h('p.muted', facts(data, run, nowMs)),
+    run.notes ? h('p', run.notes) : null,
+  );
+}
+
+/// The key figures of the run.
+export function runTiles(data: RunData, nowMs: number): HTMLElement {
+  const run = data.run!;
+  const split = splitOf(data.verdict);
+  const detail = split ? `of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet';
+  const exposed = split ? formatPercent(split.exposed) : format.DASH;
+  return h(
+    'dl.tiles',
+    progress(data, run, nowMs),
+    learning(data, run),
+    best(run),
+    tests(data),
+    tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
+    tile('Exposed communication', exposed, detail, split && splitOfParts(split)),
+  );
+}
