@@ -39,7 +39,7 @@ export default defineConfig({
             {
               name: 'index',
               priority: 2,
-              test: /src\/(main|lib\/(dom|format|routes|runs|shell|work)|api\/|views\/(parts|site_header))\b/,
+              test: /src\/(main|lib\/(dom|format|routes|runs|work)|api\/|views\/(parts|site_header))\b/,
             },
             { name: 'lists', priority: 0, test: /src\/views\/list_page\b/ },
           ],

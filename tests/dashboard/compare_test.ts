@@ -1,17 +1,19 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
-import { isEval } from '../../server/dashboard/src/lib/format';
 import { comparisonRows } from '../../server/dashboard/src/data/export';
+import { isEval } from '../../server/dashboard/src/lib/format';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import {
+  bestOf,
   betterOf,
   compareQuery,
+  configRows,
   cutText,
   DEFAULT_KEYS,
   ofOneSet,
   parseCompare,
   titleOf,
-} from '../../server/dashboard/src/views/compare/compare_data';
-import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
+  winner,
+} from '../../server/dashboard/src/views/compare_data';
 
 const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({
   id: `e_${update}`,

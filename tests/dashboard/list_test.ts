@@ -1,7 +1,6 @@
 import type { MetricKey, Run } from '../../server/dashboard/src/api/types';
 import { RunDetails, RunIndex } from '../../server/dashboard/src/data/run_index';
 import { columnOf, compareValues, type Details, difference } from '../../server/dashboard/src/views/runs/columns';
-import { narrow, offers } from '../../server/dashboard/src/views/runs/list_controls';
 import {
   allLabels,
   arrange,
@@ -9,8 +8,10 @@ import {
   listQuery,
   type ListState,
   matches,
+  narrow,
+  offers,
   parseListState,
-} from '../../server/dashboard/src/views/runs/list_state';
+} from '../../server/dashboard/src/views/runs/list_controls';
 import { describeCheck, lineOf, lineRange, parseLabels } from '../../server/dashboard/src/views/runs/submit';
 
 const run = (part: Partial<Run>): Run => ({

@@ -14,7 +14,7 @@ import {
   stack,
 } from '../../server/dashboard/src/lib/series';
 import { Refresher } from '../../server/dashboard/src/lib/work';
-import { diffWords } from '../../server/dashboard/src/views/run_evaluations';
+import { diffWords } from '../../server/dashboard/src/views/run_models';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
   return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };

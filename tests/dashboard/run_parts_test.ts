@@ -4,7 +4,7 @@ import type { XAxis } from '../../server/dashboard/src/lib/axes';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
 import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/routes';
 import { ema, emptySeries, type Series, stack } from '../../server/dashboard/src/lib/series';
-import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_checkpoints';
+import { chosenOf, downloadCommand, linesOf } from '../../server/dashboard/src/views/run_models';
 import { librariesText, rankState } from '../../server/dashboard/src/views/run_ranks';
 import { matches } from '../../server/dashboard/src/views/run_sections';
 

@@ -12,18 +12,15 @@ import {
   timeLeft,
   timeLeftUntil,
 } from '../../server/dashboard/src/lib/runs';
-import { nextTheme, themeOf } from '../../server/dashboard/src/lib/shell';
 import { Slices } from '../../server/dashboard/src/lib/work';
 import { meaningOf, withChange } from '../../server/dashboard/src/views/alerts';
 import { auditQuery, runOf, shortRoute } from '../../server/dashboard/src/views/audit';
 import { runsOf } from '../../server/dashboard/src/views/nodes';
 import { editDistance, similarRuns } from '../../server/dashboard/src/views/not_found';
 import { RunWatch } from '../../server/dashboard/src/views/notifier';
-import { actionsOf } from '../../server/dashboard/src/views/run_actions';
-import { offersResume, splitOf } from '../../server/dashboard/src/views/run_summary';
-import { watchConnection } from '../../server/dashboard/src/views/site_header';
+import { actionsOf, offersResume, splitOf } from '../../server/dashboard/src/views/run_summary';
+import { mayReload, nextTheme, themeOf, watchConnection } from '../../server/dashboard/src/views/site_header';
 import { newToken } from '../../server/dashboard/src/views/tokens';
-import { mayReload } from '../../server/dashboard/src/views/site_header';
 
 describe('addresses', () => {
   it('name their page, none is the list, and anything else is told', () => {

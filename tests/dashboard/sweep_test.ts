@@ -17,7 +17,7 @@ import {
   shadeOf,
   sweepQuery,
 } from '../../server/dashboard/src/lib/sweep';
-import { compareHash } from '../../server/dashboard/src/views/sweep/sweep_tables';
+import { compareHash } from '../../server/dashboard/src/views/sweep_page';
 import { describe, expect, it } from 'vitest';
 
 const run = (id: string, cell: string, width: string, seed: string, excess: number | null, state = 'succeeded'): Run =>

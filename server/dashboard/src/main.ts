@@ -1,24 +1,31 @@
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
 import './styles/run.css';
-import { abortPage, BASE, download } from './api/client';
 import * as session from './api/session';
+import { abortPage, BASE, download } from './api/client';
 import { setText } from './lib/dom';
 import { parseRoute, type Route } from './lib/routes';
-import { addShortcuts, applyTheme, onShortcutKey, readTheme } from './lib/shell';
 import type { Page, Place } from './views/parts';
-import { openWaiting, showHelp, SiteHeader, watchConnection } from './views/site_header';
+import {
+  addShortcuts,
+  applyTheme,
+  onShortcutKey,
+  openWaiting,
+  readTheme,
+  showHelp,
+  SiteHeader,
+  watchConnection,
+} from './views/site_header';
 
 const REST_MS = 5000; // delay before the other pages are prefetched
-
 type Open = (place: Place, route: never) => Page;
 
 /// Each page is a separate file, fetched on first use or prefetched when idle.
 const PAGES: Record<Route['page'], () => Promise<{ open: Open }>> = {
   runs: () => import('./views/runs/run_list'),
   run: () => import('./views/run_page'),
-  compare: () => import('./views/compare/compare_page'),
-  sweep: () => import('./views/sweep/sweep_page'),
+  compare: () => import('./views/compare_page'),
+  sweep: () => import('./views/sweep_page'),
   submit: () => import('./views/runs/submit'),
   nodes: () => import('./views/nodes'),
   alerts: () => import('./views/alerts'),

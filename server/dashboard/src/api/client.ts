@@ -4,21 +4,10 @@ import { authorization, unauthorized } from './session';
 import type { SeriesAnswer } from './types';
 
 /// The body of an error response: application/problem+json (RFC 9457).
-export interface Problem {
-  title?: string;
-  detail?: string;
-  code?: string;
-  instance?: string;
-  errors?: ProblemPlace[];
-}
+export type Problem = { title?: string; detail?: string; code?: string; instance?: string; errors?: ProblemPlace[] };
 
 /// One error in a request's body. `line` and `column` refer to the text of a configuration.
-export interface ProblemPlace {
-  pointer?: string;
-  detail: string;
-  line?: number;
-  column?: number;
-}
+export type ProblemPlace = { pointer?: string; detail: string; line?: number; column?: number };
 
 /// A failed request, with a one-line explanation. `status` is 0 if there was no response.
 export class ApiError extends Error {
@@ -54,16 +43,10 @@ export function retryAfterMs(header: string | null, nowMs: number): number | nul
 }
 
 export async function problemOf(response: Response): Promise<ApiError> {
-  const problem = (await response.json().catch(() => ({}))) as Problem;
-  const message =
-    problem.detail || problem.title || MEANINGS[response.status] || `the server answered ${response.status}`;
-  return new ApiError(
-    response.status,
-    message,
-    problem.code ?? '',
-    problem.errors ?? [],
-    retryAfterMs(response.headers.get('Retry-After'), Date.now()),
-  );
+  const { status, headers } = response;
+  const { detail, title, code = '', errors = [] } = (await response.json().catch(() => ({}))) as Problem;
+  const message = detail || title || MEANINGS[status] || `the server answered ${status}`;
+  return new ApiError(status, message, code, errors, retryAfterMs(headers.get('Retry-After'), Date.now()));
 }
 
 /// A one-line message for any thrown value.
@@ -71,6 +54,13 @@ export function explain(error: unknown): string {
   if (error instanceof ApiError) return error.status === 0 ? error.message : `${error.message} (${error.status})`;
   return error instanceof Error ? error.message : String(error);
 }
+
+/// A sentence about a change: `done`, or that it failed and why.
+export const outcome = (sent: Promise<unknown>, done: string, failed: string): Promise<string> =>
+  sent.then(
+    () => done,
+    (error: unknown) => `${failed}: ${explain(error)}`,
+  );
 
 /// Whether the server answers, as observed by the page's requests.
 export interface Connection {
@@ -82,19 +72,16 @@ let connection: Connection = { awaySinceMs: null, answeredAtMs: null };
 let listener: (connection: Connection) => void = () => undefined;
 
 function change(next: Connection): void {
-  const told = next.awaySinceMs !== connection.awaySinceMs;
+  const before = connection;
   connection = next;
-  if (told) listener(next);
+  if (next.awaySinceMs !== before.awaySinceMs) listener(next);
 }
 
 /// Records a response of any status.
-export function answered(nowMs = Date.now()): void {
-  change({ awaySinceMs: null, answeredAtMs: nowMs });
-}
+export const answered = (nowMs = Date.now()): void => change({ awaySinceMs: null, answeredAtMs: nowMs });
 
-export function unanswered(nowMs = Date.now()): void {
+export const unanswered = (nowMs = Date.now()): void =>
   change({ ...connection, awaySinceMs: connection.awaySinceMs ?? nowMs });
-}
 
 /// Calls `work` when the connection is lost and when it is back.
 export function onConnection(work: (connection: Connection) => void): void {
@@ -102,7 +89,6 @@ export function onConnection(work: (connection: Connection) => void): void {
 }
 
 export const BASE = 'api/v1';
-
 const TRIES = 4;
 const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8000;
@@ -120,22 +106,14 @@ export const isAbort = (error: unknown): boolean => error instanceof DOMExceptio
 
 /// Sends one request with the token; the path is below /api/v1. Throws ApiError unless the status is a success or 304.
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
-  let response: Response;
-  try {
-    response = await fetch(`${BASE}${path}`, {
-      signal: page.signal,
-      ...options,
-      headers: {
-        Accept: 'application/json',
-        ...(options.headers as Record<string, string> | undefined),
-        ...authorization(),
-      },
-    });
-  } catch (error) {
+  const given = options.headers as Record<string, string> | undefined;
+  const headers = { Accept: 'application/json', ...given, ...authorization() };
+  const asking = fetch(`${BASE}${path}`, { signal: page.signal, ...options, headers });
+  const response = await asking.catch((error: unknown) => {
     if (isAbort(error)) throw error;
     unanswered();
     throw new ApiError(0, 'the server does not answer');
-  }
+  });
   answered();
   if (response.ok || response.status === 304) return response;
   if (response.status === 401) unauthorized();
@@ -152,20 +130,18 @@ export function pauseMs(error: unknown, tries: number, random: number): number |
   return Math.max(error.retryAfterMs ?? 0, backOff * (0.5 + random));
 }
 
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
+export const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
     const end = (): void => {
       clearTimeout(timer);
-      reject(new DOMException('the page was left', 'AbortError'));
-    };
-    const timer = setTimeout(() => {
       signal.removeEventListener('abort', end);
-      resolve();
-    }, ms);
+      if (signal.aborted) reject(new DOMException('the page was left', 'AbortError'));
+      else resolve();
+    };
+    const timer = setTimeout(end, ms);
     if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true });
+    else signal.addEventListener('abort', end);
   });
-}
 
 /// Rejects when the page is left.
 export const pause = (ms: number): Promise<void> => sleep(ms, page.signal);
@@ -187,8 +163,8 @@ export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
 const answers = new Map<string, { etag: string; value: unknown }>();
 
 /// A GET of JSON. Returns the same object again if the response has not changed since the last time.
-export async function getJson<T>(path: string): Promise<T> {
-  return withRetries(async () => {
+export const getJson = async <T>(path: string): Promise<T> =>
+  withRetries(async () => {
     const kept = answers.get(path);
     const response = await request(path, kept ? { headers: { 'If-None-Match': kept.etag } } : {});
     if (response.status === 304 && kept) return kept.value as T;
@@ -199,30 +175,30 @@ export async function getJson<T>(path: string): Promise<T> {
     if (answers.size > KEPT_ANSWERS) answers.delete(answers.keys().next().value!);
     return value;
   });
-}
 
 /// A GET of JSON with its ETag, for a conditional change.
-export async function getTagged<T>(path: string): Promise<{ value: T; etag: string | null }> {
-  return withRetries(async () => {
+export const getTagged = async <T>(path: string): Promise<{ value: T; etag: string | null }> =>
+  withRetries(async () => {
     const response = await request(path);
     return { value: (await response.json()) as T, etag: response.headers.get('ETag') };
   });
-}
 
 const randomKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
+type Method = 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
 /// Sends a change. A POST carries an Idempotency-Key, so that a retry has no second effect; other methods are idempotent.
 export async function sendJson<T>(
-  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  method: Method,
   path: string,
   body?: unknown,
-  options: { ifMatch?: string | null } = {},
+  { ifMatch = null }: { ifMatch?: string | null } = {},
 ): Promise<T | null> {
   const headers: Record<string, string> = {};
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (method === 'POST') headers['Idempotency-Key'] = randomKey();
-  if (options.ifMatch) headers['If-Match'] = options.ifMatch;
+  if (ifMatch) headers['If-Match'] = ifMatch;
   const init: RequestInit = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   return withRetries(async () => {
     const text = await (await request(path, init)).text();
@@ -237,7 +213,6 @@ interface ListPage<T> {
 
 const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
-/// The pages of a list.
 export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> {
   for (let cursor: string | null = ''; cursor !== null; ) {
     const page: ListPage<T> = await getJson(
@@ -251,7 +226,6 @@ export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> 
 /// The first page of a list.
 export const getItems = async <T>(path: string): Promise<T[]> => (await getJson<{ items: T[] }>(path)).items;
 
-/// All items of a list.
 export async function getAll<T>(path: string): Promise<T[]> {
   const items: T[] = [];
   for await (const page of pages<T>(path)) items.push(...page);
@@ -268,18 +242,9 @@ export interface SeriesRange {
 const MIN_ROWS = 16; // min rows requested from a series that costs too much
 const KEYS_A_REQUEST = 32; // the server allows 64 keys and 4096 bytes of address
 
-function seriesOf(answer: SeriesAnswer): Series {
-  const avg = answer.avg ?? answer.value ?? [];
-  return {
-    step: answer.step,
-    timeMs: answer.time_ms,
-    avg,
-    min: answer.min ?? avg,
-    max: answer.max ?? avg,
-    total: answer.total,
-    sampled: answer.sampled,
-    nonFinite: answer.non_finite,
-  };
+function seriesOf({ step, time_ms: timeMs, total, sampled, non_finite: nonFinite, ...columns }: SeriesAnswer): Series {
+  const avg = columns.avg ?? columns.value ?? [];
+  return { step, timeMs, avg, min: columns.min ?? avg, max: columns.max ?? avg, total, sampled, nonFinite };
 }
 
 const tooExpensive = (error: unknown): boolean => error instanceof ApiError && error.code === 'query_too_expensive';

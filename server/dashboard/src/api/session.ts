@@ -1,3 +1,4 @@
+import { writeStored } from '../lib/dom';
 import { request } from './client';
 import type { TokenSelf } from './types';
 
@@ -8,7 +9,6 @@ import type { TokenSelf } from './types';
 const KEY = tokenKey(globalThis.location?.pathname ?? '/');
 export const KEPT_DAYS = 30;
 const DAY_MS = 86_400_000;
-
 type Listener = () => void;
 
 /// The name under which the token of the server whose page is at `path` is stored.
@@ -83,15 +83,9 @@ export function setToken(value: string, keep: boolean): void {
   write(browser, keep ? keptText(value, Date.now()) : null);
 }
 
-/// Sets or removes the stored text. Does nothing without storage, or if it is full.
-function write(store: Storage | undefined, text: string | null): void {
-  try {
-    if (text === null) store?.removeItem(KEY);
-    else store?.setItem(KEY, text);
-  } catch {
-    // The token lives as long as the page.
-  }
-}
+const write = (store: Storage | undefined, text: string | null): void => {
+  if (store) writeStored(KEY, text, store);
+};
 
 export function forgetToken(): void {
   token = null;
@@ -114,35 +108,26 @@ export function logOut(): void {
 }
 
 /// Calls `work` when another tab logs in while this one has no token, after this tab has taken over that token.
-export function followLogIn(wants: () => boolean, work: Listener): void {
+export const followLogIn = (wants: () => boolean, work: Listener): void =>
   window.addEventListener('storage', ({ key, newValue }) => {
     const kept = key === KEY && wants() ? keptToken(newValue, Date.now()) : null;
     if (kept === null) return;
     token = kept;
     work();
   });
-}
 
 export const hasToken = (): boolean => token !== null;
 
-/// The authorization header.
-export function authorization(): Record<string, string> {
-  return token === null ? {} : { Authorization: `Bearer ${token}` };
-}
+export const authorization = (): Record<string, string> => (token === null ? {} : { Authorization: `Bearer ${token}` });
 
 /// Calls `work` whenever the server rejects a request for lack of a valid token.
 export function onUnauthorized(work: Listener): void {
   expired = work;
 }
 
-export function unauthorized(): void {
-  expired();
-}
-
+export const unauthorized = (): void => expired();
 export type Need = 'read' | 'operate' | 'admin';
-
 const RANKING: readonly string[] = ['read', 'operate', 'admin'];
-
 let scope: string | null = null;
 
 /// Sets the token's scope; null if the server works without tokens. Fires "scopechange" on window.
@@ -158,7 +143,6 @@ export const allows = (given: string | null, needed: Need): boolean =>
 /// Whether to offer actions that need this scope. The server enforces scopes in any case.
 export const may = (needed: Need): boolean => allows(scope, needed);
 
-/// Descriptions of the scopes.
 const RIGHTS: Record<string, string> = {
   read: 'read everything',
   ingest: 'report records of a run',
@@ -167,14 +151,10 @@ const RIGHTS: Record<string, string> = {
 };
 
 export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
-
 const PATIENCE_MS = 10_000;
 
 /// Asks the server about this tab's token; null if it does not answer. Not aborted when a page closes, since it runs while the first one opens.
 export async function askSelf(): Promise<TokenSelf | null> {
-  try {
-    return (await (await request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) })).json()) as TokenSelf;
-  } catch {
-    return null;
-  }
+  const asking = request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) });
+  return asking.then((answer) => answer.json() as Promise<TokenSelf>).catch(() => null);
 }

@@ -1,11 +1,8 @@
+import { queryOf } from '../lib/routes';
 import { answered, BASE, isAbort, problemOf, sleep, unanswered } from './client';
 import { authorization, unauthorized } from './session';
 
-export interface ServerEvent {
-  id: string;
-  event: string;
-  data: string;
-}
+export type ServerEvent = { id: string; event: string; data: string };
 
 /// An incremental parser of text/event-stream (WHATWG HTML, "Interpreting an event stream").
 /// Comments count as a sign of life but yield no event.
@@ -50,7 +47,6 @@ export class EventStreamParser {
 }
 
 export type StreamState = 'loading' | 'live' | 'reconnecting';
-
 const SILENCE_MS = 40_000; // the server sends something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15_000;
@@ -148,10 +144,7 @@ export class EventStream {
   }
 
   private address(): string {
-    const query = new URLSearchParams();
-    if (this.run) query.set('run', this.run);
-    if (this.topics) query.set('topic', this.topics);
-    return `${BASE}/events?${query}`;
+    return `${BASE}/events?${queryOf({ run: this.run, topic: this.topics })}`;
   }
 
   private async readOnce(): Promise<void> {

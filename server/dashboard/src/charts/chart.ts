@@ -1,9 +1,9 @@
 import uPlot from 'uplot';
 import { type Tick, xText, xTick } from '../lib/axes';
-import { type Child, h, replaceChildren, setText } from '../lib/dom';
+import { type Child, h, replaceChildren, setText, swatch } from '../lib/dom';
 import type { XMode } from '../lib/series';
 import * as plotting from './plot';
-import { type ChartData, color, type Line, readLine, zoomed } from './plot';
+import { type ChartData, color, type Line, readLine, type Values, type Xs, zoomed } from './plot';
 import type { PictureLegend } from './picture';
 
 export interface ChartOptions {
@@ -27,8 +27,6 @@ export interface ChartView {
   waiting: boolean; // its data is still being loaded
 }
 
-type Values = ArrayLike<number | null | undefined>;
-
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
 const RIGHT_PX = 24; // half of a long label under the last tick
@@ -36,7 +34,6 @@ const FAR = 1 / 500; // fraction of the shown range; a value farther from the cu
 const TABLE_AFTER_MS = 1500; // min time between updates of the hidden table
 const MANY_LINES = 6;
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
-
 const inLegend = ({ lines }: ChartData): Line[] => lines.filter(({ legend }) => legend);
 
 /// A chart: title, legend with the values under the cursor, plot. All charts of a page share the x axis and the cursor. A drag
@@ -144,8 +141,7 @@ export class Chart {
       this.legend.tabIndex = 0; // it may scroll, so a keyboard must reach it
     else this.legend.removeAttribute('tabindex');
     const items = inLegend(this.data).map(({ color: name, kind, label }) => {
-      const dashed = kind === 'limit' ? '.swatch-dashed' : '';
-      const sign = h(`span.swatch.swatch-${name}${dashed}`, { 'aria-hidden': 'true' });
+      const sign = swatch(name, kind === 'limit' ? '.swatch-dashed' : '');
       return h('span.legend-item', sign, h('span', label), h('output', { 'aria-live': 'off' }));
     });
     replaceChildren(this.legend, items);
@@ -211,7 +207,7 @@ export class Chart {
   }
 
   /// A line's value nearest to `x`. One that is far away is shown with its place.
-  private valueAt(line: Line, xs: ArrayLike<number>, column: Values, x: number): string {
+  private valueAt(line: Line, xs: Xs, column: Values, x: number): string {
     const far = (this.view.range[1] - this.view.range[0]) * FAR;
     const place = (at: number): string => xTick(this.view.x, this.view.x === 'update' ? Math.round(at) : at);
     return line.values ? readLine(line, line.x, line.values, x, far, place) : readLine(line, xs, column, x, far, place);

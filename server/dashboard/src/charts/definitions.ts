@@ -26,7 +26,7 @@ export interface ChartDefinition<Data = RunData> {
 const plain: Format = (value) => format.formatSignificant(value);
 const score: Format = (value) => format.formatFixed(value, 2);
 const watts: Format = (value) => formatSi(value, 'W');
-
+const layer = (name: string, label: string, color: string): Layer => ({ name, label, color });
 const SPLIT: readonly Layer[] = STEP_PARTS.map(({ key, label, color }) => ({ name: key, label, color }));
 const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
 const MEMORY = 'memory_bytes.';
@@ -34,13 +34,13 @@ const PEAK = 'memory_bytes.peak';
 const TOTALS = [PEAK, 'memory_bytes.process']; // not parts of a stack
 
 function lossData(run: RunData, view: ViewState): ChartData {
-  const training = smoothed(run, view, 'loss', 'training', 'blue', plain);
+  const training = smoothed(run, view, layer('loss', 'training', 'blue'), plain);
   return {
     ...training,
     marks: [...training.marks, ...checkpointMarks(run)],
     lines: [
       ...training.lines,
-      ...(run.key('entropy') ? smoothed(run, view, 'entropy', 'entropy, training', 'gray', plain).lines : []),
+      ...(run.key('entropy') ? smoothed(run, view, layer('entropy', 'entropy, training', 'gray'), plain).lines : []),
       ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain),
       ...evalLines(run, 'entropy', 'entropy', ['teal', 'navy'], plain),
     ],
@@ -51,7 +51,7 @@ function lossData(run: RunData, view: ViewState): ChartData {
 function excessData(run: RunData, view: ViewState): ChartData {
   const validation = evalLines(run, 'excess', 'validation', ['orange', 'violet'], plain);
   if (!run.key('excess')) return { lines: validation, note: '', marks: checkpointMarks(run) };
-  const training = smoothed(run, view, 'excess', 'training', 'blue', plain);
+  const training = smoothed(run, view, layer('excess', 'training', 'blue'), plain);
   const marks = [...training.marks, ...checkpointMarks(run)];
   return { ...training, marks, lines: [...training.lines, ...validation] };
 }
@@ -77,23 +77,14 @@ function scoreData(run: RunData): ChartData {
 }
 
 /// Separate from translation scores: here each word is predicted from the correct words before it.
-function forcedData(run: RunData): ChartData {
-  return {
-    lines: [
-      ...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
-      ...evalLines(
-        run,
-        'accuracy',
-        'accuracy',
-        ['violet', 'navy'],
-        (value) => `${format.formatFixed(value, 1)} %`,
-        100,
-      ),
-    ],
-    note: 'not comparable to translation scores',
-    marks: [],
-  };
-}
+const forcedData = (run: RunData): ChartData => ({
+  lines: [
+    ...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
+    ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${format.formatFixed(value, 1)} %`, 100),
+  ],
+  note: 'not comparable to translation scores',
+  marks: [],
+});
 
 const networkLayers = (run: RunData): Layer[] =>
   run
@@ -154,34 +145,30 @@ const memoryLayers = (run: RunData): Layer[] =>
 
 const memoryData = (run: RunData, view: ViewState): ChartData =>
   run.key(PEAK)
-    ? stacked(run, view, memoryLayers(run), { name: PEAK, label: 'peak of the process', color: 'text' }, formatBytes)
+    ? stacked(run, view, memoryLayers(run), layer(PEAK, 'peak of the process', 'text'), formatBytes)
     : sideBySide(run, view, memoryLayers(run), formatBytes);
 
 function powerData(run: RunData, view: ViewState): ChartData {
-  const data = smoothed(run, view, 'power_w', 'power', 'orange', watts);
+  const data = smoothed(run, view, layer('power_w', 'power', 'orange'), watts);
   const limit = (run.key('power_limit_w')?.max ?? 0) * Math.max(1, run.ranks.length);
   const line = limitLine('limit', data.lines.at(-1)?.x ?? [], limit, watts);
   return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
 }
 
 function communicationData(run: RunData, view: ViewState): ChartData {
-  const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
-  const all = { name: 'communication_ms', label: 'all collectives', color: 'gray' };
+  const exposed = smoothed(run, view, layer('exposed_communication_ms', 'exposed: the step waits', 'orange'), formatMs);
+  const all = layer('communication_ms', 'all collectives', 'gray');
   return { ...exposed, lines: [...exposed.lines, ...sideBySide(run, view, [all], formatMs).lines] };
 }
 
 type More = Partial<Pick<ChartDefinition, 'when' | 'data' | 'stacked' | 'axisFormat'>>;
 
+type Head = readonly [id: string, title: string, unit: string];
+
 /// A chart of one metric, in the format of its key.
-const one = (
-  [id, title, unit]: readonly [string, string, string],
-  key: string,
-  label: string,
-  color: string,
-  more: More = {},
-): ChartDefinition => ({
+const one = ([id, title, unit]: Head, key: string, label: string, color: string, more: More = {}): ChartDefinition => ({
   ...{ id, title, unit, keys: () => [key], axisFormat: tickOf(key) },
-  data: (run, view) => smoothed(run, view, key, label, color, format.formatOf(key)),
+  data: (run, view) => smoothed(run, view, { name: key, label, color }, format.formatOf(key)),
   ...more,
 });
 
@@ -190,7 +177,7 @@ const measured = (key: string): More => ({ when: (run) => run.measures(key) });
 
 /// A chart of evaluations, and perhaps of series.
 const scores = (
-  [id, title, unit]: readonly [string, string, string],
+  [id, title, unit]: Head,
   evals: readonly EvalKey[],
   when: (run: RunData) => boolean,
   data: ChartDefinition['data'],
@@ -231,7 +218,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   {
     ...{ id: 'split', title: 'Step time by phase', unit: MEAN_MS, stacked: true, axisFormat: plainTick },
     keys: () => ['step_ms', ...STEP_PARTS.map(({ key }) => key)],
-    data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs),
+    data: (run, view) => stacked(run, view, SPLIT, layer('step_ms', 'step', 'text'), formatMs),
   },
   {
     ...{ id: 'communication', title: 'Communication', unit: MEAN_MS, axisFormat: plainTick },
@@ -268,7 +255,6 @@ const withEvents = (chart: ChartDefinition): ChartDefinition => ({
 });
 
 export const CHARTS: readonly ChartDefinition[] = CHARTS_ALONE.map(withEvents);
-
 const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
 
 /// A chart of any metric key.

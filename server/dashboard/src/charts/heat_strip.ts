@@ -1,6 +1,6 @@
-import { h, replaceChildren, setText } from '../lib/dom';
+import { h, replaceChildren, setText, swatch } from '../lib/dom';
 import { formatCount, formatFixed, formatPercent } from '../lib/format';
-import type { Series } from '../lib/series';
+import { meanOf, type Series } from '../lib/series';
 import { color, onThemeChange } from './plot';
 
 /// A rank is slow if it takes more than this factor of the median over all ranks.
@@ -29,11 +29,6 @@ export function lowerMedian(values: readonly number[]): number | null {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1]!;
 }
 
-const mean = (values: readonly (number | null)[]): number | null => {
-  const known = values.filter((value) => value !== null);
-  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
-};
-
 /// A row of a sampled series covers the steps since the row before it.
 function means(series: Series, from: number, width: number, columns: number): (number | null)[] {
   const sums = new Float64Array(columns);
@@ -51,17 +46,12 @@ function means(series: Series, from: number, width: number, columns: number): (n
   return [...sums].map((sum, column) => (counts[column]! > 0 ? sum / counts[column]! : null));
 }
 
+type RankSeries = { rank: number; series: Series };
+
 /// The values of each rank over steps, and their ratios to the median of all ranks at the same steps.
-export function heatMap(
-  ranks: readonly { rank: number; series: Series }[],
-  range: readonly [number, number],
-  most: number,
-): HeatMap {
-  const [from, to] = range;
-  const columns = Math.max(
-    1,
-    Math.min(most, Math.floor(to - from) + 1, ...ranks.map(({ series }) => series.step.length || most)),
-  );
+export function heatMap(ranks: readonly RankSeries[], [from, to]: readonly [number, number], most: number): HeatMap {
+  const lengths = ranks.map(({ series }) => series.step.length || most);
+  const columns = Math.max(1, Math.min(most, Math.floor(to - from) + 1, ...lengths));
   const width = Math.max(1, (to - from + 1) / columns);
   const values = ranks.map(({ series }) => means(series, from, width, columns));
   const medians = Array.from({ length: columns }, (_, column) =>
@@ -79,7 +69,7 @@ export function heatMap(
       rank,
       values: values[at]!,
       ratios,
-      meanRatio: mean(ratios),
+      meanRatio: meanOf(ratios),
       straggling: known > 0 ? slow.filter(Boolean).length / known : 0,
       lastSlow: last < 0 ? null : Math.min(to, Math.ceil(from + (last + 1) * width) - 1),
       slowNow: newest.filter(Boolean).length > newest.length / 2,
@@ -104,11 +94,7 @@ const LEVELS = ['heat-fast-2', 'heat-fast-1', 'heat-0', 'heat-1', 'heat-2', 'hea
 const FIRST_LEVEL = -2;
 const MEANINGS = ['', 'faster', 'equal', '> 1.05', '> 1.15', '> 1.3', '> 1.6 of the median'];
 const MARKED = `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`;
-
-interface Cell {
-  row: number;
-  column: number;
-}
+type Cell = { row: number; column: number };
 
 export interface HeatText {
   name: (rank: number) => string; // "3 birch"
@@ -136,8 +122,7 @@ export class HeatStrip {
     const keys = { 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown' };
     this.plot = h('div.heat', { tabindex: 0, role: 'img', 'aria-label': label, ...keys, ...listeners }, this.canvas);
     const items = MEANINGS.map((name, at) => {
-      const sign = h(`span.swatch.swatch-${LEVELS[at]}`, { 'aria-hidden': 'true' });
-      return name && h('span.legend-item', sign, name);
+      return name && h('span.legend-item', swatch(LEVELS[at]!), name);
     });
     replaceChildren(place, h('div', this.plot, h('p.heat-legend.muted', items.slice(1), h('span', MARKED)), this.said));
     this.resize.observe(this.plot);

@@ -14,13 +14,7 @@ export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
 
 const CLOSE = 1 / 200; // fraction of the series; closer marks are merged
-
-interface Stretch {
-  from: number;
-  to: number;
-  count: number;
-  kind: string;
-}
+type Stretch = { from: number; to: number; count: number; kind: string };
 
 /// Ranges of steps with non-finite values; ranges closer than `gap` steps are merged. Each rank has its own entry for a step. The
 /// server returns at most NON_FINITE_TOLD entries; beyond, rows without a value extend the last range.
@@ -82,30 +76,44 @@ export function eventMarks(run: RunData): Mark[] {
   ];
 }
 
-export function checkpointMarks(run: RunData): Mark[] {
-  return run.checkpoints.flatMap((checkpoint): Mark[] => {
+export const checkpointMarks = (run: RunData): Mark[] =>
+  run.checkpoints.flatMap((checkpoint): Mark[] => {
     const x = xOfStep(run.axis, run.get('loss'), checkpoint.update);
     return x === null ? [] : [{ x, kind: 'checkpoint', label: `checkpoint ${formatCount(checkpoint.update)}` }];
   });
-}
 
 /// The smoothed curve, the raw one faint behind it, and the min/max band if the series is sampled.
-export function smoothed(
-  run: RunData,
-  view: ViewState,
-  name: string,
-  label: string,
-  color: string,
-  format: Format,
-): ChartData {
-  const series = run.series.get(name);
-  const x = xColumn(run.axis, series);
-  const line = (kind: Line['kind'], y: Column, legend = false): Line => ({ label, color, kind, x, y, legend, format });
-  const lines = series.sampled ? [line('low', series.min), line('high', series.max)] : [];
-  if (view.smoothing > 0) lines.push(line('faint', series.avg));
-  lines.push(line('line', ema(series.avg, view.smoothing), true));
+export function smoothed(run: RunData, view: ViewState, layer: Layer, format: Format): ChartData {
+  const series = run.series.get(layer.name);
+  const lines = curves(run.axis, series, view.smoothing, { ...layer, format });
   return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run.axis, series) };
 }
+
+/// A line's look: `band` for the min/max of sampled series, `raw` for the values behind the smoothed curve.
+type Look = { label: string; color: string; format: Format; band?: boolean; raw?: boolean };
+
+/// The lines of one series.
+export function curves(axis: XAxis, series: Series, smoothing: number, look: Look): Line[] {
+  const { label, color, format, band = true, raw = true } = look;
+  const x = xColumn(axis, series);
+  const line = (kind: Line['kind'], y: Column, legend = false): Line => ({ label, color, kind, x, y, legend, format });
+  const lines = series.sampled && band ? [line('low', series.min), line('high', series.max)] : [];
+  if (smoothing > 0 && raw) lines.push(line('faint', series.avg));
+  return [...lines, line('line', ema(series.avg, smoothing), true)];
+}
+
+/// A measure of evaluations, times `scale`.
+export const points = (
+  axis: XAxis,
+  rows: readonly Evaluation[],
+  measure: keyof Evaluation,
+  look: Omit<Look, 'band' | 'raw'>,
+  scale = 1,
+): Line => ({
+  ...{ ...look, kind: 'points', legend: true },
+  x: rows.map((row) => xValue(axis, row.update, row.time_ms)),
+  y: rows.map((row) => (typeof row[measure] === 'number' ? row[measure] * scale : null)),
+});
 
 /// One curve per held-out set: a measure of its evaluations, times `scale`.
 export function evalLines(
@@ -119,34 +127,18 @@ export function evalLines(
   const known = run.evals.filter((row) => row[pick] !== null && row[pick] !== undefined);
   const sets = [...new Set(known.map(({ set }) => set))];
   return sets.map((set, at) => {
-    const rows: Evaluation[] = known.filter((row) => row.set === set);
-    return {
-      label: sets.length > 1 ? `${label} (${setName(set)})` : label,
-      color: colors[at % colors.length]!,
-      kind: 'points',
-      legend: true,
-      format,
-      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)),
-      y: rows.map((row) => (typeof row[pick] === 'number' ? row[pick] * scale : null)),
-    };
+    const rows = known.filter((row) => row.set === set);
+    const title = sets.length > 1 ? `${label} (${setName(set)})` : label;
+    return points(run.axis, rows, pick, { label: title, color: colors[at % colors.length]!, format }, scale);
   });
 }
 
-export interface Layer {
-  name: string;
-  label: string;
-  color: string;
-}
+export type Layer = { name: string; label: string; color: string };
+type Layers = readonly Layer[];
 
 /// Stacked layers, given from the bottom up and drawn from the top down, so that each covers the lower part of the one above. All
 /// are smoothed alike, so that they still add up to `whole` (the last line).
-export function stacked(
-  run: RunData,
-  view: ViewState,
-  layers: readonly Layer[],
-  whole: Layer,
-  format: Format,
-): ChartData {
+export function stacked(run: RunData, view: ViewState, layers: Layers, whole: Layer, format: Format): ChartData {
   const top = run.series.get(whole.name);
   const columns = alignOnFirst([top, ...layers.map(({ name }) => run.series.get(name))])
     .slice(1)
@@ -163,7 +155,7 @@ export function stacked(
 }
 
 /// Plain averages of several series side by side.
-export function sideBySide(run: RunData, view: ViewState, layers: readonly Layer[], format: Format): ChartData {
+export function sideBySide(run: RunData, view: ViewState, layers: Layers, format: Format): ChartData {
   const lines = layers.map(({ name, label, color }): Line => {
     const series = run.series.get(name);
     const y = ema(series.avg, view.smoothing);

@@ -1,12 +1,7 @@
 import { saveBlob } from '../lib/dom';
 import { color } from './plot';
 
-export interface PictureLegend {
-  label: string;
-  value: string;
-  color: string;
-}
-
+export type PictureLegend = { label: string; value: string; color: string };
 const MARGIN = 12;
 
 /// The plot with its title, legend and note as a PNG, in the colours of the page.
@@ -44,14 +39,11 @@ const widthOf = ({ label, value }: PictureLegend): number => 30 + 7 * (label.len
 
 function wrapLegend(legend: readonly PictureLegend[], width: number): PictureLegend[][] {
   const lines: PictureLegend[][] = [[]];
-  let used = 0;
+  const used = (line: readonly PictureLegend[]): number => line.reduce((sum, entry) => sum + widthOf(entry), 0);
   for (const entry of legend) {
-    if (used > 0 && used + widthOf(entry) > width) {
-      lines.push([]);
-      used = 0;
-    }
-    lines.at(-1)!.push(entry);
-    used += widthOf(entry);
+    const line = lines.at(-1)!;
+    if (line.length > 0 && used(line) + widthOf(entry) > width) lines.push([entry]);
+    else line.push(entry);
   }
   return lines;
 }

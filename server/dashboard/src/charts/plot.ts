@@ -4,11 +4,8 @@ import type { Column, XMode } from '../lib/series';
 
 const known = new Map<string, string>(); // cache: each lookup in the style sheet forces a layout
 
-function isDark(scheme: string): boolean {
-  return scheme.includes('light') && scheme.includes('dark')
-    ? matchMedia('(prefers-color-scheme: dark)').matches
-    : scheme.includes('dark');
-}
+const isDark = (scheme: string): boolean =>
+  scheme.includes('dark') && (!scheme.includes('light') || matchMedia('(prefers-color-scheme: dark)').matches);
 
 /// A colour from the style sheet, where each is light-dark(#…, #…), so that charts follow the theme.
 export function color(name: string): string {
@@ -21,25 +18,27 @@ export function color(name: string): string {
   return found;
 }
 
-/// Calls `work` when the system's theme changes or the user switches it (lib/theme_choice.ts).
+/// Calls `work` when the system's theme changes or the user switches it.
 export function onThemeChange(work: () => void): () => void {
+  const listening = new AbortController();
   const changed = (): void => {
     known.clear();
     work();
   };
-  const query = matchMedia('(prefers-color-scheme: dark)');
-  query.addEventListener('change', changed);
-  window.addEventListener('themechange', changed);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed, listening);
+  window.addEventListener('themechange', changed, listening);
   known.clear();
-  return () => {
-    query.removeEventListener('change', changed);
-    window.removeEventListener('themechange', changed);
-  };
+  return () => listening.abort();
 }
 
 /// line: the main curve. faint: raw values behind it. low, high: edges of the min/max band, always in this order.
 /// area: filled to zero, drawn top layer first. points: a curve of few, marked points. limit: a dashed line.
 export type LineKind = 'line' | 'faint' | 'low' | 'high' | 'area' | 'points' | 'limit';
+
+/// The x of a plot's rows, and a line's values in them.
+export type Xs = ArrayLike<number>;
+export type Values = ArrayLike<number | null | undefined>;
+type Range = readonly [number, number];
 
 export interface Line {
   label: string;
@@ -77,11 +76,7 @@ export function spread(count: number, most = SPOKEN_ROWS): number[] {
 
 /// The row with the value nearest to `x`; `xs` are the ascending x of the column. This is how the cursor finds its row. Of two rows
 /// at the same distance, the later one; null if the column has no value.
-export function nearestRow(
-  xs: ArrayLike<number>,
-  column: ArrayLike<number | null | undefined>,
-  x: number,
-): number | null {
+export function nearestRow(xs: Xs, column: Values, x: number): number | null {
   let low = 0;
   let high = xs.length;
   while (low < high) {
@@ -101,8 +96,8 @@ export function nearestRow(
 /// A line's value nearest to `x`, with its place if it is more than `far` away. A limit has the same value everywhere.
 export function readLine(
   line: Line,
-  xs: ArrayLike<number>,
-  column: ArrayLike<number | null | undefined>,
+  xs: Xs,
+  column: Values,
   x: number,
   far: number,
   place: (x: number) => string,
@@ -114,7 +109,7 @@ export function readLine(
 }
 
 /// Isolated rows with a value, which a line alone would not show. Undefined rows belong to other lines.
-export function isolatedRows(column: ArrayLike<number | null | undefined>): number[] {
+export function isolatedRows(column: Values): number[] {
   const found: number[] = [];
   let before: number | null = null; // the row of the line before this one
   let beforeKnown = false; // and whether it has a value
@@ -132,12 +127,7 @@ export function isolatedRows(column: ArrayLike<number | null | undefined>): numb
 }
 
 /// Range [from, to] scaled by `factor` around `center` and clamped to `full`; null if it covers all of `full`.
-export function zoomed(
-  range: readonly [number, number],
-  center: number,
-  factor: number,
-  full: readonly [number, number],
-): [number, number] | null {
+export function zoomed(range: Range, center: number, factor: number, full: Range): [number, number] | null {
   const from = Math.max(full[0], center - (center - range[0]) * factor);
   const to = Math.min(full[1], center + (range[1] - center) * factor);
   return from <= full[0] && to >= full[1] ? null : [from, to];
@@ -160,25 +150,26 @@ const alone = (stroke: string): uPlot.Series.Points => ({
   filter: (plot, series) => isolatedRows(plot.data[series] ?? []),
 });
 
-export function seriesOf(line: Line): uPlot.Series {
-  const stroke = color(line.color);
-  const base: uPlot.Series = { label: line.label, spanGaps: false, points: { show: false } };
-  switch (line.kind) {
-    case 'line':
-      return { ...base, stroke, width: 1.75, points: alone(stroke) };
-    case 'faint':
-      return { ...base, stroke: `${stroke}52`, width: 1 };
-    case 'low':
-    case 'high':
-      return { ...base, stroke: `${stroke}73`, width: 0.75 }; // thin edges, so that a spike of one step stays visible
-    case 'area':
-      return { ...base, stroke, width: 0.5, fill: stroke, points: alone(stroke) };
-    case 'points':
-      return { ...base, stroke, width: 1.5, points: { show: true, size: 6, fill: color('panel'), width: 1.5, stroke } };
-    case 'limit':
-      return { ...base, stroke, width: 1, dash: [6, 4] };
-  }
-}
+type Style = (stroke: string) => Partial<uPlot.Series>;
+const edge: Style = (stroke) => ({ stroke: `${stroke}73`, width: 0.75 }); // thin, so that a spike of one step stays visible
+
+const STYLES: Record<LineKind, Style> = {
+  line: (stroke) => ({ stroke, width: 1.75, points: alone(stroke) }),
+  faint: (stroke) => ({ stroke: `${stroke}52`, width: 1 }),
+  low: edge,
+  high: edge,
+  area: (stroke) => ({ stroke, width: 0.5, fill: stroke, points: alone(stroke) }),
+  points: (stroke) => ({
+    ...{ stroke, width: 1.5 },
+    points: { show: true, size: 6, fill: color('panel'), width: 1.5, stroke },
+  }),
+  limit: (stroke) => ({ stroke, width: 1, dash: [6, 4] }),
+};
+
+export const seriesOf = (line: Line): uPlot.Series => ({
+  ...{ label: line.label, spanGaps: false, points: { show: false } },
+  ...STYLES[line.kind](color(line.color)),
+});
 
 /// Ticks of a logarithmic axis at 1, 2, … 9 times each power of ten.
 export function logTicks(from: number, to: number): number[] {
@@ -201,11 +192,8 @@ export function logLabels(ticks: readonly (number | null)[]): (number | null)[] 
   return ticks.map((tick) => (tick !== null && digits.includes(Number(tick.toExponential()[0])) ? tick : null));
 }
 
-export function logAxis(log: boolean): uPlot.Axis {
-  return log
-    ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) }
-    : {};
-}
+const logAxis = (log: boolean): uPlot.Axis =>
+  log ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) } : {};
 
 const labels = (log: boolean, write: Tick): uPlot.Axis => ({
   values: (_plot, ticks, _axis, _space, step) =>
@@ -241,11 +229,10 @@ export function yScale(lines: readonly Line[], log: boolean): uPlot.Scale {
 }
 
 /// The min/max band of each pair of edges.
-export function bandsOf(lines: readonly Line[]): uPlot.Band[] {
-  return lines.flatMap((line, at) =>
+export const bandsOf = (lines: readonly Line[]): uPlot.Band[] =>
+  lines.flatMap((line, at) =>
     line.kind === 'low' ? [{ series: [at + 2, at + 1] as [number, number], fill: `${color(line.color)}2e` }] : [],
   );
-}
 
 const COLORS: Record<Mark['kind'], string> = {
   'non-finite': 'bad',
@@ -254,50 +241,45 @@ const COLORS: Record<Mark['kind'], string> = {
   attempt: 'gray',
 };
 const NEAR_PX = 6;
+const DIAMOND = [0, -2, 1, -1, 0, 0, -1, -1]; // x and y of each corner, in its size
 
 /// Draws marks: triangles at the top for faults, diamonds at the bottom for checkpoints, dashed lines for new attempts.
 export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   const { ctx, bbox } = plot;
-  const unit = devicePixelRatio;
   ctx.save();
-  for (const { x, to, kind, label } of marks) {
-    if (to !== undefined) {
-      drawBand(plot, plot.valToPos(x, 'x', true), plot.valToPos(to, 'x', true), color(COLORS[kind]), label);
-      continue;
-    }
-    const left = plot.valToPos(x, 'x', true);
-    if (!(left >= bbox.left && left <= bbox.left + bbox.width)) continue;
-    ctx.fillStyle = ctx.strokeStyle = color(COLORS[kind]);
-    ctx.beginPath();
-    if (kind === 'checkpoint') {
-      const bottom = bbox.top + bbox.height;
-      const size = 3.5 * unit;
-      for (const [dx, dy] of [
-        [0, -2],
-        [1, -1],
-        [0, 0],
-        [-1, -1],
-      ] as const)
-        ctx.lineTo(left + dx * size, bottom + dy * size);
-      ctx.fill();
-      continue;
-    }
-    ctx.globalAlpha = 0.55;
-    ctx.lineWidth = unit;
-    ctx.setLineDash([3 * unit, 3 * unit]);
-    ctx.moveTo(left, bbox.top);
-    ctx.lineTo(left, bbox.top + bbox.height);
-    ctx.stroke();
-    ctx.globalAlpha = 1;
-    if (kind === 'attempt') continue;
-    const size = 5 * unit;
-    ctx.beginPath();
-    ctx.moveTo(left - size, bbox.top);
-    ctx.lineTo(left + size, bbox.top);
-    ctx.lineTo(left, bbox.top + 1.6 * size);
-    ctx.fill();
+  for (const mark of marks) {
+    const left = plot.valToPos(mark.x, 'x', true);
+    const tint = color(COLORS[mark.kind]);
+    if (mark.to !== undefined) drawBand(plot, left, plot.valToPos(mark.to, 'x', true), tint, mark.label);
+    else if (left >= bbox.left && left <= bbox.left + bbox.width) drawMark(plot, left, mark.kind, tint);
   }
   ctx.restore();
+}
+
+function drawMark({ ctx, bbox }: uPlot, left: number, kind: Mark['kind'], tint: string): void {
+  const unit = devicePixelRatio;
+  const bottom = bbox.top + bbox.height;
+  ctx.fillStyle = ctx.strokeStyle = tint;
+  ctx.beginPath();
+  if (kind === 'checkpoint') {
+    for (let at = 0; at < DIAMOND.length; at += 2)
+      ctx.lineTo(left + DIAMOND[at]! * 3.5 * unit, bottom + DIAMOND[at + 1]! * 3.5 * unit);
+    return ctx.fill();
+  }
+  ctx.globalAlpha = 0.55;
+  ctx.lineWidth = unit;
+  ctx.setLineDash([3 * unit, 3 * unit]);
+  ctx.moveTo(left, bbox.top);
+  ctx.lineTo(left, bottom);
+  ctx.stroke();
+  ctx.globalAlpha = 1;
+  if (kind === 'attempt') return;
+  const size = 5 * unit;
+  ctx.beginPath();
+  ctx.moveTo(left - size, bbox.top);
+  ctx.lineTo(left + size, bbox.top);
+  ctx.lineTo(left, bbox.top + 1.6 * size);
+  ctx.fill();
 }
 
 const BAND_PX = 3; // min width
@@ -323,8 +305,7 @@ function drawBand({ ctx, bbox }: uPlot, from: number, to: number, tint: string, 
 }
 
 /// The labels of the marks under the cursor.
-export function marksNear(plot: uPlot, marks: readonly Mark[], left: number): string[] {
-  return marks
+export const marksNear = (plot: uPlot, marks: readonly Mark[], left: number): string[] =>
+  marks
     .filter(({ x, to = x }) => left >= plot.valToPos(x, 'x') - NEAR_PX && left <= plot.valToPos(to, 'x') + NEAR_PX)
     .map(({ label }) => label);
-}

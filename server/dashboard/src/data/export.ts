@@ -77,12 +77,7 @@ export async function saveChartCsv(
 }
 
 /// A run of a comparison, as far as its file needs it.
-interface ComparedData {
-  id: string;
-  name: string;
-  evals: readonly Evaluation[];
-  keys: ReadonlyMap<string, unknown>;
-}
+type ComparedData = { id: string; name: string; evals: readonly Evaluation[]; keys: ReadonlyMap<string, unknown> };
 
 const prefixed = ({ id, name }: { id: string; name: string }, key: string, rows: readonly string[]): string => {
   const front = [id, name, key].map(quoted).join(',');

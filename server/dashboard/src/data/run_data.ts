@@ -8,13 +8,11 @@ import { SeriesStore, type Window } from './series_store';
 
 /// The series that the summary needs, whichever charts are in view.
 const SUMMARY_KEYS = ['loss', 'target_tokens_per_second'];
-
 const FACTS = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions'] as const;
 
 /// A separately fetched part of the data. `tail`: rows newer than the loaded ones; `series`: all needed series; `missing`: series
 /// of charts that came into view.
 export type Part = (typeof FACTS)[number] | 'tail' | 'missing' | 'series';
-
 export const ALL_PARTS: readonly Part[] = [...FACTS, 'series'];
 
 const CHANGED: Record<string, readonly Part[]> = {
@@ -31,7 +29,6 @@ const CHANGED: Record<string, readonly Part[]> = {
 /// The parts to fetch after a server event.
 export const partsOf = (event: string): readonly Part[] => CHANGED[event] ?? ALL_PARTS;
 
-/// All data of a run's page.
 export class RunData {
   run: api.Run | null = null;
   runAtMs = 0; // when `run` was received, by this browser's clock

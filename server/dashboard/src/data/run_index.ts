@@ -13,10 +13,12 @@ interface Kept<T> {
   waiting: boolean;
 }
 
+type Details<T> = Map<string, Kept<ReadonlyMap<string, T>>>;
+
 /// Configurations and metric summaries of runs. Fetched on first use, a few at a time, and cached.
 export class RunDetails {
-  private readonly configs = new Map<string, Kept<ReadonlyMap<string, string>>>();
-  private readonly keys = new Map<string, Kept<ReadonlyMap<string, MetricKey>>>();
+  private readonly configs: Details<string> = new Map();
+  private readonly keys: Details<MetricKey> = new Map();
   private readonly queue: (() => Promise<void>)[] = [];
   private readonly waiters: (() => void)[] = [];
   private active = 0;
@@ -28,7 +30,7 @@ export class RunDetails {
 
   /// Null while it is being fetched.
   config(run: Run): ReadonlyMap<string, string> | null {
-    return this.get(this.configs, run, `${run.attempt}`, 0, async () => {
+    return this.get(this.configs, run.id, `${run.attempt}`, 0, async () => {
       const { config } = await getJson<Run>(`/runs/${run.id}`);
       const { flatten } = await import('../lib/config_tree');
       return flatten(config ?? '');
@@ -36,42 +38,38 @@ export class RunDetails {
   }
 
   metrics(run: Run): ReadonlyMap<string, MetricKey> | null {
-    return this.get(this.keys, run, `${run.attempt} ${run.update}`, FRESH_MS, async () => {
+    return this.get(this.keys, run.id, `${run.attempt} ${run.update}`, FRESH_MS, async () => {
       const items = await getItems<MetricKey>(`/runs/${run.id}/metrics`);
       return new Map(items.map((item) => [item.key, item]));
     });
   }
 
-  /// Fetches a value again if the run's mark has changed and the value is older than `freshMs`; returns the old one meanwhile.
-  /// Retries failed requests after FRESH_MS.
+  /// Fetches a value again if its mark has changed and it is older than `freshMs`; returns the old one meanwhile. Retries failed
+  /// requests after FRESH_MS.
   private get<T>(
-    kept: Map<string, Kept<T>>,
-    run: Run,
+    kept: Details<T>,
+    id: string,
     mark: string,
     freshMs: number,
-    fetch: () => Promise<T>,
-  ): T | null {
-    let entry = kept.get(run.id);
-    if (!entry) kept.set(run.id, (entry = { value: null, mark: '', atMs: -Infinity, waiting: false }));
+    fetch: () => Promise<ReadonlyMap<string, T>>,
+  ): ReadonlyMap<string, T> | null {
+    const entry = kept.get(id) ?? { value: null, mark: '', atMs: -Infinity, waiting: false };
+    kept.set(id, entry);
     const pauseMs = entry.value === null ? FRESH_MS : freshMs;
-    if (!entry.waiting && entry.mark !== mark && this.now() - entry.atMs >= pauseMs) this.fetch(entry, mark, fetch);
-    return entry.value;
-  }
-
-  private fetch<T>(entry: Kept<T>, mark: string, fetch: () => Promise<T>): void {
+    if (entry.waiting || entry.mark === mark || this.now() - entry.atMs < pauseMs) return entry.value;
+    const take = (value: ReadonlyMap<string, T>): void => {
+      Object.assign(entry, { value, mark });
+      this.onChange();
+    };
+    const ended = (): unknown => Object.assign(entry, { atMs: this.now(), waiting: false });
     entry.waiting = true;
-    this.queue.push(async () => {
-      try {
-        entry.value = await fetch();
-        entry.mark = mark;
-        this.onChange();
-      } catch {
-        // retried after FRESH_MS
-      }
-      entry.atMs = this.now();
-      entry.waiting = false;
-    });
+    this.queue.push(() =>
+      fetch()
+        .then(take, () => undefined)
+        .then(() => void ended()),
+    );
     this.work();
+    return entry.value;
   }
 
   private work(): void {

@@ -1,6 +1,6 @@
-import { getSeries } from '../api/client';
+import { getSeries, type SeriesRange } from '../api/client';
 import { rangeOnServer, TokenClock, type XAxis } from '../lib/axes';
-import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
+import { appendTail, emptySeries, meanOf, nextStep, type Series } from '../lib/series';
 
 const MAX_ROWS = 2400; // a series that live rows extend beyond this is sampled again
 const CLOCK_ROWS = 400;
@@ -8,10 +8,7 @@ const CLOCK_KEY = 'update_target_tokens';
 const RECENT_UPDATES = 50;
 
 /// The shown part of a run: the x axis, and the range in its units; null follows the run.
-export interface Window {
-  axis: XAxis;
-  range: readonly [number, number] | null;
-}
+export type Window = { axis: XAxis; range: readonly [number, number] | null };
 
 /// The series of the mounted charts, sampled for the window. Names are KEY or KEY@RANK.
 export class SeriesStore {
@@ -38,8 +35,7 @@ export class SeriesStore {
 
   /// The mean over the newest rows, so that a single slow step hardly changes it.
   recentMean(name: string): number | null {
-    const values = (this.recentRows.get(name)?.avg ?? []).slice(-RECENT_UPDATES).filter((value) => value !== null);
-    return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
+    return meanOf((this.recentRows.get(name)?.avg ?? []).slice(-RECENT_UPDATES));
   }
 
   /// Reloads all needed series: at first, after a zoom (with finer data), after a restart of the run.
@@ -90,11 +86,8 @@ export class SeriesStore {
   }
 
   private async loadRecent(lastStep: number): Promise<void> {
-    this.recentRows = await getSeries(this.run, this.recent, {
-      x: 'step',
-      from: Math.max(0, lastStep - RECENT_UPDATES),
-      points: 100,
-    });
+    const from = Math.max(0, lastStep - RECENT_UPDATES);
+    this.recentRows = await getSeries(this.run, this.recent, { x: 'step', from, points: 100 });
   }
 
   private takeRecent(): void {
@@ -104,7 +97,7 @@ export class SeriesStore {
     }
   }
 
-  private requestRange(window: Window): { x: 'step' | 'wall'; from?: number; to?: number } {
+  private requestRange(window: Window): SeriesRange {
     return window.range ? rangeOnServer({ ...window.axis, clock: this.clock }, window.range) : { x: 'step' };
   }
 }

@@ -3,7 +3,6 @@ import type { Series, XMode } from './series';
 
 /// The label of a tick on an axis with ticks `step` apart, with as few decimals as distinguish neighbours.
 export type Tick = (value: number, step: number) => string;
-
 const MAX_DECIMALS = 12;
 
 /// The number of decimals of a multiple of `step`.
@@ -55,7 +54,6 @@ export function tickOf(key: string): Tick {
 
 /// The tick step at a value on a logarithmic axis.
 export const logStep = (tick: number): number => 10 ** Math.floor(Math.log10(Math.abs(tick)) + 1e-9);
-
 const BELOW_MINUTE = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30];
 const DAYS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
@@ -131,9 +129,8 @@ export function xValue({ mode, startMs, clock }: XAxis, step: number, timeMs: nu
   return (mode === 'elapsed' ? timeMs - startMs : timeMs) / 1000;
 }
 
-export function xColumn(axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>): number[] {
-  return series.step.map((step, row) => xValue(axis, step, series.timeMs[row] ?? 0));
-}
+export const xColumn = (axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>): number[] =>
+  series.step.map((step, row) => xValue(axis, step, series.timeMs[row] ?? 0));
 
 /// The x of a step about which only the number is known, from the rows of a series; null outside them.
 export function xOfStep(axis: XAxis, series: Pick<Series, 'step' | 'timeMs'>, step: number): number | null {

@@ -1,5 +1,4 @@
 export type Child = Node | string | number | null | undefined | false | readonly Child[];
-
 type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>;
 
 /// The names of all listeners that h() has set, so that patching can transfer them.
@@ -53,6 +52,35 @@ export function svg(spec: string, attributes: Attributes, ...children: Child[]):
     attributes,
     ...children,
   ]);
+}
+
+/// Gives an element a colour of the style sheet, as its --tint.
+export function tinted<E extends ElementCSSInlineStyle>(element: E, color: string): E {
+  element.style.setProperty('--tint', `var(--${color})`);
+  return element;
+}
+
+/// A sample of a colour, for a legend.
+export const swatch = (color: string, kind = ''): HTMLElement =>
+  tinted(h(`span.swatch${kind}`, { 'aria-hidden': 'true' }), color);
+
+/// The text that this browser keeps under the key; null if there is none, or no storage.
+export function readStored(key: string): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/// Keeps a text in this browser, or removes it. Does nothing without storage, or if it is full.
+export function writeStored(key: string, text: string | null, store = globalThis.localStorage): void {
+  try {
+    if (text === null) store.removeItem(key);
+    else store.setItem(key, text);
+  } catch {
+    // it lasts as long as the page
+  }
 }
 
 export function replaceChildren(parent: Element, ...children: Child[]): void {
@@ -141,6 +169,16 @@ export function setText(element: Element, text: string): void {
 
 /// The value of the field whose event this is. A listener does not know its element, which may be patched into another one.
 export const valueOf = (event: Event): string => (event.currentTarget as HTMLInputElement | HTMLSelectElement).value;
+
+export const checkedOf = (event: Event): boolean => (event.currentTarget as HTMLInputElement).checked;
+
+/// A listener that does `work` instead of what the browser would do.
+export const instead =
+  (work: (event: Event) => void) =>
+  (event: Event): void => {
+    event.preventDefault();
+    work(event);
+  };
 
 /// Copies text to the clipboard; false if the browser does not allow it (neither https nor loopback).
 export async function copyText(text: string): Promise<boolean> {

@@ -1,12 +1,8 @@
 /// Formatting of numbers. A missing value (null, undefined, NaN, infinite) is shown as a dash, never as zero.
 
 export type MaybeNumber = number | null | undefined;
-
 export const DASH = '–';
-
-function finite(value: MaybeNumber): value is number {
-  return typeof value === 'number' && Number.isFinite(value);
-}
+const finite = (value: MaybeNumber): value is number => typeof value === 'number' && Number.isFinite(value);
 
 /// 1234567 -> "1,234,567"; the same in every locale.
 export function formatCount(value: MaybeNumber): string {
@@ -17,19 +13,15 @@ export function formatCount(value: MaybeNumber): string {
 }
 
 /// With a real minus sign.
-export function formatFixed(value: MaybeNumber, digits: number): string {
-  return finite(value) ? value.toFixed(digits).replace('-', '−') : DASH;
-}
+export const formatFixed = (value: MaybeNumber, digits: number): string =>
+  finite(value) ? value.toFixed(digits).replace('-', '−') : DASH;
 
 /// A loss with three decimals, so that a column lines up; a huge one without decimals.
-export function formatLoss(value: MaybeNumber): string {
-  return finite(value) && Math.abs(value) >= 10_000 ? formatCount(value) : formatFixed(value, 3);
-}
+export const formatLoss = (value: MaybeNumber): string =>
+  finite(value) && Math.abs(value) >= 10_000 ? formatCount(value) : formatFixed(value, 3);
 
 /// Scientific notation with two decimals: "7.00e-4". For columns that span many powers of ten.
-export function formatScientific(value: MaybeNumber): string {
-  return finite(value) ? value.toExponential(2) : DASH;
-}
+export const formatScientific = (value: MaybeNumber): string => (finite(value) ? value.toExponential(2) : DASH);
 
 /// About `digits` significant digits without exponents for everyday sizes: 3.2173, 0.0004, 12,345, 1.2e-7.
 export function formatSignificant(value: MaybeNumber, digits = 4): string {
@@ -58,13 +50,8 @@ export function formatSi(value: MaybeNumber, unit = ''): string {
   return `${text} ${SI_UNITS[index]}${unit}`.trimEnd();
 }
 
-export function formatBytes(value: MaybeNumber): string {
-  return formatSi(value, 'B');
-}
-
-export function formatBytesPerSecond(value: MaybeNumber): string {
-  return formatSi(value, 'B/s');
-}
+export const formatBytes = (value: MaybeNumber): string => formatSi(value, 'B');
+export const formatBytesPerSecond = (value: MaybeNumber): string => formatSi(value, 'B/s');
 
 export function formatMs(value: MaybeNumber): string {
   if (!finite(value)) return DASH;
@@ -72,9 +59,8 @@ export function formatMs(value: MaybeNumber): string {
   return `${value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)} ms`;
 }
 
-export function formatPercent(fraction: MaybeNumber, digits = 1): string {
-  return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : DASH;
-}
+export const formatPercent = (fraction: MaybeNumber, digits = 1): string =>
+  finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : DASH;
 
 /// "93 %, 40 GB, 412 W": a GPU's utilisation, used memory and power. Omits values that it does not report.
 export function formatGpu(
@@ -143,6 +129,18 @@ export const fileStem = (name: string): string =>
     .replace(/[^\p{L}\p{N}._-]+/gu, '-')
     .replace(/^[-.]+|-+$/g, '')
     .slice(0, 80) || 'run';
+
+/// The measures of an evaluation, in words.
+export const EVAL_TITLES = {
+  loss: 'Validation loss',
+  nll: 'Validation NLL',
+  entropy: 'Entropy of the validation set',
+  excess: 'Excess over entropy',
+  sacrebleu: 'sacreBLEU',
+  chrf: 'chrF',
+  teacher_forced_bleu: 'BLEU, teacher-forced',
+  accuracy: 'Accuracy, teacher-forced',
+};
 
 /// Whether a key is that of a measure of evaluations: eval:MEASURE.
 export const isEval = (key: string): boolean => key.startsWith('eval:');

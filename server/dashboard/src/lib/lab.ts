@@ -78,7 +78,6 @@ export const shareOf = (rank: RankShares, ms: number): number =>
 
 /// The bytes in use at the end of one op.
 export type MemoryMoment = { phase: string; layer: string; op: string; activations: number; scratch: number };
-
 export type MemoryOwner = { layer: string; op: string; member: string; bytes: number };
 
 /// The content of an artifact of kind memory: one rank's memory inside one update.
@@ -121,18 +120,15 @@ export function readMemoryCurve(content: unknown): MemoryCurve | null {
 }
 
 /// From the bottom of the stack to its top.
-export function layersOf({ beside, moments }: MemoryCurve): MemoryLayer[] {
-  return [
-    ...beside.map(([name, bytes]) => ({ name, bytes: moments.map(() => bytes) })),
-    { name: 'activations', bytes: moments.map(({ activations }) => activations) },
-    { name: 'scratch', bytes: moments.map(({ scratch }) => scratch) },
-  ];
-}
+export const layersOf = ({ beside, moments }: MemoryCurve): MemoryLayer[] => [
+  ...beside.map(([name, bytes]) => ({ name, bytes: moments.map(() => bytes) })),
+  { name: 'activations', bytes: moments.map(({ activations }) => activations) },
+  { name: 'scratch', bytes: moments.map(({ scratch }) => scratch) },
+];
 
 /// All bytes at the peak.
-export function peakBytes(curve: MemoryCurve): number {
-  return layersOf(curve).reduce((sum, { bytes }) => sum + bytes[curve.peak]!, 0);
-}
+export const peakBytes = (curve: MemoryCurve): number =>
+  layersOf(curve).reduce((sum, { bytes }) => sum + bytes[curve.peak]!, 0);
 
 /// Runs of moments of one phase: [name, number of ops].
 export function phasesOf({ moments }: MemoryCurve): [string, number][] {
@@ -170,7 +166,6 @@ export interface WindowRow {
 }
 
 type Spread = { min: number; mean: number; max: number };
-
 export type CounterId = 'changed' | 'visible' | 'untouched' | 'changed_elements' | 'ratio' | 'max_ratio';
 
 export interface WindowParameter extends Record<CounterId, Spread> {

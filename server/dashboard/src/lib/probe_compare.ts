@@ -17,27 +17,13 @@ export interface ProbeRecord {
   left_out?: boolean; // inputs also come from ops without records: of other layers or ranks; absent from older probes
 }
 
-export interface Probe {
-  header: Record<string, unknown>;
-  batch: string;
-  records: ProbeRecord[];
-}
-
+export type Probe = { header: Record<string, unknown>; batch: string; records: ProbeRecord[] };
 export type Sameness = 'same' | 'differs' | 'missing';
 
 /// One tensor of two probes; null where a probe lacks it.
-export interface ProbePair {
-  a: ProbeRecord | null;
-  b: ProbeRecord | null;
-  sameness: Sameness;
-}
-
+export type ProbePair = { a: ProbeRecord | null; b: ProbeRecord | null; sameness: Sameness };
 export const COLUMNS = ['output', 'grad_output', 'grad_input', 'weight_grad', 'weight'] as const;
-
-export interface LayerRow {
-  layer: string;
-  cells: Partial<Record<(typeof COLUMNS)[number], Sameness>>;
-}
+export type LayerRow = { layer: string; cells: Partial<Record<(typeof COLUMNS)[number], Sameness>> };
 
 /// The stored element with the largest distance.
 export interface Distance {
@@ -70,7 +56,6 @@ const SAMPLED = 64;
 const TEXTS = ['phase', 'layer', 'op', 'member', 'role', 'dtype', 'sha256', 'elements'];
 const NUMBERS = ['record', 'update', 'micro_batch', 'occurrence'];
 const LISTS = ['shape', 'inputs'];
-
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 const textOf = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? `${value}` : '');
 
@@ -106,6 +91,8 @@ export function parseProbe(text: string, name: string): Probe {
 
 const keyOf = ({ update, micro_batch, phase, layer, op, member, occurrence }: ProbeRecord): string =>
   [update, micro_batch, phase, layer, op, member, occurrence].join('/');
+
+const contentOf = ({ sha256, dtype, shape }: ProbeRecord): string => [sha256, dtype, ...shape].join();
 
 const equalOnRanks = ({ phase, op }: ProbeRecord): boolean =>
   phase === 'start' || op === 'gradient_sum' || op === 'adam_update';
@@ -148,15 +135,15 @@ export function distanceOf(a: ProbeRecord, b: ProbeRecord): Distance | null {
   const elements = a.shape.reduce((product, extent) => product * extent, 1);
   let worst: Distance | null = null;
   for (let at = 0; at < Math.min(a.elements.length, b.elements.length) / digits; at += 1) {
-    const [bitsA, bitsB] = [a, b].map((record) =>
-      parseInt(record.elements.slice(at * digits, (at + 1) * digits), 16),
-    ) as [number, number];
+    const bitsOf = (record: ProbeRecord): number => parseInt(record.elements.slice(at * digits, (at + 1) * digits), 16);
+    const [bitsA, bitsB] = [bitsOf(a), bitsOf(b)];
     const [valueA, valueB] = [valueOf(bitsA, a.dtype), valueOf(bitsB, a.dtype)];
-    if (valueA === valueB || (Number.isNaN(valueA) && Number.isNaN(valueB))) continue;
-    const numbers = !Number.isNaN(valueA) && !Number.isNaN(valueB);
-    const ulp = numbers ? Math.abs(ordered(bitsA, a.dtype) - ordered(bitsB, a.dtype)) : Infinity;
+    if (Object.is(valueA, valueB) || valueA === valueB) continue;
+    const absolute = Math.abs(valueA - valueB);
+    const apart = Math.abs(ordered(bitsA, a.dtype) - ordered(bitsB, a.dtype));
+    const ulp = Number.isNaN(absolute) ? Infinity : apart;
     if (worst === null || ulp > worst.ulp)
-      worst = { element: sampledPlace(elements, at), a: valueA, b: valueB, absolute: Math.abs(valueA - valueB), ulp };
+      worst = { element: sampledPlace(elements, at), a: valueA, b: valueB, absolute, ulp };
   }
   return worst;
 }
@@ -174,11 +161,9 @@ function librariesOf(a: Probe, b: Probe): string[] {
 }
 
 function environmentOf(a: Probe, b: Probe, libraries: readonly string[]): string[] {
-  const flat = ({ header }: Probe): Record<string, unknown> => ({
-    ...header,
-    ...(isObject(header['environment']) ? header['environment'] : {}),
-    environment: null,
-  });
+  const flat = ({ header: { environment, ...others } }: Probe): Record<string, unknown> => {
+    return { ...others, ...(isObject(environment) ? environment : {}) };
+  };
   const [first, second] = [flat(a), flat(b)];
   const shorter = (text: string): string => (/^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text) || 'none';
   return [...new Set([...Object.keys(first), ...Object.keys(second)])]
@@ -204,11 +189,7 @@ function pairUp(a: Probe, b: Probe, ranksOnly: boolean): ProbePair[] {
   const pairs: ProbePair[] = taken(a).map((record) => {
     const other = others.get(keyOf(record)) ?? null;
     others.delete(keyOf(record));
-    const same =
-      other !== null &&
-      other.sha256 === record.sha256 &&
-      other.dtype === record.dtype &&
-      other.shape.join() === record.shape.join();
+    const same = other !== null && contentOf(other) === contentOf(record);
     return { a: record, b: other, sameness: other === null ? 'missing' : same ? 'same' : 'differs' };
   });
   return [...pairs, ...[...others.values()].map((b): ProbePair => ({ a: null, b, sameness: 'missing' }))];

@@ -23,37 +23,21 @@ export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens']
 export const MAX_COMPARED = 8; // max runs in a comparison: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
-export function defaultView(): ViewState {
-  return {
-    x: 'update',
-    logX: false,
-    smoothing: 0.8,
-    range: null,
-    log: new Set(),
-    linkGbit: 0,
-    find: '',
-    all: false,
-    heat: DEFAULT_HEAT,
-    evaluation: '',
-    against: '',
-    logLevel: '',
-    logRank: '',
-    logText: '',
-    whatIf: '',
-  };
-}
+export const defaultView = (): ViewState => ({
+  ...{ x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), linkGbit: 0 },
+  ...{ find: '', all: false, heat: DEFAULT_HEAT, evaluation: '', against: '' },
+  ...{ logLevel: '', logRank: '', logText: '', whatIf: '' },
+});
 
 /// The view's text members and their names in the address.
-const TEXTS = [
-  ['find', 'find'],
-  ['heat', 'heat'],
-  ['evaluation', 'eval'],
-  ['against', 'against'],
-  ['logLevel', 'level'],
-  ['logRank', 'rank'],
-  ['logText', 'text'],
-  ['whatIf', 'whatif'],
-] as const;
+const TEXT_NAMES = {
+  ...{ find: 'find', heat: 'heat', evaluation: 'eval', against: 'against' },
+  ...{ logLevel: 'level', logRank: 'rank', logText: 'text', whatIf: 'whatif' },
+} as const;
+const TEXTS = Object.entries(TEXT_NAMES) as [keyof typeof TEXT_NAMES, string][];
+
+/// The items of a list in the address.
+export const listOf = (text: string | null): string[] => (text ?? '').split(',').filter(Boolean);
 
 export function parseRunView(query: URLSearchParams): ViewState {
   const view = defaultView();
@@ -67,27 +51,31 @@ export function parseRunView(query: URLSearchParams): ViewState {
   if (link > 0 && link <= 10_000) view.linkGbit = link;
   const [from, to] = (query.get('range') ?? '').split('_').map(Number);
   if (from !== undefined && to !== undefined && from < to) view.range = [from, to];
-  (query.get('log') ?? '')
-    .split(',')
-    .filter(Boolean)
-    .forEach((id) => view.log.add(id));
+  listOf(query.get('log')).forEach((id) => view.log.add(id));
   for (const [member, name] of TEXTS) view[member] = query.get(name) ?? view[member];
   return view;
+}
+
+/// A query of what is neither absent nor empty.
+export function queryOf(values: Readonly<Record<string, string | false | null | undefined>>): URLSearchParams {
+  const known = Object.entries(values).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  return new URLSearchParams(known);
 }
 
 /// The query with everything that differs from the default, so that the usual address stays short.
 export function runViewQuery(view: ViewState): string {
   const usual = defaultView();
-  const query = new URLSearchParams();
-  if (view.x !== usual.x) query.set('x', view.x);
-  if (view.logX) query.set('logx', '1');
-  if (view.smoothing !== usual.smoothing) query.set('smooth', String(view.smoothing));
-  if (view.range) query.set('range', view.range.map((bound) => Number(bound.toFixed(3))).join('_'));
-  if (view.log.size > 0) query.set('log', [...view.log].join(','));
-  if (view.linkGbit > 0) query.set('link', String(view.linkGbit));
-  if (view.all) query.set('all', '1');
-  for (const [member, name] of TEXTS) if (view[member] !== usual[member]) query.set(name, view[member]);
-  return query.toString();
+  const texts = TEXTS.map(([member, name]) => [name, view[member] !== usual[member] && view[member]] as const);
+  return queryOf({
+    x: view.x !== usual.x && view.x,
+    logx: view.logX && '1',
+    smooth: view.smoothing !== usual.smoothing && String(view.smoothing),
+    range: view.range?.map((bound) => Number(bound.toFixed(3))).join('_'),
+    log: [...view.log].join(),
+    link: view.linkGbit > 0 && String(view.linkGbit),
+    all: view.all && '1',
+    ...Object.fromEntries(texts),
+  }).toString();
 }
 
 /// The route in the address. The pages parse the queries of lists and comparisons.

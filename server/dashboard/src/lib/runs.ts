@@ -16,9 +16,7 @@ const SETTLED_MS = 5000; // after the last record of an ended run
 
 /// The age at `nowMs` of a value that had the age `toldAgeMs` at `atMs`, by this browser's clock. The server reports ages, so the two
 /// clocks need not agree. Never less than `toldAgeMs`, even if the clock was set back.
-export function ageMs(toldAgeMs: number, atMs: number, nowMs: number): number {
-  return toldAgeMs + Math.max(0, nowMs - atMs);
-}
+export const ageMs = (toldAgeMs: number, atMs: number, nowMs: number): number => toldAgeMs + Math.max(0, nowMs - atMs);
 
 /// How long a running run has been silent, if longer than STALE_AFTER_MS; otherwise null.
 export function staleForMs(run: Pick<Run, 'state' | 'record_age_ms'>, atMs: number, nowMs: number): number | null {
@@ -27,13 +25,11 @@ export function staleForMs(run: Pick<Run, 'state' | 'record_age_ms'>, atMs: numb
 }
 
 /// Ended, and no record has come for a while: none is expected unless the run is resumed.
-export function isSettled(
+export const isSettled = (
   run: Pick<Run, 'finished_at' | 'record_age_ms'> | null,
   atMs: number,
   nowMs: number,
-): boolean {
-  return Boolean(run?.finished_at) && ageMs(run!.record_age_ms, atMs, nowMs) > SETTLED_MS;
-}
+): boolean => Boolean(run?.finished_at) && ageMs(run!.record_age_ms, atMs, nowMs) > SETTLED_MS;
 
 /// The action text of a run that the server can resume.
 export const RESUME = 'Resume';
@@ -51,9 +47,8 @@ export const isLive = (run: Run, atMs: number, nowMs: number): boolean =>
   run.state === 'running' && staleForMs(run, atMs, nowMs) === null;
 
 /// "62 %"; '' if unknown. Never rounded up to 100 %.
-export function percentDone({ progress: { fraction } }: Pick<Run, 'progress'>): string {
-  return fraction === null ? '' : formatPercent(fraction < 1 ? Math.min(fraction, 0.99) : 1, 0);
-}
+export const percentDone = ({ progress: { fraction } }: Pick<Run, 'progress'>): string =>
+  fraction === null ? '' : formatPercent(fraction < 1 ? Math.min(fraction, 0.99) : 1, 0);
 
 /// "7 min left", "at most 7 min left"; '' if unknown. Rounded up to minutes above one minute.
 export function timeLeft({ progress: { seconds_left: left, at_latest: atLatest } }: Pick<Run, 'progress'>): string {

@@ -12,6 +12,12 @@ export interface Series {
   nonFinite: { step: number; kind: string }[];
 }
 
+/// The mean of the known values; null if there are none.
+export function meanOf(values: Column): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+}
+
 export type XMode = 'update' | 'elapsed' | 'wall' | 'tokens';
 
 export function emptySeries(): Series {
@@ -96,8 +102,8 @@ export interface Trend {
 
 const FEWEST_ROWS = 10;
 
-function meanAndSpread(values: readonly number[]): [number, number] {
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+function meanAndSpread(values: number[]): [number, number] {
+  const mean = meanOf(values)!;
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   return [mean, Math.sqrt(squares / values.length)];
 }

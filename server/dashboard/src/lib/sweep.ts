@@ -1,30 +1,24 @@
 import type { Run } from '../api/types';
+import { EVAL_TITLES } from './format';
+import { queryOf } from './routes';
 
 /// Labels of a sweep's runs beside their coordinates, as `nmt sweep submit` sets them.
 const SWEEP = 'sweep';
 const CELL = 'cell';
 export const SEED = 'training.seed';
 
-export const METRICS = {
-  excess: 'Excess over entropy',
-  loss: 'Validation loss',
-  nll: 'Validation NLL',
-  accuracy: 'Accuracy, teacher-forced',
-  sacrebleu: 'sacreBLEU',
-  chrf: 'chrF',
-  teacher_forced_bleu: 'BLEU, teacher-forced',
-} as const;
-export type Metric = keyof typeof METRICS;
+const METRIC_NAMES = ['excess', 'loss', 'nll', 'accuracy', 'sacrebleu', 'chrf', 'teacher_forced_bleu'] as const;
+export const METRICS = Object.fromEntries(METRIC_NAMES.map((name) => [name, EVAL_TITLES[name]])) as Record<
+  Metric,
+  string
+>;
+export type Metric = (typeof METRIC_NAMES)[number];
 export type At = 'best' | 'last';
-
 export const moreIsBetter = (metric: Metric): boolean => !['excess', 'loss', 'nll'].includes(metric);
+export type Coordinates = ReadonlyMap<string, string>;
 
 /// A cell's newest run.
-export interface Cell {
-  run: Run;
-  id: string;
-  coordinates: ReadonlyMap<string, string>;
-}
+export type Cell = { run: Run; id: string; coordinates: ReadonlyMap<string, string> };
 
 /// The newest run of each cell. `runs` in any order.
 export function cellsOf(runs: Iterable<Run>): Cell[] {
@@ -137,12 +131,7 @@ function bestConfiguration(cells: readonly Cell[], metric: Metric, at: At): Grou
 }
 
 /// The axes that differ between the cells of a field: neither shown, nor chosen, nor the seed.
-export const hiddenAxes = (
-  axes: readonly Axis[],
-  x: Axis,
-  y: Axis | null,
-  fixed: ReadonlyMap<string, string>,
-): Axis[] =>
+export const hiddenAxes = (axes: readonly Axis[], x: Axis, y: Axis | null, fixed: Coordinates): Axis[] =>
   axes.filter(
     ({ key, values }) => values.length > 1 && key !== SEED && key !== x.key && key !== y?.key && !fixed.has(key),
   );
@@ -152,7 +141,7 @@ export function meaningOfFields(
   axes: readonly Axis[],
   x: Axis,
   y: Axis | null,
-  fixed: ReadonlyMap<string, string>,
+  fixed: Coordinates,
   metric: Metric,
   at: At,
 ): string {
@@ -168,16 +157,12 @@ export function meaningOfFields(
   return `${parts.filter((part) => part !== '').join('; ')}.`;
 }
 
+export type Row = { label: string; groups: Group[] };
+
 /// Groups by the values of two axes: rows of `y`, or a single row without one, by columns of `x`. Of several configurations the
 /// best one stands for all.
-export function groupsOf(
-  cells: readonly Cell[],
-  x: Axis,
-  y: Axis | null,
-  metric: Metric,
-  at: At,
-): { label: string; groups: Group[] }[] {
-  return (y?.values ?? ['']).map((label) => ({
+export const groupsOf = (cells: readonly Cell[], x: Axis, y: Axis | null, metric: Metric, at: At): Row[] =>
+  (y?.values ?? ['']).map((label) => ({
     label,
     groups: x.values.map((value) => {
       const fixed = new Map([[x.key, value]]);
@@ -185,14 +170,12 @@ export function groupsOf(
       return bestConfiguration(matching(cells, fixed), metric, at);
     }),
   }));
-}
 
 /// The shade of a value between the worst (0) and the best (4) of `values`; null without a value.
 export function shadeOf(value: number | null, values: readonly (number | null)[], metric: Metric): number | null {
   if (value === null) return null;
   const known = values.filter((each) => each !== null);
-  const low = Math.min(...known);
-  const high = Math.max(...known);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
   if (high === low) return 2;
   const share = (value - low) / (high - low);
   return Math.min(4, Math.floor((moreIsBetter(metric) ? share : 1 - share) * 5));
@@ -202,10 +185,8 @@ export function shadeOf(value: number | null, values: readonly (number | null)[]
 export function countStates(cells: readonly Cell[]): string {
   const counts = new Map<string, number>();
   for (const { run } of cells) counts.set(run.state, (counts.get(run.state) ?? 0) + 1);
-  return [...counts]
-    .sort(([, a], [, b]) => b - a)
-    .map(([state, count]) => `${count} ${state}`)
-    .join(', ');
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  return sorted.map(([state, count]) => `${count} ${state}`).join(', ');
 }
 
 /// The last part of a key, as a short name: "width" of "model.width".
@@ -227,24 +208,18 @@ export function parseSweep(query: URLSearchParams): SweepState {
     name.startsWith('only.') ? [[name.slice(5), value]] : [],
   );
   return {
-    metric: metric in METRICS ? (metric as Metric) : null,
+    ...{ metric: metric in METRICS ? (metric as Metric) : null, x: query.get('x'), y: query.get('y') },
     at: query.get('at') === 'last' ? 'last' : 'best',
-    x: query.get('x'),
-    y: query.get('y'),
     fixed: new Map(fixed),
     sort: query.get('sort') === 'metric' ? 'metric' : 'coordinates',
   };
 }
 
-export function sweepQuery(state: SweepState): URLSearchParams {
-  const query = new URLSearchParams();
-  if (state.metric) query.set('metric', state.metric);
-  if (state.at === 'last') query.set('at', 'last');
-  if (state.x !== null) query.set('x', state.x);
-  if (state.y !== null) query.set('y', state.y);
-  for (const [key, value] of state.fixed) query.set(`only.${key}`, value);
-  if (state.sort === 'metric') query.set('sort', 'metric');
-  return query;
+export function sweepQuery({ metric, at, x, y, fixed, sort }: SweepState): URLSearchParams {
+  const only = [...fixed].map(([key, value]): [string, string] => [`only.${key}`, value]);
+  const axes = Object.entries({ x, y }).filter((entry): entry is [string, string] => entry[1] !== null);
+  const front = queryOf({ metric, at: at === 'last' && at });
+  return new URLSearchParams([...front, ...axes, ...only, ...queryOf({ sort: sort === 'metric' && sort })]);
 }
 
 /// The axes of columns and rows: those that the state names, otherwise the first two with several values. The seed is chosen last,

@@ -1,7 +1,7 @@
 /// The life of a page or of a part of one: what it starts ends with it, and nothing of it is drawn after its end.
 export class Life {
   private readonly ends: (() => void)[] = [];
-  private over = false;
+  protected over = false;
 
   /// Calls these at the end, at once if it is over.
   atEnd(...ends: (() => void)[]): void {
@@ -67,11 +67,7 @@ export function oneAtATime(work: () => Promise<void>, failed: (error: unknown) =
     running = true;
     do {
       again = false;
-      try {
-        await work();
-      } catch (error) {
-        failed(error);
-      }
+      await work().catch(failed);
     } while (again);
     running = false;
   };
@@ -84,46 +80,37 @@ export function oneAtATime(work: () => Promise<void>, failed: (error: unknown) =
 /// Collects requested parts and fetches them in rounds, one at a time. A round starts at least `pauseMs` after the start of the
 /// last one and a fifth of that after its end, so that a slow server gets a pause; after a failure, four times as long. Parts
 /// requested during a round go into the next one. A failed round is repeated.
-export class Refresher<Part> {
+export class Refresher<Part> extends Life {
   private due = new Set<Part>();
   private running = false;
-  private closed = false;
 
   constructor(
     private readonly round: (parts: ReadonlySet<Part>) => Promise<void>,
     private readonly onResult: (failed: boolean) => void,
     private readonly pauseMs: number,
-  ) {}
+  ) {
+    super();
+  }
 
   ask(parts: Iterable<Part>): void {
     for (const part of parts) this.due.add(part);
     if (!this.running) void this.run();
   }
 
-  close(): void {
-    this.closed = true;
-  }
-
   private async run(): Promise<void> {
     this.running = true;
-    while (this.due.size > 0 && !this.closed) {
+    while (this.due.size > 0 && !this.over) {
       const beganMs = performance.now();
       const parts = this.due;
       this.due = new Set();
-      let failed = false;
-      try {
-        await this.round(parts);
-      } catch {
-        failed = true;
-        for (const part of parts) this.due.add(part);
-      }
-      if (!this.closed) this.onResult(failed);
-      await new Promise((resolve) =>
-        setTimeout(
-          resolve,
-          failed ? 4 * this.pauseMs : Math.max(this.pauseMs / 5, beganMs + this.pauseMs - performance.now()),
-        ),
-      );
+      const again = (): boolean => {
+        parts.forEach((part) => this.due.add(part));
+        return true;
+      };
+      const failed = await this.round(parts).then(() => false, again);
+      if (!this.over) this.onResult(failed);
+      const rest = Math.max(this.pauseMs / 5, beganMs + this.pauseMs - performance.now());
+      await new Promise((resolve) => setTimeout(resolve, failed ? 4 * this.pauseMs : rest));
     }
     this.running = false;
   }

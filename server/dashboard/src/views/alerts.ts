@@ -1,4 +1,4 @@
-import { ApiError, explain, getItems, sendJson } from '../api/client';
+import { ApiError, explain, getItems, outcome, sendJson } from '../api/client';
 import { may } from '../api/session';
 import type { AlertItem, AlertRule } from '../api/types';
 import { type Child, h } from '../lib/dom';
@@ -25,18 +25,13 @@ const MEANINGS: Record<string, string> = {
 
 /// Kinds that tell of events, which do not last: they are raised at once.
 const EVENTS = new Set(['restarted', 'failed', 'finished']);
-
 export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';
-
 type Figure = 'threshold' | 'hold_s' | 'clear_s';
+type Member = 'enabled' | Figure;
+type Rules = readonly AlertRule[];
 
 /// Returns the rules with one member of one rule changed. A value that is not a number changes nothing.
-export function withChange(
-  rules: readonly AlertRule[],
-  at: number,
-  member: 'enabled' | Figure,
-  value: boolean | number,
-): AlertRule[] {
+export function withChange(rules: Rules, at: number, member: Member, value: boolean | number): AlertRule[] {
   if (typeof value === 'number' && !Number.isFinite(value)) return [...rules];
   return rules.map((rule, index) => (index === at ? { ...rule, [member]: value } : rule));
 }
@@ -45,10 +40,10 @@ export function withChange(
 const alertRules =
   (say: (text: string) => void) =>
   (owner: Owner): Section => {
-    let rules: readonly AlertRule[] = [];
+    let rules: Rules = [];
     let dirty = false;
     let problem = '';
-    const change = (at: number, member: 'enabled' | Figure, value: boolean | number): void => {
+    const change = (at: number, member: Member, value: boolean | number): void => {
       rules = withChange(rules, at, member, value);
       dirty = true;
       owner.draw();
@@ -117,13 +112,7 @@ export const open = (place: Place): Page =>
     const rules = new Owner(alertRules(place.say));
     let alerts: AlertItem[] = [];
     const acknowledge = async (id: string): Promise<void> => {
-      const sent = sendJson('POST', `/alerts/${id}/ack`);
-      place.say(
-        await sent.then(
-          () => 'Acknowledged.',
-          (error: unknown) => `Not acknowledged: ${explain(error)}`,
-        ),
-      );
+      place.say(await outcome(sendJson('POST', `/alerts/${id}/ack`), 'Acknowledged.', 'Not acknowledged'));
       page.load();
     };
     const answer = ({ id, message, acknowledged_at, acknowledged_by }: AlertItem): Child => {

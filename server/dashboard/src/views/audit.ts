@@ -42,10 +42,7 @@ const ANSWERS = [
   ['5xx', 'failed'],
 ] as const;
 
-interface Answer {
-  items: AuditEntry[];
-  next_cursor: string | null;
-}
+type Answer = { items: AuditEntry[]; next_cursor: string | null };
 
 /// The fields that narrow the list, and its address with what they say.
 class Filters {

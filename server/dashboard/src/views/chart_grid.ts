@@ -5,6 +5,7 @@ import type { RunData } from '../data/run_data';
 import { X_UNITS } from '../lib/axes';
 import { type Child, h, patchChildren, valueOf } from '../lib/dom';
 import { X_MODES, type ViewState } from '../lib/routes';
+import type { XMode } from '../lib/series';
 import { Life, Slices } from '../lib/work';
 
 type Range = [number, number];
@@ -17,14 +18,12 @@ export interface ChartActions {
   fileName: () => string; // prefix of the names of saved files
 }
 
-/// The data that a grid's charts show.
 export interface ChartSource<Data> {
   data: Data;
   waiting: (chart: ChartDefinition<Data>) => boolean; // some of the chart's data are still being loaded
   saveCsv: (chart: ChartDefinition<Data>) => Promise<void>;
 }
 
-/// The charts of one run.
 export const chartsOf = (data: RunData): ChartSource<RunData> => ({
   data,
   waiting: ({ keys }) => keys(data).some((name) => !data.series.has(name)),
@@ -67,7 +66,6 @@ export class ChartGrid<Data> extends Life {
     return [...this.shown.values()].map(({ chart }) => chart);
   }
 
-  /// The mounted charts.
   mounted(): ChartDefinition<Data>[] {
     return [...this.shown.values()].filter(({ chart }) => chart.mounted).map(({ definition }) => definition);
   }
@@ -119,7 +117,6 @@ export class ChartGrid<Data> extends Life {
     }
   }
 
-  /// Fits the charts to the current width.
   fit(): void {
     this.charts().forEach((chart) => chart.fit());
   }
@@ -191,67 +188,47 @@ export class Toolbar {
   }
 
   private axisField(): Child {
-    const modes = X_MODES.map((mode) => {
-      const onclick = (): void => {
-        this.view.x = mode;
-        this.view.logX &&= mode !== 'wall';
-        this.actions.zoom(null);
-      };
-      return h(
-        'button.chip',
-        { title: X_UNITS[mode], 'aria-pressed': String(mode === this.view.x), onclick },
-        MODE_LABELS[mode],
-      );
-    });
-    const log = { title: 'logarithmic horizontal axis', 'aria-pressed': String(this.view.logX) };
-    return h(
-      'span.group',
-      { role: 'group', 'aria-label': 'Horizontal axis' },
-      h('span.muted', 'x axis'),
-      modes,
-      h('button.chip', { ...log, disabled: this.view.x === 'wall', onclick: () => this.switchLogX() }, 'log x'),
-    );
+    const { x, logX } = this.view;
+    const choose = (mode: XMode): void => {
+      Object.assign(this.view, { x: mode, logX: logX && mode !== 'wall' });
+      this.actions.zoom(null);
+    };
+    const chip = (text: string, title: string, on: boolean, onclick: () => void, disabled = false): HTMLElement =>
+      h('button.chip', { title, 'aria-pressed': String(on), disabled, onclick }, text);
+    const modes = X_MODES.map((mode) => chip(MODE_LABELS[mode], X_UNITS[mode], mode === x, () => choose(mode)));
+    const log = chip('log x', 'logarithmic horizontal axis', logX, () => this.switchLogX(), x === 'wall');
+    const group = { role: 'group', 'aria-label': 'Horizontal axis' };
+    return h('span.group', group, h('span.muted', 'x axis'), modes, log);
   }
 
   private smoothingField(): Child {
     const { smoothing } = this.view;
     const range = { type: 'range', id: 'smoothing', min: 0, max: 0.99, step: 0.01, value: smoothing };
-    return h(
-      'span.group',
-      h('label.muted', { for: 'smoothing' }, 'smoothing'),
-      h('input', { ...range, oninput: (event: Event) => this.set({ smoothing: Number(valueOf(event)) }) }),
-      h('output', { for: 'smoothing' }, smoothing.toFixed(2)),
-    );
+    const oninput = (event: Event): void => this.set({ smoothing: Number(valueOf(event)) });
+    const label = h('label.muted', { for: 'smoothing' }, 'smoothing');
+    const shown = h('output', { for: 'smoothing' }, smoothing.toFixed(2));
+    return h('span.group', label, h('input', { ...range, oninput }), shown);
   }
 
   private zoomField(): Child {
     const whole = this.view.range === null;
     const sign = (text: string, name: string, disabled: boolean, factor: number): HTMLElement =>
       h('button.chip', { title: name, 'aria-label': name, disabled, onclick: () => this.scale(factor) }, text);
-    return h(
-      'span.group',
-      { role: 'group', 'aria-label': 'Zoom' },
-      sign('+', 'zoom in', false, 0.5),
-      sign('−', 'zoom out', whole, 2),
-      h('button.chip', { disabled: whole, onclick: () => this.actions.zoom(null) }, 'show all'),
-    );
+    const all = h('button.chip', { disabled: whole, onclick: () => this.actions.zoom(null) }, 'show all');
+    const group = { role: 'group', 'aria-label': 'Zoom' };
+    return h('span.group', group, sign('+', 'zoom in', false, 0.5), sign('−', 'zoom out', whole, 2), all);
   }
 
   private linkField(): Child {
     const title = "Capacity of a host's link, drawn in the network chart. No rank reports it.";
     const onchange = (event: Event): void => this.set({ linkGbit: Math.max(0, Number(valueOf(event)) || 0) });
     const range = { type: 'number', id: 'link', min: 0, max: 10000, step: 'any', placeholder: '–' };
-    return h(
-      'span.group',
-      { hidden: !this.asksLink(), title },
-      h('label.muted', { for: 'link' }, 'link'),
-      h('input', { ...range, value: this.view.linkGbit || null, onchange }),
-      h('span.muted', 'Gbit/s'),
-    );
+    const field = h('input', { ...range, value: this.view.linkGbit || null, onchange });
+    const label = h('label.muted', { for: 'link' }, 'link');
+    return h('span.group', { hidden: !this.asksLink(), title }, label, field, h('span.muted', 'Gbit/s'));
   }
 }
 
-/// A page that can be printed.
 export interface Printable {
   begin: () => void; // synchronously shows everything loaded, at the width of the paper
   end: () => void;

@@ -1,7 +1,7 @@
 import { explain, getAll, request } from '../api/client';
 import { forgetToken, KEPT_DAYS, setToken, tryToken } from '../api/session';
 import type { Run } from '../api/types';
-import { h, replaceChildren, setText } from '../lib/dom';
+import { h, instead, replaceChildren, setText } from '../lib/dom';
 import { hashOfRun } from '../lib/routes';
 import type { Page, Place, Status } from './parts';
 
@@ -117,10 +117,7 @@ export function openLogin({ root, status }: Place, refused: boolean, done: () =>
       input.select();
     }
   };
-  const onsubmit = (event: Event): void => {
-    event.preventDefault();
-    void submit();
-  };
+  const onsubmit = instead(() => void submit());
   const staying = ` stay logged in: this browser keeps the token for all tabs until you log out or do not use it for ${KEPT_DAYS} days`;
   const form = h(
     'form.card.section.login',

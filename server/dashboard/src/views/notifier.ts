@@ -3,19 +3,14 @@ import type { Run } from '../api/types';
 import { hashOfRun } from '../lib/routes';
 import { localTimes } from '../lib/runs';
 
-/// The content of a notification about a run.
-export interface News {
-  run: string;
-  title: string;
-  text: string;
-}
+export type News = { run: string; title: string; text: string };
 
 type Watched = Pick<Run, 'id' | 'name' | 'state' | 'detail' | 'stale_since' | 'restarts'> & {
   health: Pick<Run['health'], 'headline'>;
 };
 
 const BAD = new Set(['failed', 'lost']);
-
+const EVENTS: Record<string, string> = { silent: 'stopped reporting', lost: 'was lost' };
 const faultOf = (run: Watched): string => (BAD.has(run.state) ? run.state : run.stale_since ? 'silent' : '');
 
 /// Finds runs that failed, were lost, stopped reporting or were started again after a fault since the last call. The first call returns nothing.
@@ -28,20 +23,15 @@ export class RunWatch {
     const now = new Map(before ?? []);
     const news: News[] = [];
     for (const run of runs) {
-      const is = faultOf(run);
-      now.set(run.id, is);
-      const { id, restarts } = run;
-      const restarted = this.before !== null && (restarts ?? 0) > (this.restarts.get(id) ?? 0);
-      this.restarts.set(id, restarts ?? 0);
-      if (restarted)
-        news.push({
-          run: id,
-          title: `${run.name || id} was restarted after a fault`,
-          text: localTimes(run.health.headline),
-        });
-      if (before === null || is === '' || before.get(run.id) === is) continue;
-      const event = is === 'silent' ? 'stopped reporting' : is === 'lost' ? 'was lost' : 'failed';
-      news.push({ run: run.id, title: `${run.name || run.id} ${event}`, text: run.detail });
+      const { id, name, detail } = run;
+      const [is, restarts] = [faultOf(run), run.restarts ?? 0];
+      const tell = (event: string, text: string): unknown =>
+        news.push({ run: id, title: `${name || id} ${event}`, text });
+      if (before && restarts > (this.restarts.get(id) ?? 0))
+        tell('was restarted after a fault', localTimes(run.health.headline));
+      if (before && is !== '' && before.get(id) !== is) tell(EVENTS[is] ?? 'failed', detail);
+      now.set(id, is);
+      this.restarts.set(id, restarts);
     }
     this.before = now;
     return news;
@@ -49,7 +39,6 @@ export class RunWatch {
 }
 
 const EVERY_MS = 15_000;
-
 let watch = new RunWatch();
 let timer: ReturnType<typeof setInterval> | null = null;
 

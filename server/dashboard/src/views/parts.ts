@@ -1,6 +1,6 @@
 import { BASE, explain } from '../api/client';
 import type { Artifact, Run } from '../api/types';
-import { type Child, h, patchChildren, setText } from '../lib/dom';
+import { type Child, h, patchChildren, setText, swatch, tinted } from '../lib/dom';
 import { formatDuration } from '../lib/format';
 import { staleForMs } from '../lib/runs';
 import { Life, oneAtATime } from '../lib/work';
@@ -9,16 +9,10 @@ export type StatusKind = 'loading' | 'live' | 'reconnecting' | 'stale' | 'finish
 export type Status = (kind: StatusKind, text: string) => void;
 
 /// A page's environment: its root element, the status display, and `say`, which shows a notice.
-export interface Place {
-  root: HTMLElement;
-  status: Status;
-  say: (text: string) => void;
-}
+export type Place = { root: HTMLElement; status: Status; say: (text: string) => void };
 
 /// A page that the router shows. `close` ends its timers, streams and listeners.
-export interface Page {
-  close(): void;
-}
+export type Page = { close(): void };
 
 /// A part of a page. Its owner loads, re-loads, renders and closes it, so it keeps no timers and no flags.
 export interface Section {
@@ -60,7 +54,12 @@ export class Owner extends Life {
   }
 
   say(text: string): void {
-    this.said = text;
+    this.set(() => (this.said = text));
+  }
+
+  /// Changes the state that the section renders, and renders it.
+  set(change: () => unknown): void {
+    change();
     this.draw();
   }
 
@@ -128,8 +127,6 @@ export const status = (text: string): HTMLElement => h('p.muted', { role: 'statu
 /// A highlighted word after a value. The space separates them for screen readers.
 export const badge = (text: string): Child => [' ', h('span.best', text)];
 
-export const swatch = (color: string): HTMLElement => h(`span.swatch.swatch-${color}`, { 'aria-hidden': 'true' });
-
 /// A link that downloads the file of an artifact.
 export const artifactFile = ({ id, name }: Artifact, text = name): HTMLElement =>
   h('a', { href: `${BASE}/artifacts/${id}/file`, download: name }, text);
@@ -141,7 +138,7 @@ export const legendItems = (items: readonly (readonly [name: string, color: stri
 /// Parts of a whole side by side: colour, '' for none, and weight.
 export function splitBar(parts: readonly (readonly [color: string, weight: number])[], more = ''): HTMLElement {
   const pieces = parts.map(([color, weight]) => {
-    const piece = h(color ? `span.part.swatch-${color}` : 'span.part');
+    const piece = color ? tinted(h('span.part'), color) : h('span.part');
     piece.style.flexGrow = String(Math.max(0, weight));
     return piece;
   });
@@ -209,21 +206,15 @@ export interface Question {
   typed?: string; // text to type before confirming, against mistakes
 }
 
-/// A radio button with a label.
 export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
   h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);
 
 /// Shows a modal dialog, which is gone when it is closed.
-export function showDialog(
-  spec: `dialog.${string}`,
-  title: string,
-  content: Child,
-  onclose = (): void => undefined,
-): void {
+export function showDialog(spec: `dialog.${string}`, title: string, content: Child, onclose?: () => void): void {
   const dialog = h(spec, { 'aria-labelledby': title }, content);
   dialog.addEventListener('close', () => {
     dialog.remove();
-    onclose();
+    onclose?.();
   });
   document.body.append(dialog);
   dialog.showModal();
@@ -233,8 +224,8 @@ export function showDialog(
 export const closeDialog = (event: Event): void => (event.currentTarget as Element).closest('dialog')?.close();
 
 /// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
-export function ask({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> {
-  return new Promise((resolve) => {
+export const ask = ({ title, about, fields, confirm, danger, typed }: Question): Promise<FormData | null> =>
+  new Promise((resolve) => {
     const kind = danger ? 'button.chip.danger' : 'button.chip.primary';
     const button = h(kind, { type: 'submit', disabled: typed !== undefined }, confirm);
     const compare = (event: Event): void => {
@@ -257,4 +248,3 @@ export function ask({ title, about, fields, confirm, danger, typed }: Question):
     );
     showDialog('dialog.ask', 'ask-title', form, () => resolve(null));
   });
-}

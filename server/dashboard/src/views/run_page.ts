@@ -1,19 +1,19 @@
 import { ApiError, explain, isAbort, runCsvOf } from '../api/client';
+import { may } from '../api/session';
 import { EventStream, type StreamState } from '../api/stream';
-import { CHARTS, type ChartDefinition, LINK } from '../charts/definitions';
-import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
+import { type ChartDefinition, CHARTS, LINK } from '../charts/definitions';
+import { ALL_PARTS, type Part, partsOf, RunData } from '../data/run_data';
 import { xValue } from '../lib/axes';
-import { h, replaceChildren, setText } from '../lib/dom';
+import { h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
 import { hashOfRun, type ViewState } from '../lib/routes';
 import { isLive, isSettled, percentDone, staleForMs } from '../lib/runs';
-import { addShortcuts } from '../lib/shell';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
-import { RunActions } from './run_actions';
-import { healthBand, runTiles, runTitle, verdictBox } from './run_summary';
-import type { RunSections } from './run_sections';
 import { Owner, type Page, type Place, type Status } from './parts';
+import type { RunSections } from './run_sections';
+import { healthBand, RunActions, runTiles, runTitle, verdictBox } from './run_summary';
+import { addShortcuts } from './site_header';
 
 const REFRESH_MS = 250; // min time between requests for data that events announced
 const RECHECK_MS = 1000; // refresh of ages, staleness and ranks
@@ -25,10 +25,8 @@ const REST_MS = 8000; // delay before the rest of the page is prefetched
 const REST_SERIES = 64;
 const AHEAD_PX = 500; // sections below the charts are fetched at this distance from the window
 const FIRST_CHARTS = 6; // those whose series are loaded before any chart is in view
-
 type Range = [number, number];
 type SectionsFile = typeof import('./run_sections');
-
 const fetchSections = (): Promise<SectionsFile> => import('./run_sections');
 
 /// The x values of the whole run.
@@ -56,7 +54,7 @@ class RunPage extends Life {
   private readonly data: RunData;
   private readonly charts: ChartGrid<RunData>;
   private readonly toolbar: Toolbar;
-  private readonly summary: readonly Owner[];
+  private readonly summary: Owner;
   private readonly actions: RunActions;
   private readonly chartActions: ChartActions;
   private readonly below = h('div.below');
@@ -103,11 +101,12 @@ class RunPage extends Life {
       h('a.chip', { href: runCsvOf(id), download: `${this.data.fileName}.csv` }, 'all steps as CSV');
     this.toolbar = new Toolbar(view, this.chartActions, full, csv, asksLink);
     this.charts = new ChartGrid('Charts', chartsOf(this.data), view, this.chartActions);
-    this.actions = new RunActions(this.data, () => {
+    const changed = (): void => {
       this.refresher.ask(['run', 'transitions', 'checkpoints']);
       this.shown?.refreshArtifacts();
-    });
-    this.summary = this.summaryParts();
+    };
+    this.actions = new RunActions(this.data, changed, () => this.drawFacts());
+    this.summary = this.summaryPart();
     this.startLife();
     status('loading', 'loading');
     void this.start();
@@ -131,24 +130,23 @@ class RunPage extends Life {
     );
   }
 
-  /// The parts above the charts. Ages change every second.
-  private summaryParts(): Owner[] {
-    const { data } = this;
-    const second = (): number => Math.floor(Date.now() / 1000);
+  /// The part above the charts. Ages change every second.
+  private summaryPart(): Owner {
+    const { data, actions } = this;
     const live = (): boolean => isLive(data.run!, data.runAtMs, Date.now());
-    const resume = (): (() => void) | null => this.actions.resume;
-    return [
-      new Owner(() => ({ inputs: () => [data.run, second()], render: () => runTitle(data, Date.now()) })),
-      new Owner(() => ({
-        inputs: () => [JSON.stringify(data.run!.health), resume(), data.verdict !== null],
-        render: () => healthBand(data.run!.health, resume(), data.verdict !== null),
-      })),
-      new Owner(() => ({
-        inputs: () => [data.revision, second(), this.view.smoothing],
-        render: () => runTiles(data, Date.now()),
-      })),
-      new Owner(() => ({ inputs: () => [data.verdict, live()], render: () => verdictBox(data.verdict, live()) })),
-    ];
+    const second = (): number => Math.floor(Date.now() / 1000);
+    return new Owner(() => ({
+      inputs: () => [data.revision, second(), this.view.smoothing, live(), may('operate'), actions.answer],
+      render: () =>
+        h(
+          'section.run-header',
+          { 'aria-label': 'Summary' },
+          h('div.run-head', runTitle(data, Date.now()), actions.render()),
+          healthBand(data.run!.health, actions.resume, data.verdict !== null),
+          runTiles(data, Date.now()),
+          verdictBox(data.verdict, live()),
+        ),
+    }));
   }
 
   private poll(part: Part, everyMs: number): void {
@@ -156,10 +154,7 @@ class RunPage extends Life {
   }
 
   private shortcuts(): () => void {
-    const search = (event: KeyboardEvent): void => {
-      event.preventDefault();
-      void this.showSections().then((sections) => sections.searchMetrics());
-    };
+    const search = instead(() => void this.showSections().then((sections) => sections.searchMetrics()));
     return addShortcuts('A run', [
       { keys: ['/'], what: 'search all metrics', run: search },
       { keys: ['0'], what: 'show the whole run', run: () => this.zoom(null) },
@@ -185,7 +180,8 @@ class RunPage extends Life {
 
   private async startFailed(error: unknown): Promise<void> {
     if (error instanceof ApiError && error.status === 404) {
-      return (await import('./not_found')).showMissingRun(this.root, this.status, this.data.id);
+      const { showMissingRun } = await import('./not_found');
+      return this.open(() => showMissingRun(this.root, this.status, this.data.id))();
     }
     this.status('reconnecting', 'reconnecting');
     if (!this.problem.isConnected) replaceChildren(this.root, this.problem);
@@ -194,15 +190,9 @@ class RunPage extends Life {
   }
 
   private mount(): void {
-    const [title, health, tiles, verdict] = this.summary.map(({ element }) => element);
-    const head = h('div.run-head', title, this.actions.element);
     const heading = h('h2.visually-hidden', 'Charts');
-    replaceChildren(
-      this.root,
-      h('section.run-header', { 'aria-label': 'Summary' }, head, health, tiles, verdict),
-      h('div.charted', this.toolbar.element, heading, this.charts.element),
-      this.below,
-    );
+    const charts = h('div.charted', this.toolbar.element, heading, this.charts.element);
+    replaceChildren(this.root, this.summary.element, charts, this.below);
     this.charts.arrange(this.offered());
     this.remember();
     this.drawFacts();
@@ -233,8 +223,7 @@ class RunPage extends Life {
 
   /// Loads the sections below the charts when the user scrolls near or asks for them.
   private showSections(): Promise<RunSections> {
-    this.sections ??= fetchSections().then((file) => this.buildSections(file));
-    return this.sections;
+    return (this.sections ??= fetchSections().then((file) => this.buildSections(file)));
   }
 
   private buildSections({ RunSections: Sections }: SectionsFile): RunSections {
@@ -299,14 +288,12 @@ class RunPage extends Life {
     this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`); // a fixed time, so that screen readers announce it once
   }
 
-  /// Draws what has changed.
   private readonly drawFacts = this.open(() => {
     const { run, runAtMs } = this.data;
     if (!run || !this.toolbar.element.isConnected) return;
     const live = isLive(run, runAtMs, Date.now());
     document.title = [live ? percentDone(run) : '', run.name || run.id, 'Babelring'].filter(Boolean).join(' · ');
-    this.summary.forEach((part) => part.draw());
-    this.actions.update();
+    this.summary.draw();
     this.shown?.update();
     this.charts.arrange(this.offered());
     this.toolbar.update();

@@ -135,8 +135,7 @@ class Comparison {
   }
 
   private show(told: string, result: probe.ProbeComparison | null = null): void {
-    [this.told, this.result] = [told, result];
-    this.owner.draw();
+    this.owner.set(() => ([this.told, this.result] = [told, result]));
   }
 
   private async compare(): Promise<void> {

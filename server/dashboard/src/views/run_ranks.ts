@@ -10,15 +10,10 @@ import { ageMs, STEP_PARTS } from '../lib/runs';
 import { type Owner, type Section, table } from './parts';
 import type { RunContext } from './run_sections';
 
-const labelOf = (wanted: (typeof STEP_PARTS)[number]['key']): [string, string] => {
-  const { key, label } = STEP_PARTS.find((part) => part.key === wanted)!;
-  return [key, label];
-};
-const KEYS: readonly [key: string, label: string][] = [
-  labelOf('forward_ms'),
-  labelOf('backward_ms'),
-  labelOf('data_ms'),
-  labelOf('optimizer_ms'),
+const LABELS = new Map<string, string>(STEP_PARTS.map(({ key, label }) => [key, label]));
+const PHASES = ['forward_ms', 'backward_ms', 'data_ms', 'optimizer_ms'];
+const KEYS: readonly (readonly [key: string, label: string])[] = [
+  ...PHASES.map((key) => [key, LABELS.get(key)!] as const),
   ['step_ms', 'whole step'],
   ['exposed_communication_ms', 'waiting for others'],
 ];
@@ -43,12 +38,11 @@ const LIBRARIES = [
 ] as const;
 
 /// "oneDNN 2.6.3, Open MPI 4.1.4", with "2.6.3 / 3.7.2" where ranks differ; empty if no rank has told its versions.
-export function librariesText(ranks: readonly Pick<Rank, 'libraries'>[]): string {
-  return LIBRARIES.flatMap(([key, name]) => {
+export const librariesText = (ranks: readonly Pick<Rank, 'libraries'>[]): string =>
+  LIBRARIES.flatMap(([key, name]) => {
     const versions = new Set(ranks.flatMap(({ libraries }) => libraries[key] ?? []));
     return versions.size > 0 ? [`${name} ${[...versions].join(' / ')}`] : [];
   }).join(', ');
-}
 
 function ranksTable({ ranks, ranksAtMs }: RunData, nowMs: number): HTMLElement {
   const gpus = ranks.some(({ gpu }) => gpu);

@@ -7,10 +7,8 @@ import type { ViewState } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf } from './chart_grid';
 import { Fold, labelled, type Maker, Owner, type Section } from './parts';
-import { checkpoints, translation } from './run_checkpoints';
-import { configuration } from './run_config';
-import { evaluations } from './run_evaluations';
-import { history, log } from './run_log';
+import { configuration, history, log } from './run_history';
+import { checkpoints, evaluations, translation } from './run_models';
 import { ranks } from './run_ranks';
 
 /// Shared by the sections of a run's page with it.
@@ -25,74 +23,75 @@ export interface RunContext {
 
 type Make = (run: RunContext, owner: Owner) => Section;
 
-/// The sections whose code and data are fetched when they are opened.
-const FOLDS: readonly [title: string, fetch: () => Promise<Make>][] = [
-  ['Inside an update', async () => (await import('./run_traces')).traces],
-  ['Parameters', async () => (await import('./run_parameters')).parameters],
-  ['Probes', async () => (await import('./run_probes')).probes],
-  ['What if', async () => (await import('./run_what_if')).whatIf],
-  ['Report', async () => (await import('./run_report')).report],
-];
+/// A section of the page: made at once, or folded, with code and data that are fetched when the user opens it.
+interface PagePart {
+  title: string;
+  make?: Make;
+  fetch?: () => Promise<Make>;
+  spec?: `div.${string}`;
+  loads?: boolean; // has data of its own that depend on those of the page
+}
 
-const section = (title: string, ...children: Node[]): HTMLElement =>
-  h('section.card.section', h('h2', title), ...children);
+const PARTS: readonly PagePart[] = [
+  { title: 'Ranks', make: ranks, spec: 'div.ranks', loads: true },
+  { title: 'Inside an update', fetch: async () => (await import('./run_lab')).traces },
+  { title: 'Parameters', fetch: async () => (await import('./run_lab')).parameters },
+  { title: 'Probes', fetch: async () => (await import('./run_probes')).probes },
+  { title: 'What if', fetch: async () => (await import('./run_what_if')).whatIf },
+  { title: 'Report', fetch: async () => (await import('./run_lab')).report },
+  { title: 'Evaluations', make: evaluations, spec: 'div.evaluations', loads: true },
+  { title: 'Checkpoints', make: checkpoints },
+  { title: 'Translate a sentence', make: translation },
+  { title: 'Alerts and history', make: history, spec: 'div.history' },
+  { title: 'Log', make: log },
+  { title: 'Configuration', make: configuration },
+];
 
 /// The sections of a run's page below its charts. Fetched as a separate file when the user scrolls near.
 export class RunSections extends Life {
-  readonly elements: readonly HTMLElement[];
+  readonly elements: HTMLElement[] = [];
   readonly grid: ChartGrid<RunData>; // the charts of all metrics
-  private readonly owners: readonly Owner[];
-  private readonly loading: readonly Owner[]; // those whose data depend on that of the page
-  private readonly folds: readonly Fold[];
-  private readonly log: Owner;
+  private readonly owners = new Map<string, Owner>(); // by title
+  private readonly folds: Fold[] = [];
   private readonly metrics: AllMetrics;
 
-  constructor(run: RunContext) {
+  constructor(private readonly run: RunContext) {
     super();
-    const own = (make: Make, spec?: `div.${string}`): Owner => new Owner((owner) => make(run, owner), spec);
-    const fold = ([title, fetch]: (typeof FOLDS)[number]): Fold => {
-      const maker = async (): Promise<Maker> => {
-        const make = await fetch();
-        return (owner) => make(run, owner);
-      };
-      return new Fold(title, maker, title === 'What if' && run.view.whatIf !== '');
-    };
-    const [heat, scores, files, box, events, config] = [
-      own(ranks, 'div.ranks'),
-      own(evaluations, 'div.evaluations'),
-      own(checkpoints),
-      own(translation),
-      own(history, 'div.history'),
-      own(configuration),
-    ] as const;
-    this.log = own(log);
+    PARTS.forEach((part) => this.add(part));
     this.metrics = new AllMetrics(run);
     this.grid = this.metrics.grid;
-    this.owners = [heat, scores, files, box, events, this.log, config];
-    this.loading = [heat, scores];
-    this.folds = FOLDS.map(fold);
-    this.atEnd(...[...this.owners, ...this.folds, this.grid].map((part) => () => part.close()));
-    this.elements = [
-      section('Ranks', heat.element),
-      ...this.folds.map(({ element }) => element),
-      section('Evaluations', scores.element),
-      section('Checkpoints', files.element, h('h3', 'Translate a sentence'), box.element),
-      section('Alerts and history', events.element),
-      section('Log', this.log.element),
-      section('Configuration', config.element),
-      this.metrics.element,
-    ];
+    this.elements.push(this.metrics.element);
+    const closing = [...this.owners.values(), ...this.folds, this.grid];
+    this.atEnd(...closing.map((part) => () => part.close()));
   }
 
-  /// Shows what the page has fetched.
+  private add({ title, make, fetch, spec }: PagePart): void {
+    const made =
+      (each: Make): Maker =>
+      (owner) =>
+        each(this.run, owner);
+    if (make) {
+      const owner = new Owner(made(make), spec);
+      this.owners.set(title, owner);
+      // The box to translate a sentence stands with the checkpoints.
+      if (make === translation) this.elements.at(-1)!.append(h('h3', title), owner.element);
+      else this.elements.push(h('section.card.section', h('h2', title), owner.element));
+    } else {
+      const isOpen = title === 'What if' && this.run.view.whatIf !== '';
+      const fold = new Fold(title, async () => made(await fetch!()), isOpen);
+      this.folds.push(fold);
+      this.elements.push(fold.element);
+    }
+  }
+
   update(): void {
     this.owners.forEach((owner) => owner.draw());
-    this.loading.forEach((owner) => owner.load());
+    for (const { title, loads } of PARTS) if (loads) this.owners.get(title)!.load();
     this.metrics.update();
   }
 
   loadLog(): void {
-    this.log.load();
+    this.owners.get('Log')!.load();
   }
 
   /// Fetches what open sections show of artifacts again.

@@ -1,3 +1,5 @@
+import { explain } from '../api/client';
+import { may } from '../api/session';
 import type { Evidence, Run, Verdict } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { type Child, h } from '../lib/dom';
@@ -5,11 +7,10 @@ import * as format from '../lib/format';
 import { formatCount, formatFixed, formatLoss, formatMs, formatPercent, formatSi } from '../lib/format';
 import { hashOfSweep } from '../lib/routes';
 import * as runs from '../lib/runs';
-import { splitBar, stateBadge } from './parts';
+import { splitBar, stateBadge, status } from './parts';
 
 /// The box's style by the level of the verdict.
 const TONES: Record<Verdict['level'], string> = { good: 'good', unknown: 'unknown', warning: 'held', bad: 'held' };
-
 const joined = (parts: readonly (string | false | null)[], by = ' · '): string => parts.filter(Boolean).join(by);
 
 function amount({ key, value, unit }: Evidence): string {
@@ -220,7 +221,6 @@ const labelOf = ([name, value]: [string, string]): HTMLElement =>
     ? h('a.label', { href: hashOfSweep(value) }, `${name}=${value}`)
     : h('span.label', value ? `${name}=${value}` : name);
 
-/// Name, state and facts in one line.
 export function runTitle(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   const gone = run.deleted_at && format.formatDateTime(Date.parse(run.deleted_at) + KEPT_MS);
@@ -236,7 +236,6 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
   );
 }
 
-/// The key figures of the run.
 export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   const split = splitOf(data.verdict);
@@ -251,4 +250,77 @@ export function runTiles(data: RunData, nowMs: number): HTMLElement {
     tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
     tile('Exposed communication', exposed, detail, split && splitOfParts(split)),
   );
+}
+
+const TOLD_MS = 8000; // how long the result of an action is shown
+export type ActionId = 'checkpoint' | 'trace' | 'stop' | 'resume' | 'delete' | 'restore';
+const GOING = ['launching', 'running', 'restarting', 'suspended'];
+const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
+const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
+  ['checkpoint', 'Checkpoint now', ['running']],
+  ['trace', 'Trace …', ['running']],
+  ['stop', 'Stop …', [...GOING, 'queued']],
+  ['resume', 'Resume …', OVER],
+  ['delete', 'Delete …', OVER],
+];
+
+type Decisive = 'profile' | 'emulated' | 'stale_since' | 'deleted_at';
+
+/// The actions available for a run in this state. The server cannot resume a run that was started by hand. Such a run can be
+/// deleted while it counts as running if it is silent. An emulated run writes no checkpoints.
+export function actionsOf(run: { state: string } & Partial<Pick<Run, Decisive>>): [ActionId, string][] {
+  if (run.deleted_at) return [['restore', 'Restore']];
+  const byHand = run.profile === 'external';
+  const offered = ([id, , states]: (typeof ACTIONS)[number]): unknown =>
+    (states.includes(run.state) && !(byHand && id === 'resume') && !(run.emulated && id === 'checkpoint')) ||
+    (id === 'delete' && byHand && run.stale_since);
+  return ACTIONS.filter(offered).map(([id, label]) => [id, label]);
+}
+
+/// Buttons that control the run, each with a confirmation. Shows only those that the token and the run's state allow.
+export class RunActions {
+  answer = '';
+
+  /// `changed`: the run is another one now; `told`: the answer is.
+  constructor(
+    private readonly data: RunData,
+    private readonly changed: () => void,
+    private readonly told: () => void,
+  ) {}
+
+  render(): HTMLElement {
+    const actions = this.offers().filter(([id]) => !(id === 'resume' && this.resume));
+    const button = ([id, label]: [ActionId, string]): HTMLElement =>
+      h('button.chip', { onclick: () => void this.act(id) }, label);
+    return h('div.actions', h('span.group', actions.map(button)), status(this.answer));
+  }
+
+  /// Resumes the run after a confirmation; null if that is not offered beside the run's health.
+  get resume(): (() => void) | null {
+    const { run } = this.data;
+    const offered = run && offersResume(run.health) && this.offers().some(([id]) => id === 'resume');
+    return offered ? () => void this.act('resume') : null;
+  }
+
+  private offers(): [ActionId, string][] {
+    return may('operate') && this.data.run ? actionsOf(this.data.run) : [];
+  }
+
+  async act(id: ActionId): Promise<void> {
+    try {
+      const { askAndSend } = await import('./run_ask');
+      const done = await askAndSend(id, this.data);
+      if (done === null) return;
+      this.say(done);
+      setTimeout(() => this.answer === done && this.say(''), TOLD_MS);
+      this.changed();
+    } catch (error) {
+      this.say(`Failed: ${explain(error)}`);
+    }
+  }
+
+  private say(text: string): void {
+    this.answer = text;
+    this.told();
+  }
 }

@@ -11,7 +11,7 @@ import {
   formatSignificant,
 } from '../lib/format';
 import { STEP_PARTS } from '../lib/runs';
-import { legendItems, type Owner, type Section, splitBar, status, table } from './parts';
+import { labelled, legendItems, options, type Owner, type Section, splitBar, status, table } from './parts';
 import type { RunContext } from './run_sections';
 
 /// Settings of a prediction by name, as the server takes them; absent settings stay as the run has them.
@@ -24,60 +24,37 @@ export interface Slider {
   values: readonly number[];
 }
 
+const slider = (name: Slider['name'], label: string, unit: string, values: readonly number[]): Slider => {
+  return { name, label, unit, values };
+};
+
 export const SLIDERS: readonly Slider[] = [
-  { name: 'hosts', label: 'Hosts', unit: '', values: [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128] },
-  { name: 'ranks_per_host', label: 'Ranks on each host', unit: '', values: [1, 2, 3, 4, 6, 8] },
-  {
-    name: 'link_gbit',
-    label: 'Link between hosts',
-    unit: 'Gbit/s',
-    values: [1, 2, 2.5, 5, 10, 20, 25, 40, 50, 100, 200, 400],
-  },
-  {
-    name: 'latency_us',
-    label: 'Latency between hosts',
-    unit: 'µs',
-    values: [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
-  },
-  { name: 'bucket_mb', label: 'Bucket', unit: 'MB', values: [0.5, 1, 2, 4, 8, 16, 25, 32, 64, 128] },
-  { name: 'accumulate', label: 'Micro-batches in an update', unit: '', values: [1, 2, 3, 4, 6, 8, 12, 16] },
-  { name: 'straggler', label: 'One rank slower by', unit: '%', values: [0, 5, 10, 20, 50, 100] },
+  slider('hosts', 'Hosts', '', [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]),
+  slider('ranks_per_host', 'Ranks on each host', '', [1, 2, 3, 4, 6, 8]),
+  slider('link_gbit', 'Link between hosts', 'Gbit/s', [1, 2, 2.5, 5, 10, 20, 25, 40, 50, 100, 200, 400]),
+  slider('latency_us', 'Latency between hosts', 'µs', [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]),
+  slider('bucket_mb', 'Bucket', 'MB', [0.5, 1, 2, 4, 8, 16, 25, 32, 64, 128]),
+  slider('accumulate', 'Micro-batches in an update', '', [1, 2, 3, 4, 6, 8, 12, 16]),
+  slider('straggler', 'One rank slower by', '%', [0, 5, 10, 20, 50, 100]),
 ];
 
-export interface Choice {
-  name: 'wire' | 'algorithm' | 'optimizer';
-  label: string;
-  words: readonly (readonly [word: string, text: string])[];
-}
+export type Choice = { name: 'wire' | 'algorithm' | 'optimizer'; label: string; words: Record<string, string> };
+
+const ALGORITHMS = {
+  'one-copy': 'shared memory, one host',
+  ring: 'ring',
+  two_level: 'two levels',
+  staged: 'staged ring, of GPUs without NCCL',
+  tree: 'tree (not offered by the worker)',
+};
 
 export const CHOICES: readonly Choice[] = [
-  {
-    name: 'wire',
-    label: 'Gradients in messages',
-    words: [
-      ['f32', 'f32'],
-      ['bf16', 'bf16'],
-      ['int8', 'int8 (not by NCCL)'],
-    ],
-  },
-  {
-    name: 'algorithm',
-    label: 'Sum of gradients',
-    words: [
-      ['one-copy', 'shared memory, one host'],
-      ['ring', 'ring'],
-      ['two_level', 'two levels'],
-      ['staged', 'staged ring, of GPUs without NCCL'],
-      ['tree', 'tree (not offered by the worker)'],
-    ],
-  },
+  { name: 'wire', label: 'Gradients in messages', words: { f32: 'f32', bf16: 'bf16', int8: 'int8 (not by NCCL)' } },
+  { name: 'algorithm', label: 'Sum of gradients', words: ALGORITHMS },
   {
     name: 'optimizer',
     label: "Optimizer's state",
-    words: [
-      ['replicated', 'on every host'],
-      ['sharded', 'a share on each host'],
-    ],
+    words: { replicated: 'on every host', sharded: 'a share on each host' },
   },
 ];
 
@@ -96,10 +73,7 @@ export const settingsText = (settings: Settings): string =>
   NAMES.flatMap((name) => (settings.has(name) ? [`${name}:${settings.get(name)}`] : [])).join(',');
 
 /// A position of a slider. `value` is '' where the run stays as it is.
-export interface Stop {
-  value: string;
-  text: string;
-}
+export type Stop = { value: string; text: string };
 
 /// The positions of a slider: its values, with what the run has in between.
 export function stopsOf(slider: Slider, own: StepSetup): Stop[] {
@@ -188,16 +162,17 @@ function sliderOf(slider: Slider, setup: StepSetup, settings: Settings, set: Set
     ...{ type: 'range', id, min: 0, max: stops.length - 1, step: 1, value: at, 'aria-valuetext': text },
     oninput: (event: Event) => set(slider.name, stops[Number(valueOf(event))]!.value),
   });
-  return h('p', h('label', { for: id }, slider.label), input, h('output', { for: id }, text));
+  return h('p', labelled(slider.label, input), h('output', { for: id }, text));
 }
 
 function choiceOf({ name, label, words }: Choice, own: string, settings: Settings, set: Set): Child {
   const id = `what-if-${name}`;
   const chosen = settings.get(name) ?? own;
   const choose = (event: Event): void => set(name, valueOf(event) === own ? '' : valueOf(event));
-  const option = ([word, text]: readonly [string, string]): HTMLElement =>
-    h('option', { value: word, selected: word === chosen }, `${text}${word === own ? ', as it is' : ''}`);
-  return h('p', h('label', { for: id }, label), h('select', { id, onchange: choose }, words.map(option)));
+  const items = Object.entries(words).map(
+    ([word, text]) => [word, `${text}${word === own ? ', as it is' : ''}`] as const,
+  );
+  return h('p', labelled(label, h('select', { id, onchange: choose }, options(items, chosen))));
 }
 
 /// Predictions of the run on other hosts, links and settings, chosen by sliders.

@@ -1,11 +1,63 @@
 import { type Connection, onConnection, request } from '../api/client';
 import { hasToken, logOut, may, type Need, rightsOf } from '../api/session';
 import type { TokenSelf } from '../api/types';
-import { type Child, h, patchChildren, replaceChildren, setText } from '../lib/dom';
+import { type Child, h, patchChildren, readStored, replaceChildren, setText, writeStored } from '../lib/dom';
 import { formatClock, formatTime } from '../lib/format';
-import { applyTheme, nextTheme, readTheme, shortcutGroups } from '../lib/shell';
 import { Life } from '../lib/work';
 import { closeDialog, type Page, type Place, showDialog } from './parts';
+
+export interface Shortcut {
+  keys: readonly string[]; // values of KeyboardEvent.key
+  what: string;
+  run?: (event: KeyboardEvent) => void; // absent: handled elsewhere, listed for the help only
+}
+
+const groups = new Map<string, readonly Shortcut[]>();
+
+/// Whether the focused element takes text input, so that keys are not shortcuts.
+const typing = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    target instanceof HTMLTextAreaElement ||
+    target instanceof HTMLSelectElement ||
+    (target instanceof HTMLInputElement && !['checkbox', 'radio', 'button'].includes(target.type)));
+
+/// Registers shortcuts and lists them under `title` in the help. The returned function removes them.
+export function addShortcuts(title: string, shortcuts: readonly Shortcut[]): () => void {
+  groups.set(title, shortcuts);
+  return () => {
+    if (groups.get(title) === shortcuts) groups.delete(title);
+  };
+}
+
+export function onShortcutKey(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  if (document.querySelector('dialog[open]')) return;
+  for (const shortcuts of groups.values()) {
+    const found = shortcuts.find(({ keys, run }) => run && keys.includes(event.key));
+    if (!found) continue;
+    found.run!(event);
+    return;
+  }
+}
+
+export const shortcutGroups = (): ReadonlyMap<string, readonly Shortcut[]> => groups;
+
+/// The theme: light, dark, or that of the system. Stored in this browser.
+export type ThemeChoice = 'system' | 'light' | 'dark';
+const KEY = 'babelring.theme';
+const ORDER: readonly ThemeChoice[] = ['system', 'light', 'dark'];
+export const themeOf = (stored: string | null): ThemeChoice => ORDER.find((choice) => choice === stored) ?? 'system';
+export const nextTheme = (choice: ThemeChoice): ThemeChoice => ORDER[(ORDER.indexOf(choice) + 1) % ORDER.length]!;
+export const readTheme = (): ThemeChoice => themeOf(readStored(KEY));
+
+/// Applies the theme to the document and fires "themechange" on window, for canvases.
+export function applyTheme(choice: ThemeChoice): void {
+  if (choice === 'system') delete document.documentElement.dataset['theme'];
+  else document.documentElement.dataset['theme'] = choice;
+  writeStored(KEY, choice);
+  window.dispatchEvent(new Event('themechange'));
+}
 
 const LINKS: readonly [page: string, label: string, needed: Need][] = [
   ['runs', 'Runs', 'read'],
@@ -52,7 +104,6 @@ export function showHelp(): void {
   showDialog('dialog.help', 'help-title', [head, groups]);
 }
 
-/// The token's scope and the log-out button.
 function sessionOf(self: TokenSelf | null): Child {
   const until = self?.expires_at ? `, until ${formatTime(self.expires_at)}` : '';
   const what = self ? `Token “${self.name}” may ${rightsOf(self.scope)}${until}` : 'Logged in';
@@ -84,13 +135,11 @@ export class SiteHeader {
     this.draw();
   }
 
-  /// Marks the open page in the navigation.
   mark(page: string): void {
     this.current = ['run', 'submit', 'sweep'].includes(page) ? 'runs' : page;
     this.draw();
   }
 
-  /// Called after the log-in.
   start(self: TokenSelf | null): void {
     this.self = self;
     this.watchRuns(true);
@@ -102,7 +151,6 @@ export class SiteHeader {
     this.draw();
   }
 
-  /// Called when the user is logged out.
   stop(): void {
     this.session?.close();
     this.session = this.self = null;

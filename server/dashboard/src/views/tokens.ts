@@ -1,7 +1,7 @@
-import { explain, getAll, sendJson } from '../api/client';
+import { explain, getAll, outcome, sendJson } from '../api/client';
 import { askSelf, rightsOf } from '../api/session';
 import type { TokenItem } from '../api/types';
-import { type Child, copyText, h, replaceChildren, setText } from '../lib/dom';
+import { type Child, copyText, h, instead, replaceChildren, setText } from '../lib/dom';
 import { formatTime } from '../lib/format';
 import { ListPage, RunNames } from './list_page';
 import { ask, badge, formField, options, type Page, type Place, table } from './parts';
@@ -23,24 +23,16 @@ const REACHES: readonly [Reach, string][] = [
   ['any_run', 'any run that it begins'],
 ];
 type Reach = 'run_prefix' | 'run' | 'any_run';
+type Body = Record<string, unknown>;
 
 /// The body of the request for a new token. `reach` and `runs` (a name prefix or a run's id) apply to scope `ingest` only.
-export function newToken(
-  name: string,
-  scope: string,
-  reach: Reach,
-  runs: string,
-  seconds: string,
-): Record<string, unknown> {
-  return {
-    name: name.trim(),
-    scope,
-    ...(scope === 'ingest' ? { [reach]: reach === 'any_run' ? true : reach === 'run' ? runs.trim() : runs } : {}),
-    ...(seconds ? { expires_in_seconds: Number(seconds) } : {}),
-  };
-}
+export const newToken = (name: string, scope: string, reach: Reach, runs: string, seconds: string): Body => ({
+  name: name.trim(),
+  scope,
+  ...(scope === 'ingest' ? { [reach]: reach === 'any_run' ? true : reach === 'run' ? runs.trim() : runs } : {}),
+  ...(seconds ? { expires_in_seconds: Number(seconds) } : {}),
+});
 
-/// A text to copy.
 function secretLine(label: string, text: string): HTMLElement {
   const copy = async (event: Event): Promise<void> =>
     setText(event.target as HTMLElement, (await copyText(text)) ? 'copied' : 'copy manually');
@@ -81,10 +73,7 @@ function tokenForm(made: (token: TokenItem) => void, after: () => void): HTMLEle
     }
     after();
   };
-  const onsubmit = (event: Event): void => {
-    event.preventDefault();
-    void make();
-  };
+  const onsubmit = instead(() => void make());
   choose();
   return h(
     'form.card.section',
@@ -104,7 +93,6 @@ function tokenForm(made: (token: TokenItem) => void, after: () => void): HTMLEle
 }
 
 const LOST = 'The token was created, but the response with its secret was lost. Revoke it and create another one.';
-
 const ONCE = 'Copy it now: the server keeps only a digest, so it cannot be shown again.';
 
 function madeToken({ name, scope, secret }: TokenItem): Child {
@@ -139,12 +127,8 @@ export const open = (place: Place): Page =>
       const about = id === own ? 'This page uses it: you will be logged out.' : others;
       const form = await ask({ title: `Revoke “${name}”?`, confirm: 'Revoke', danger: true, about });
       if (!form) return;
-      try {
-        await sendJson('DELETE', `/tokens/${id}`);
-        place.say(`Token “${name}” is revoked.`);
-      } catch (error) {
-        place.say(`Not revoked: ${explain(error)}`);
-      }
+      const sent = sendJson('DELETE', `/tokens/${id}`);
+      place.say(await outcome(sent, `Token “${name}” is revoked.`, 'Not revoked'));
       page.load();
     };
     const row = (token: TokenItem): Child[] => [

@@ -72,9 +72,8 @@ const time = (id: string, title: string, value: (run: Run) => string | null): Co
   cell: (run) => formatTime(value(run)),
 });
 
-function healthWord({ health: { level, action, headline } }: Run): HTMLElement {
-  return h(`span.health-word.level-${level}`, { title: action }, localTimes(headline));
-}
+const healthWord = ({ health: { level, action, headline } }: Run): HTMLElement =>
+  h(`span.health-word.level-${level}`, { title: action }, localTimes(headline));
 
 /// Health levels from good to bad, for sorting.
 const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
@@ -129,9 +128,7 @@ export const COLUMNS: readonly Column[] = [
 ];
 
 const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
-
 const nameOf = (run: Run): string => run.name || run.id;
-
 export const NAME: Column = { id: 'name', title: 'Name', number: false, value: nameOf, cell: nameOf };
 
 function configColumn(id: string, path: string): Column {
@@ -150,24 +147,22 @@ function configColumn(id: string, path: string): Column {
   };
 }
 
-function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Column {
-  return {
-    id,
-    title: kind === 'last' ? key : `${key} ${kind}`,
-    number: true,
-    format: formatOf(key),
-    known: (run, details) => details.metrics(run) !== null,
-    value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
-    cell: (run, details) => {
-      const all = details.metrics(run);
-      const found = all?.get(key);
-      if (!found) return all ? DASH : '…';
-      return kind === 'last'
-        ? formatOf(key)(found.last)
-        : [formatOf(key)(found[kind]), h('small.at', ` @${formatCount(found[`${kind}_step`])}`)];
-    },
-  };
-}
+const metricColumn = (id: string, kind: 'last' | 'min' | 'max', key: string): Column => ({
+  id,
+  title: kind === 'last' ? key : `${key} ${kind}`,
+  number: true,
+  format: formatOf(key),
+  known: (run, details) => details.metrics(run) !== null,
+  value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
+  cell: (run, details) => {
+    const all = details.metrics(run);
+    const found = all?.get(key);
+    if (!found) return all ? DASH : '…';
+    return kind === 'last'
+      ? formatOf(key)(found.last)
+      : [formatOf(key)(found[kind]), h('small.at', ` @${formatCount(found[`${kind}_step`])}`)];
+  },
+});
 
 /// The column of an id: one of COLUMNS, "config:PATH", or "last:KEY", "min:KEY", "max:KEY" of a metric; null for anything else.
 export function columnOf(id: string): Column | null {

@@ -1,15 +1,109 @@
-import { type Child, h, patchChildren, valueOf } from '../../lib/dom';
-import { MAX_COMPARED } from '../../lib/routes';
+import type { Run } from '../../api/types';
+import { checkedOf, type Child, h, patchChildren, readStored, valueOf, writeStored } from '../../lib/dom';
+import { listOf, MAX_COMPARED, queryOf } from '../../lib/routes';
 import { closeDialog, labelled, showDialog } from '../parts';
-import { COLUMNS } from './columns';
-import { DEFAULT_COLUMNS, type ListState } from './list_state';
+import { type Column, COLUMNS, compareValues, type Details } from './columns';
+
+/// The view of the list. Stored in the address; sort order, columns and baseline also in this browser.
+export interface ListState {
+  text: string;
+  states: readonly string[]; // none: all
+  label: string; // KEY or KEY=VALUE; '' for all
+  archived: boolean; // includes archived runs
+  sort: { column: string; descending: boolean };
+  columns: readonly string[]; // ids, in order
+  pinned: string | null; // the run that others are compared with
+}
+
+export const DEFAULT_COLUMNS: readonly string[] = listOf('state,progress,update,loss,sacrebleu,tokens,hosts,started');
+const KEY = 'babelring.list';
+const HABITS = ['sort', 'cols', 'pin'];
+
+export const defaultListState = (): ListState => ({
+  ...{ text: '', states: [], label: '', archived: false, columns: DEFAULT_COLUMNS, pinned: null },
+  sort: { column: 'started', descending: true },
+});
+
+export function parseListState(query: URLSearchParams): ListState {
+  const usual = defaultListState();
+  const sort = query.get('sort') ?? '';
+  const columns = listOf(query.get('cols'));
+  return {
+    ...{ text: query.get('q') ?? '', states: listOf(query.get('state')), label: query.get('label') ?? '' },
+    archived: query.get('archived') === '1',
+    sort: sort ? { column: sort.replace(/^-/, ''), descending: sort.startsWith('-') } : usual.sort,
+    columns: columns.length > 0 ? columns : usual.columns,
+    pinned: query.get('pin'),
+  };
+}
+
+/// The query with everything that differs from the default.
+export function listQuery({ text, states, label, archived, sort, columns, pinned }: ListState): URLSearchParams {
+  const usual = defaultListState();
+  const order = ({ column, descending }: ListState['sort']): string => `${descending ? '-' : ''}${column}`;
+  return queryOf({
+    ...{ q: text, state: states.join(), label, archived: archived && '1' },
+    sort: order(sort) !== order(usual.sort) && order(sort),
+    cols: columns.join() !== usual.columns.join() && columns.join(),
+    pin: pinned,
+  });
+}
+
+/// The query to start with: that of the address, or, if it is empty, the one stored in this browser.
+export const startingQuery = (query: URLSearchParams): URLSearchParams =>
+  query.size > 0 ? query : new URLSearchParams(readStored(KEY) ?? '');
+
+export function keepHabits(query: URLSearchParams): void {
+  const kept = new URLSearchParams([...query].filter(([name]) => HABITS.includes(name)));
+  writeStored(KEY, kept.toString());
+}
+
+const words = (text: string): string[] => text.toLowerCase().split(/\s+/).filter(Boolean);
+
+/// The text that a search matches: name, id, state, detail, hosts and labels.
+function searchable(run: Run): string {
+  const labels = Object.entries(run.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [run.name, run.id, run.state, run.detail, ...run.hosts, ...labels].join(' ').toLowerCase();
+}
+
+function hasLabel(run: Run, wanted: string): boolean {
+  const [key = '', value] = wanted.split('=');
+  const found = run.labels?.[key];
+  return found !== undefined && (value === undefined || found === value);
+}
+
+export function matches(run: Run, state: ListState): boolean {
+  if (run.archived && !state.archived) return false;
+  if (state.states.length > 0 && !state.states.includes(run.state)) return false;
+  if (state.label && !hasLabel(run, state.label)) return false;
+  const text = searchable(run);
+  return words(state.text).every((word) => text.includes(word));
+}
+
+/// The filtered and sorted runs. The pinned run comes first and ignores the filters.
+export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, details: Details): Run[] {
+  const found = [...runs]
+    .filter((run) => run.id === state.pinned || matches(run, state))
+    .map((run) => ({ run, value: sortBy.value(run, details), first: run.id === state.pinned }));
+  found.sort(
+    (a, b) =>
+      Number(b.first) - Number(a.first) ||
+      compareValues(a.value, b.value, state.sort.descending) ||
+      (a.run.created_at < b.run.created_at ? 1 : -1),
+  );
+  return found.map(({ run }) => run);
+}
+
+/// All labels of the runs as KEY=VALUE, for the filter's suggestions.
+export function allLabels(runs: Iterable<Run>): string[] {
+  const found = new Set<string>();
+  for (const run of runs)
+    for (const [key, value] of Object.entries(run.labels ?? {})) found.add(value ? `${key}=${value}` : key);
+  return [...found].sort();
+}
 
 const MAX_OFFERED = 60;
-
-export interface Offer {
-  id: string;
-  title: string;
-}
+export type Offer = { id: string; title: string };
 
 /// All possible columns: the fixed ones, each configuration key, and the last, min and max value of each metric.
 export function offers(configPaths: Iterable<string>, metricKeys: Iterable<string>): Offer[] {
@@ -60,8 +154,7 @@ export function chooseColumns(
   };
   const item = ({ id, title }: Offer): HTMLElement => {
     const toggle = (event: Event): void => {
-      const { checked } = event.currentTarget as HTMLInputElement;
-      set(checked ? [...now, id] : now.filter((each) => each !== id));
+      set(checkedOf(event) ? [...now, id] : now.filter((each) => each !== id));
     };
     const move = { 'aria-label': `Move ${title} to the left`, onclick: () => set(movedUp(now, id)) };
     const box = h('input', { type: 'checkbox', checked: now.includes(id), onchange: toggle });
@@ -153,7 +246,7 @@ export function listControls(state: ListState, facts: ControlFacts, actions: Con
   });
   const archived = h('input', {
     ...{ type: 'checkbox', id: 'archived', checked: state.archived },
-    onchange: (event: Event) => change({ archived: (event.currentTarget as HTMLInputElement).checked }),
+    onchange: (event: Event) => change({ archived: checkedOf(event) }),
   });
   const submit = h('a.chip.primary', { href: '#/submit', hidden: !facts.operate }, 'new run');
   const count = h('p.muted.count-line', { role: 'status' }, facts.count);

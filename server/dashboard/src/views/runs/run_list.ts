@@ -3,21 +3,29 @@ import { explain, getTagged, sendJson } from '../../api/client';
 import { may } from '../../api/session';
 import type { Run } from '../../api/types';
 import { RunDetails, RunIndex } from '../../data/run_index';
-import { type Child, h, patchChildren, replaceChildren, setText } from '../../lib/dom';
+import { checkedOf, type Child, h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatCount } from '../../lib/format';
 import { hashOf, hashOfRun } from '../../lib/routes';
 import { staleForMs } from '../../lib/runs';
-import { addShortcuts } from '../../lib/shell';
 import { Life } from '../../lib/work';
 import type { Page, Place } from '../parts';
+import { addShortcuts } from '../site_header';
 import { type Column, columnOf, type Details, difference, NAME } from './columns';
-import { chooseColumns, type ControlActions, listControls, offers } from './list_controls';
-import { allLabels, arrange, keepHabits, listQuery, type ListState, parseListState, startingQuery } from './list_state';
+import {
+  allLabels,
+  arrange,
+  chooseColumns,
+  type ControlActions,
+  keepHabits,
+  listControls,
+  listQuery,
+  type ListState,
+  offers,
+  parseListState,
+  startingQuery,
+} from './list_controls';
 
-interface RowActions {
-  select: (id: string, on: boolean) => void;
-  pin: (id: string) => void;
-}
+type RowActions = { select: (id: string, on: boolean) => void; pin: (id: string) => void };
 
 /// One run in the table. Reuses its elements, so that focus and selection survive updates.
 class RowView {
@@ -72,7 +80,7 @@ class RowView {
   private head(run: Run, selected: boolean, isPinned: boolean): Child {
     const { id, actions } = this;
     const name = run.name || run.id;
-    const onchange = (event: Event): void => actions.select(id, (event.currentTarget as HTMLInputElement).checked);
+    const onchange = (event: Event): void => actions.select(id, checkedOf(event));
     const box = h('input', { type: 'checkbox', checked: selected, 'aria-label': `Compare ${name}`, onchange });
     const pin = {
       'aria-pressed': String(isPinned),
@@ -152,12 +160,11 @@ class RunList extends Life {
       (by: number) =>
       (event: KeyboardEvent): void =>
         this.moveFocus(event, by);
-    const search = (event: KeyboardEvent): void => {
-      event.preventDefault();
+    const search = instead(() => {
       const field = this.controls.querySelector<HTMLInputElement>('#search');
       field?.focus();
       field?.select();
-    };
+    });
     const tick = (): void => this.onFocused((id) => this.select(id, !this.selected.has(id)));
     return addShortcuts('List of runs', [
       { keys: ['/'], what: 'search', run: search },

@@ -1,7 +1,7 @@
 import '../../styles/list.css';
 import { ApiError, explain, getAll, getJson, type ProblemPlace, sendJson } from '../../api/client';
 import type { Profile, Run } from '../../api/types';
-import { h, patchChildren, replaceChildren, setText } from '../../lib/dom';
+import { h, instead, patchChildren, replaceChildren, setText } from '../../lib/dom';
 import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
 import { hashOfRun } from '../../lib/routes';
 import { Life } from '../../lib/work';
@@ -144,10 +144,7 @@ class SubmitPage extends Life {
   }
 
   private form(): HTMLElement {
-    const onsubmit = (event: Event): void => {
-      event.preventDefault();
-      void this.send(() => this.submit());
-    };
+    const onsubmit = instead(() => void this.send(() => this.submit()));
     return h(
       'form.card.section',
       { onsubmit },
@@ -246,7 +243,6 @@ function checkText(key: string, value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/// The result of a check as text.
 export function describeCheck(answer: Record<string, unknown>): string {
   const told = Object.entries(answer).filter(([key, value]) => value !== null && key !== 'config' && key !== 'valid');
   const lines = told.map(([key, value]) => `${key.replaceAll('_', ' ')}: ${checkText(key, value)}`);

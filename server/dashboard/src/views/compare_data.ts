@@ -1,0 +1,309 @@
+import { getAll, getItems, getJson } from '../api/client';
+import type { Evaluation, MetricKey, Run } from '../api/types';
+import { curves, nonFiniteMarks, points } from '../charts/lines';
+import type { ChartData, Line } from '../charts/plot';
+import { SeriesStore, type Window } from '../data/series_store';
+import type { XAxis } from '../lib/axes';
+import { flatten } from '../lib/config_tree';
+import { type Child, h, swatch } from '../lib/dom';
+import { capital, DASH, EVAL_TITLES, formatCount, formatDuration, formatFixed, formatOf, isEval } from '../lib/format';
+import { hashOfRun, listOf, MAX_COMPARED, parseRunView, queryOf, runViewQuery, type ViewState } from '../lib/routes';
+import { describeSampling, type Series } from '../lib/series';
+import { badge, stateBadge, table } from './parts';
+
+/// The state of a comparison, as stored in its address.
+export interface CompareState {
+  runs: readonly string[]; // ids; the first is the baseline
+  keys: readonly string[]; // metric keys, and eval:MEASURE
+  view: ViewState;
+  same: boolean; // also shows configuration keys with equal values
+  asked: number; // number of runs in the address; only the first MAX_COMPARED are compared
+}
+
+export const DEFAULT_KEYS: readonly string[] = [
+  ...['loss', 'eval:loss', 'eval:sacrebleu', 'eval:chrf', 'target_tokens_per_second', 'step_ms'],
+  ...['exposed_communication_ms', 'learning_rate', 'gradient_norm'],
+];
+
+export function parseCompare(query: URLSearchParams): CompareState {
+  const keys = listOf(query.get('keys'));
+  const runs = [...new Set(listOf(query.get('runs')))].filter((id) => /^\w+$/.test(id));
+  return {
+    runs: runs.slice(0, MAX_COMPARED),
+    asked: runs.length,
+    keys: keys.length > 0 ? keys : DEFAULT_KEYS,
+    view: parseRunView(query),
+    same: query.get('same') === '1',
+  };
+}
+
+/// Says that only the first runs are compared; '' if all are.
+export const cutText = (asked: number): string =>
+  asked > MAX_COMPARED ? `The first ${MAX_COMPARED} of ${asked} runs: no more colours can be distinguished.` : '';
+
+export function compareQuery({ runs, keys, same, view }: CompareState): URLSearchParams {
+  const own = { runs: runs.join(), keys: keys.join() !== DEFAULT_KEYS.join() && keys.join(), same: same && '1' };
+  return new URLSearchParams([...queryOf(own), ...new URLSearchParams(runViewQuery(view))]);
+}
+
+/// Keeps the evaluations of the set that was evaluated most often (of several such sets the first), which is the validation set. Other
+/// sets do not belong on its curve.
+export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
+  const times = new Map<string, number>();
+  for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
+  const [most] = [...times].sort(([, a], [, b]) => b - a);
+  return evals.filter(({ set }) => set === most?.[0]);
+}
+
+export class ComparedRun {
+  run: Run | null = null;
+  atMs = 0;
+  config: ReadonlyMap<string, string> = new Map();
+  evals: Evaluation[] = [];
+  keys: ReadonlyMap<string, MetricKey> = new Map();
+  readonly series: SeriesStore;
+
+  constructor(
+    readonly id: string,
+    wanted: () => ReadonlySet<string>,
+  ) {
+    this.series = new SeriesStore(id, wanted, []);
+  }
+
+  get name(): string {
+    return this.run?.name || this.id;
+  }
+
+  axis(view: ViewState): XAxis {
+    return { mode: view.x, startMs: this.run ? Date.parse(this.run.started_at) : 0, clock: this.series.clock };
+  }
+
+  window(view: ViewState): Window {
+    return { axis: this.axis(view), range: view.range };
+  }
+
+  async load(view: ViewState): Promise<void> {
+    await this.loadFacts();
+    await this.series.load(this.window(view), this.run?.update ?? 0);
+  }
+
+  /// Loads new data of a live run.
+  async refresh(view: ViewState): Promise<void> {
+    await this.loadFacts();
+    await this.series.loadTail(this.window(view), this.run?.update ?? 0);
+  }
+
+  private async loadFacts(): Promise<void> {
+    const path = `/runs/${this.id}`;
+    const [run, evals, keys] = await Promise.all([
+      getJson<Run>(path),
+      getAll<Evaluation>(`${path}/evals`),
+      getItems<MetricKey>(`${path}/metrics`),
+    ]);
+    if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
+    this.run = run;
+    this.atMs = Date.now();
+    this.evals = ofOneSet(evals.sort((a, b) => a.update - b.update));
+    this.keys = new Map(keys.map((item) => [item.key, item]));
+  }
+}
+
+type Measure = keyof typeof EVAL_TITLES;
+export const EVAL_MEASURES = Object.keys(EVAL_TITLES) as Measure[];
+const BAND_RUNS = 3; // with more runs the bands would hide each other
+const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
+export const colorOf = (at: number): string => COLORS[at]!;
+
+export function titleOf(key: string): string {
+  if (isEval(key)) return EVAL_TITLES[key.slice(5) as Measure] ?? key.slice(5);
+  const words = key
+    .replace(/_ms$/, '')
+    .replace(/_per_second$/, '/s')
+    .replaceAll('_', ' ')
+    .replace('memory bytes.', 'memory: ');
+  return capital(words);
+}
+
+/// Whether a lower or a higher value is better; null if neither is.
+export function betterOf(key: string): 'less' | 'more' | null {
+  const more = ['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'];
+  if (more.includes(key) || key.endsWith('tokens_per_second')) return 'more';
+  if (/(^|:)(loss|nll|excess)$/.test(key) || key.endsWith('_ms')) return 'less';
+  return null;
+}
+
+function evalLine(run: ComparedRun, key: string, color: string, view: ViewState): Line {
+  const measure = key.slice(5) as Measure;
+  const rows = run.evals.filter((row) => row[measure] !== null && row[measure] !== undefined);
+  return points(run.axis(view), rows, measure, { label: run.name, color, format: formatOf(key) });
+}
+
+/// One metric of all runs, each in its own colour, with min/max bands of sampled series for up to BAND_RUNS runs.
+export function compareLines(runs: readonly ComparedRun[], key: string, view: ViewState): ChartData {
+  if (isEval(key)) return { lines: runs.map((run, at) => evalLine(run, key, colorOf(at), view)), note: '', marks: [] };
+  const format = formatOf(key);
+  const notes = new Set<string>();
+  const marks: ChartData['marks'] = [];
+  const lines = runs.flatMap((run, at): Line[] => {
+    const series = run.series.get(key);
+    const axis = run.axis(view);
+    if (series.step.length > 0) notes.add(describeSampling(series, formatCount));
+    marks.push(...nonFiniteMarks(axis, series, `${run.name}: `));
+    const look = { label: run.name, color: colorOf(at), format, band: runs.length <= BAND_RUNS, raw: false };
+    return curves(axis, series, view.smoothing, look);
+  });
+  const smooth = view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : '';
+  return { lines, marks, note: [...notes].join(' · ') + smooth };
+}
+
+/// The x values of all runs.
+export function fullRange(runs: readonly ComparedRun[], view: ViewState): [number, number] {
+  const lines = compareLines(runs, 'loss', { ...view, smoothing: 0 }).lines;
+  const ends = lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
+  const from = view.x === 'wall' ? Math.min(...ends) : 0;
+  const to = Math.max(...ends);
+  return to > from ? [from, to] : [0, 1];
+}
+
+export type Best = { value: number; update: number };
+
+/// The min or max of a series over all ranks. A sampled row covers several updates. The exact update is known only if the key's
+/// summary, which covers one rank, has the same extreme.
+function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | undefined): Best | null {
+  const more = better === 'more';
+  const rows = (more ? series.max : series.min).flatMap((value, row): Best[] =>
+    value === null ? [] : [{ value, update: series.step[row]! }],
+  );
+  const best = bestRow(rows, more);
+  if (best && summary && best.value === (more ? summary.max : summary.min))
+    best.update = more ? summary.max_step : summary.min_step;
+  return best;
+}
+
+const bestRow = (rows: readonly Best[], more: boolean): Best | null =>
+  rows.reduce<Best | null>((best, row) => {
+    if (best === null || (more ? row.value > best.value : row.value < best.value)) return row;
+    return best;
+  }, null);
+
+/// The best value of a metric over all ranks in the range shown, or the last value if neither lower nor higher is better; null
+/// if the run has none.
+export function bestOf(
+  run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { get(key: string): Series } },
+  key: string,
+): Best | null {
+  const better = betterOf(key);
+  if (isEval(key)) {
+    const measure = key.slice(5) as keyof Evaluation;
+    const rows = run.evals.flatMap((row): Best[] =>
+      typeof row[measure] === 'number' ? [{ value: row[measure] as number, update: row.update }] : [],
+    );
+    return bestRow(rows, better === 'more');
+  }
+  const series = run.series.get(key);
+  if (better) return extreme(series, better, run.keys.get(key));
+  const last = series.avg.findLastIndex((value) => value !== null);
+  return last < 0 ? null : { value: series.avg[last]!, update: series.step[last]! };
+}
+
+/// The index of the best value; -1 if there is none or all are equal.
+export function winner(key: string, values: readonly (Best | null)[]): number {
+  const better = betterOf(key);
+  const known = values.filter((value) => value !== null).map(({ value }) => value);
+  if (!better || new Set(known).size < 2) return -1;
+  const best = better === 'more' ? Math.max(...known) : Math.min(...known);
+  return values.findIndex((value) => value?.value === best);
+}
+
+const runHead = (run: ComparedRun, at: number, scope: string): HTMLTableCellElement =>
+  h('th', { scope }, swatch(colorOf(at)), ' ', h('a', { href: hashOfRun(run.id) }, run.name));
+
+function elapsed({ run }: ComparedRun): string {
+  if (!run) return DASH;
+  return formatDuration((Date.parse(run.finished_at ?? run.updated_at) - Date.parse(run.started_at)) / 1000);
+}
+
+/// One row per run, one column per metric: its best value with the update. Marks the best of all runs.
+export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {
+  const columns = keys.map((key) => {
+    const values = runs.map((run) => bestOf(run, key));
+    const cells = values.map((value): Child => {
+      return value ? [formatOf(key)(value.value), h('small.at', ` @${formatCount(value.update)}`)] : DASH;
+    });
+    const best = winner(key, values);
+    return cells.map((cell, at): Child => [cell, best === at && badge('best')]);
+  });
+  const kindOf = (key: string): string => ({ less: ' (min)', more: ' (max)' })[betterOf(key)!] ?? ' (last)';
+  const heads = ['Run', 'State', '#Update', '#Ran for', ...keys.map((key) => `#${titleOf(key)}${kindOf(key)}`)];
+  const rows = runs.map((run, at): Child[] => [
+    runHead(run, at, 'row'),
+    run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH,
+    formatCount(run.run?.update),
+    elapsed(run),
+    ...columns.map((cells) => cells[at]!),
+  ]);
+  return table('Best values', heads, rows);
+}
+
+export type ConfigRow = { path: string; values: (string | null)[]; differs: boolean };
+
+/// All configuration keys of the runs, differing keys first.
+export function configRows(configs: readonly ReadonlyMap<string, string>[]): ConfigRow[] {
+  const paths = [...new Set(configs.flatMap((config) => [...config.keys()]))].sort();
+  const rows = paths.map((path): ConfigRow => {
+    const values = configs.map((config) => config.get(path) ?? null);
+    return { path, values, differs: values.some((value) => value !== values[0]) };
+  });
+  return [...rows.filter(({ differs }) => differs), ...rows.filter(({ differs }) => !differs)];
+}
+
+/// The configurations side by side. Marks values that differ from the first run.
+export function configTable(runs: readonly ComparedRun[], same: boolean): HTMLElement {
+  const shown = configRows(runs.map(({ config }) => config)).filter(({ differs }) => differs || same);
+  const rows = shown.map(({ path, values, differs }) => {
+    const cell = (value: string | null, at: number): Child => {
+      if (value === null) return h('span.muted', 'not set');
+      return differs && at > 0 && value !== values[0] ? h('mark.extra', value) : value;
+    };
+    const kind = differs ? null : 'muted';
+    const cells = values.map((value, at) => h('td', { class: kind }, cell(value, at)));
+    return [h('th', { scope: 'row', class: kind }, path), ...cells];
+  });
+  const heads = ['Key', ...runs.map((run, at) => runHead(run, at, 'col'))];
+  return table('Configuration', heads, rows, [], { kind: 'config-diff', none: 'The configurations are the same.' });
+}
+
+const OFFERED = 5;
+type SetRuns = (ids: readonly string[]) => void;
+
+function legendItem(run: ComparedRun, at: number, state: CompareState, setRuns: SetRuns): HTMLElement {
+  const others = state.runs.filter((each) => each !== run.id);
+  const first = (): void => setRuns([run.id, ...others]);
+  const best = run.run?.best?.sacrebleu ?? null;
+  return h(
+    'li',
+    swatch(colorOf(at)),
+    h('a', { href: hashOfRun(run.id) }, run.name),
+    at === 0 ? h('span.best', 'baseline') : h('button.chip', { onclick: first }, 'make baseline'),
+    h('span.muted', best === null ? '' : `sacreBLEU ${formatFixed(best, 2)}`),
+    h('button.chip', { 'aria-label': `Remove ${run.name}`, onclick: () => setRuns(others) }, '×'),
+  );
+}
+
+/// The compared runs with their colours, or how to choose some.
+export function legend(runs: readonly ComparedRun[], state: CompareState, setRuns: SetRuns): HTMLElement {
+  const list = h('a', { href: '#/runs' }, 'list');
+  if (runs.length === 0) return h('p', 'Choose the runs to compare: tick them in the ', list, ', or add them here.');
+  const cut = cutText(state.asked);
+  const items = runs.map((run, at) => legendItem(run, at, state, setRuns));
+  return h('div', cut ? h('p.problem', cut) : null, h('ul.run-legend', items));
+}
+
+/// Suggests the newest runs until there are two to compare.
+export function offered(known: readonly Run[], compared: readonly string[], setRuns: SetRuns): Child {
+  const free = known.filter(({ id, emulated }) => !emulated && !compared.includes(id)).slice(0, OFFERED);
+  if (compared.length >= 2 || free.length === 0) return null;
+  const add = ({ id, name }: Run): HTMLElement =>
+    h('button.chip', { title: id, onclick: () => setRuns([...compared, id]) }, `+ ${name || id}`);
+  return h('p.filters', h('span.muted', 'newest'), free.map(add));
+}
