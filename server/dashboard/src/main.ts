@@ -6,16 +6,7 @@ import { abortPage, BASE, download } from './api/client';
 import { setText } from './lib/dom';
 import { parseRoute, type Route } from './lib/routes';
 import type { Page, Place } from './views/parts';
-import {
-  addShortcuts,
-  applyTheme,
-  onShortcutKey,
-  openWaiting,
-  readTheme,
-  showHelp,
-  SiteHeader,
-  watchConnection,
-} from './views/site_header';
+import * as site from './views/site_header';
 
 const REST_MS = 5000; // delay before the other pages are prefetched
 type Open = (place: Place, route: never) => Page;
@@ -66,7 +57,7 @@ async function open(): Promise<void> {
   const turn = ++opening;
   const route = parseRoute(location.hash);
   header.mark(route.page);
-  const file = await PAGES[route.page]().catch(() => ({ open: openWaiting }));
+  const file = await PAGES[route.page]().catch(() => ({ open: site.openWaiting }));
   if (turn === opening) show(() => file.open(place, route as never));
 }
 
@@ -101,23 +92,23 @@ async function fetchAllPages(): Promise<void> {
     await fetch().catch(() => undefined);
 }
 
-const header = new SiteHeader(element('#nav'), element('#tools'), say);
+const header = new site.SiteHeader(element('#nav'), element('#tools'), say);
 
 const goToRuns = (): void => {
   location.hash = '#/runs';
 };
 
 session.startSession();
-applyTheme(readTheme());
+site.applyTheme(site.readTheme());
 session.onUnauthorized(() => void logIn());
 session.followLogOut(() => void logIn());
 session.followLogIn(() => !loggedIn, enter);
-addShortcuts('Everywhere', [
-  { keys: ['?'], what: 'this help', run: showHelp },
+site.addShortcuts('Everywhere', [
+  { keys: ['?'], what: 'this help', run: site.showHelp },
   { keys: ['g'], what: 'the list of runs', run: goToRuns },
   { keys: ['t'], what: 'theme: light, dark, or follow the system', run: () => header.switchTheme() },
 ]);
-document.addEventListener('keydown', onShortcutKey);
+document.addEventListener('keydown', site.onShortcutKey);
 // A plain link cannot send a token, so the page fetches and saves `download` links to the API itself.
 document.addEventListener('click', (event) => {
   const link = (event.target as Element | null)?.closest<HTMLAnchorElement>('a[download]');
@@ -136,5 +127,5 @@ window.addEventListener('hashchange', () => {
   if (loggedIn) void open();
   else if (session.hasToken()) enter();
 });
-watchConnection(element('#offline'));
+site.watchConnection(element('#offline'));
 void begin().then(() => setTimeout(() => void fetchAllPages(), REST_MS));

@@ -62,11 +62,9 @@ export const outcome = (sent: Promise<unknown>, done: string, failed: string): P
     (error: unknown) => `${failed}: ${explain(error)}`,
   );
 
-/// Whether the server answers, as observed by the page's requests.
-export interface Connection {
-  awaySinceMs: number | null; // time of the first unanswered request; null while requests are answered
-  answeredAtMs: number | null; // time of the last response; null: never
-}
+/// Whether the server answers, as observed by the page's requests. `awaySinceMs`: time of the first unanswered one, null while they
+/// are answered; `answeredAtMs`: time of the last response, null: never.
+export type Connection = { awaySinceMs: number | null; answeredAtMs: number | null };
 
 let connection: Connection = { awaySinceMs: null, answeredAtMs: null };
 let listener: (connection: Connection) => void = () => undefined;
@@ -206,10 +204,7 @@ export async function sendJson<T>(
   });
 }
 
-interface ListPage<T> {
-  items: T[];
-  next_cursor: string | null;
-}
+type ListPage<T> = { items: T[]; next_cursor: string | null };
 
 const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
@@ -232,12 +227,8 @@ export async function getAll<T>(path: string): Promise<T[]> {
   return items;
 }
 
-export interface SeriesRange {
-  x: 'step' | 'wall';
-  from?: number;
-  to?: number;
-  points?: number; // max rows per series
-}
+/// `points`: max rows per series.
+export type SeriesRange = { x: 'step' | 'wall'; from?: number; to?: number; points?: number };
 
 const MIN_ROWS = 16; // min rows requested from a series that costs too much
 const KEYS_A_REQUEST = 32; // the server allows 64 keys and 4096 bytes of address

@@ -18,14 +18,9 @@ export interface ChartOptions {
   tools?: Child; // further buttons
 }
 
-export interface ChartView {
-  x: XMode;
-  range: [number, number]; // shown x range
-  full: [number, number]; // x range of all data
-  log: boolean;
-  logX: boolean;
-  waiting: boolean; // its data is still being loaded
-}
+/// `range`: shown x range; `full`: that of all data; `waiting`: its data is still being loaded.
+export type ChartView = { x: XMode; range: Range; full: Range; log: boolean; logX: boolean; waiting: boolean };
+type Range = [number, number];
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;

@@ -16,12 +16,8 @@ export interface HeatRow {
   slowNow: boolean; // whether most of the newest tenth of the columns are slow
 }
 
-export interface HeatMap {
-  from: number; // steps; column c covers [from + c*width, from + (c+1)*width)
-  width: number;
-  columns: number;
-  rows: HeatRow[];
-}
+/// `from` and `width` in steps: column c covers [from + c*width, from + (c+1)*width).
+export type HeatMap = { from: number; width: number; columns: number; rows: HeatRow[] };
 
 /// The lower median: the faster of two ranks, so that a single slow one stands out.
 export function lowerMedian(values: readonly number[]): number | null {
@@ -96,10 +92,8 @@ const MEANINGS = ['', 'faster', 'equal', '> 1.05', '> 1.15', '> 1.3', '> 1.6 of 
 const MARKED = `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`;
 type Cell = { row: number; column: number };
 
-export interface HeatText {
-  name: (rank: number) => string; // "3 birch"
-  value: (value: number | null) => string;
-}
+/// The words of a rank, "3 birch", and of a value.
+export type HeatText = { name: (rank: number) => string; value: (value: number | null) => string };
 
 /// A heat map of ranks over steps. A cell's colour compares the rank with the median of all ranks at the same steps. Ranks that are
 /// often slower are marked. Arrow keys move from cell to cell.
@@ -121,9 +115,7 @@ export class HeatStrip {
     };
     const keys = { 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown' };
     this.plot = h('div.heat', { tabindex: 0, role: 'img', 'aria-label': label, ...keys, ...listeners }, this.canvas);
-    const items = MEANINGS.map((name, at) => {
-      return name && h('span.legend-item', swatch(LEVELS[at]!), name);
-    });
+    const items = MEANINGS.map((name, at) => name && h('span.legend-item', swatch(LEVELS[at]!), name));
     replaceChildren(place, h('div', this.plot, h('p.heat-legend.muted', items.slice(1), h('span', MARKED)), this.said));
     this.resize.observe(this.plot);
   }

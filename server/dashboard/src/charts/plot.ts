@@ -51,19 +51,12 @@ export interface Line {
   format: (value: number | null) => string;
 }
 
-/// An event, drawn at its x on top of the plot.
-export interface Mark {
-  x: number;
-  to?: number; // x of its end, for an event with a duration
-  kind: 'non-finite' | 'alert' | 'checkpoint' | 'attempt';
-  label: string;
-}
+/// An event, drawn at its x on top of the plot. `to`: x of its end, for an event with a duration.
+export type Mark = { x: number; to?: number; kind: MarkKind; label: string };
+export type MarkKind = 'non-finite' | 'alert' | 'checkpoint' | 'attempt';
 
-export interface ChartData {
-  lines: Line[];
-  note: string; // how the data was sampled
-  marks: Mark[];
-}
+/// `note` says how the data was sampled.
+export type ChartData = { lines: Line[]; note: string; marks: Mark[] };
 
 /// Number of rows of the table for screen readers.
 const SPOKEN_ROWS = 12;
@@ -234,12 +227,7 @@ export const bandsOf = (lines: readonly Line[]): uPlot.Band[] =>
     line.kind === 'low' ? [{ series: [at + 2, at + 1] as [number, number], fill: `${color(line.color)}2e` }] : [],
   );
 
-const COLORS: Record<Mark['kind'], string> = {
-  'non-finite': 'bad',
-  alert: 'warn',
-  checkpoint: 'teal',
-  attempt: 'gray',
-};
+const COLORS: Record<MarkKind, string> = { 'non-finite': 'bad', alert: 'warn', checkpoint: 'teal', attempt: 'gray' };
 const NEAR_PX = 6;
 const DIAMOND = [0, -2, 1, -1, 0, 0, -1, -1]; // x and y of each corner, in its size
 
@@ -256,7 +244,7 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   ctx.restore();
 }
 
-function drawMark({ ctx, bbox }: uPlot, left: number, kind: Mark['kind'], tint: string): void {
+function drawMark({ ctx, bbox }: uPlot, left: number, kind: MarkKind, tint: string): void {
   const unit = devicePixelRatio;
   const bottom = bbox.top + bbox.height;
   ctx.fillStyle = ctx.strokeStyle = tint;

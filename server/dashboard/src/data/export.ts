@@ -3,11 +3,8 @@ import type { Evaluation } from '../api/types';
 import { saveText } from '../lib/dom';
 import { isEval } from '../lib/format';
 
-/// One series: its name, and its rows as the server wrote them.
-export interface CsvPart {
-  name: string; // KEY, or KEY@RANK
-  csv: string; // step,time_ms,value
-}
+/// One series: its name, KEY or KEY@RANK, and its rows as the server wrote them, "step,time_ms,value".
+export type CsvPart = { name: string; csv: string };
 
 const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 

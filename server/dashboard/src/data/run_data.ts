@@ -70,11 +70,8 @@ export class RunData {
 
   /// The newest loss, smoothed like the charts.
   get smoothedLoss(): number | null {
-    return (
-      (this.wholeLoss ? ema(this.wholeLoss.avg, this.view.smoothing).findLast((value) => value !== null) : null) ??
-      this.run?.loss ??
-      null
-    );
+    const smooth = ema(this.wholeLoss?.avg ?? [], this.view.smoothing).findLast((value) => value !== null);
+    return smooth ?? this.run?.loss ?? null;
   }
 
   get window(): Window {
@@ -87,10 +84,8 @@ export class RunData {
 
   /// The currently best checkpoint. A checkpoint's own `best` says only that it was the best when written.
   get bestCheckpoint(): api.Checkpoint | undefined {
-    return (
-      this.checkpoints.find(({ update }) => update === this.run?.best?.update) ??
-      this.checkpoints.find(({ best }) => best)
-    );
+    const current = this.checkpoints.find(({ update }) => update === this.run?.best?.update);
+    return current ?? this.checkpoints.find(({ best }) => best);
   }
 
   key(name: string): api.MetricKey | undefined {
@@ -146,18 +141,10 @@ export class RunData {
     evals: async (path) => {
       this.evals = (await getAll<api.Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update);
     },
-    checkpoints: async (path) => {
-      this.checkpoints = await getAll<api.Checkpoint>(`${path}/checkpoints`);
-    },
-    keys: async (path) => {
-      this.keys = await getItems<api.MetricKey>(`${path}/metrics`);
-    },
-    verdict: async (path) => {
-      this.verdict = await getJson<api.Verdict>(`${path}/verdict`);
-    },
-    alerts: async () => {
-      this.alerts = await getItems<api.AlertItem>(`/alerts?run=${this.id}`);
-    },
+    checkpoints: async (path) => void (this.checkpoints = await getAll<api.Checkpoint>(`${path}/checkpoints`)),
+    keys: async (path) => void (this.keys = await getItems<api.MetricKey>(`${path}/metrics`)),
+    verdict: async (path) => void (this.verdict = await getJson<api.Verdict>(`${path}/verdict`)),
+    alerts: async () => void (this.alerts = await getItems<api.AlertItem>(`/alerts?run=${this.id}`)),
     transitions: async (path) => {
       const changes = getItems<api.Transition>(`${path}/transitions?limit=500`);
       [this.transitions, this.attempts] = await Promise.all([changes, getItems<api.Attempt>(`${path}/attempts`)]);

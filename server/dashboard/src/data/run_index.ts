@@ -6,12 +6,8 @@ import { Life } from '../lib/work';
 const AT_ONCE = 4;
 const FRESH_MS = 10_000;
 
-interface Kept<T> {
-  value: T | null;
-  mark: string; // version of the run when it was fetched
-  atMs: number;
-  waiting: boolean;
-}
+/// `mark`: version of the run when the value was fetched.
+type Kept<T> = { value: T | null; mark: string; atMs: number; waiting: boolean };
 
 type Details<T> = Map<string, Kept<ReadonlyMap<string, T>>>;
 

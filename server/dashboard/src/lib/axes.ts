@@ -1,4 +1,4 @@
-import { formatClock, formatCount, formatDateTime, formatDuration, formatSi } from './format';
+import { formatClock, formatCount, formatDateTime, formatDuration, formatSi, SI_UNITS } from './format';
 import type { Series, XMode } from './series';
 
 /// The label of a tick on an axis with ticks `step` apart, with as few decimals as distinguish neighbours.
@@ -25,16 +25,14 @@ export const plainTick: Tick = (value, step) => {
   return `${whole.startsWith('-') ? '−' : ''}${formatCount(Math.abs(Number(whole)))}${rest ? `.${rest}` : ''}`;
 };
 
-const PREFIXES = ['', 'k', 'M', 'G', 'T', 'P'];
-
 /// With a decimal prefix: "1.25 MB".
 export const siTick =
   (unit = ''): Tick =>
   (value, step) => {
     const power = value === 0 ? 0 : Math.floor((Math.log10(Math.abs(value)) + 1e-9) / 3);
-    const index = Math.min(PREFIXES.length - 1, Math.max(0, power));
+    const index = Math.min(SI_UNITS.length - 1, Math.max(0, power));
     const scale = 1000 ** index;
-    return `${(value / scale).toFixed(Math.min(4, decimalsOf(step / scale)))} ${PREFIXES[index]}${unit}`.trimEnd();
+    return `${(value / scale).toFixed(Math.min(4, decimalsOf(step / scale)))} ${SI_UNITS[index]}${unit}`.trimEnd();
   };
 
 export const percentTick: Tick = (value, step) => `${(value * 100).toFixed(decimalsOf(step * 100))} %`;
@@ -115,12 +113,8 @@ export function interpolate(xs: readonly number[], ys: readonly number[], x: num
   return width > 0 ? ys[low]! + ((ys[high]! - ys[low]!) * (x - xs[low]!)) / width : ys[high]!;
 }
 
-/// The meaning of the horizontal axis of all charts.
-export interface XAxis {
-  mode: XMode;
-  startMs: number; // the run's start
-  clock: TokenClock;
-}
+/// The meaning of the horizontal axis of all charts; `startMs`: the run's start.
+export type XAxis = { mode: XMode; startMs: number; clock: TokenClock };
 
 /// Updates, seconds since the start, seconds since 1970, or target tokens.
 export function xValue({ mode, startMs, clock }: XAxis, step: number, timeMs: number): number {

@@ -32,11 +32,8 @@ export function flatten(yaml: string): Map<string, string> {
   return leaves;
 }
 
-export interface ConfigDifference {
-  path: string;
-  left: string | null; // null: absent
-  right: string | null;
-}
+/// Null where a configuration lacks the path.
+export type ConfigDifference = { path: string; left: string | null; right: string | null };
 
 export function differences(left: string, right: string): ConfigDifference[] {
   const a = flatten(left);

@@ -60,6 +60,9 @@ export function tinted<E extends ElementCSSInlineStyle>(element: E, color: strin
   return element;
 }
 
+/// The colours of compared lines, in order.
+export const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
+
 /// A sample of a colour, for a legend.
 export const swatch = (color: string, kind = ''): HTMLElement =>
   tinted(h(`span.swatch${kind}`, { 'aria-hidden': 'true' }), color);

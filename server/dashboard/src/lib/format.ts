@@ -33,7 +33,7 @@ export function formatSignificant(value: MaybeNumber, digits = 4): string {
   return Number(value.toPrecision(digits)).toString();
 }
 
-const SI_UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
+export const SI_UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
 
 /// Decimal prefixes: 12345 -> "12.3 k"; with a unit "12.3 kB".
 export function formatSi(value: MaybeNumber, unit = ''): string {
@@ -75,14 +75,15 @@ export function formatGpu(
   return told.filter(Boolean).join(', ') || DASH;
 }
 
+const pad2 = (part: number): string => String(part).padStart(2, '0');
+
 /// 59 s, 4 min 05 s, 2 h 07 min, 3 d 4 h.
 export function formatDuration(seconds: MaybeNumber): string {
   if (!finite(seconds) || seconds < 0) return DASH;
   const whole = Math.round(seconds);
-  const pad = (part: number): string => String(part).padStart(2, '0');
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${pad(Math.floor((whole % 3600) / 60))} min`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad2(whole % 60)} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${pad2(Math.floor((whole % 3600) / 60))} min`;
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 
@@ -98,8 +99,6 @@ export function formatNames(names: readonly string[], most = 2): string {
   const more = names.length - most;
   return names.slice(0, most).join(', ') + (more > 0 ? ` +${more}` : '');
 }
-
-const pad2 = (part: number): string => String(part).padStart(2, '0');
 
 /// Local time: "14:03:09".
 export function formatClock(timeMs: MaybeNumber): string {

@@ -34,7 +34,8 @@ export class Artifacts<T> {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
 const isNumber = (value: unknown): value is number => typeof value === 'number';
 const textOf = (value: unknown, other = ''): string => (typeof value === 'string' ? value : other);
 
@@ -51,14 +52,14 @@ const SHARE_NUMBERS = ['rank', 'total_ms', 'hidden_ms', ...SHARES.map(([, , key]
 /// How one rank spent the updates of a trace, in ms. The parts but `hidden_ms` add up to the total.
 export type RankShares = Record<(typeof SHARE_NUMBERS)[number], number> & { host: string };
 
-/// The content of a trace's artifact.
-export interface TraceContent {
+/// The content of a trace's artifact. `request` 0: the configuration asked for the trace; `ranks` empty if there are too many.
+export type TraceContent = {
   first_update: number;
   updates: number;
   ops: boolean;
-  request: number; // 0: the configuration asked for the trace
-  ranks: RankShares[]; // empty if there are too many
-}
+  request: number;
+  ranks: RankShares[];
+};
 
 const isShares = (value: unknown): value is RankShares =>
   isObject(value) && SHARE_NUMBERS.every((name) => isNumber(value[name]));
@@ -157,36 +158,23 @@ export function stackOf(layers: readonly MemoryLayer[], width: number, height: n
   });
 }
 
-/// A row of a parameter: a subword, a neuron or a part of a head.
-export interface WindowRow {
-  row: number;
-  changed: number; // updates in which it changed
-  ratio: number; // mean of rms(change) / rms(weights before)
-  label: string; // a subword's text or the head; may be empty
-}
+/// A row of a parameter: a subword, a neuron or a part of a head, with the updates in which it changed and the mean of
+/// rms(change) / rms(weights before). `label`: a subword's text or the head; may be empty.
+export type WindowRow = { row: number; changed: number; ratio: number; label: string };
 
 type Spread = { min: number; mean: number; max: number };
 export type CounterId = 'changed' | 'visible' | 'untouched' | 'changed_elements' | 'ratio' | 'max_ratio';
 
-export interface WindowParameter extends Record<CounterId, Spread> {
-  name: string;
-  rows: number;
-  width: number;
-  rows_are: string;
-  hottest: WindowRow[];
-  coldest: WindowRow[];
-}
+type ParameterRows = { rows: number; width: number; rows_are: string; hottest: WindowRow[]; coldest: WindowRow[] };
+export type WindowParameter = Record<CounterId, Spread> & { name: string } & ParameterRows;
 
-/// The content of an artifact of kind parameters.
-export interface ParameterWindow {
-  first_update: number;
-  last_update: number;
-  updates: number; // that were counted
-  cold: number; // shares of all rows, 0 to 1
-  lost_in_rounding: number;
-  untouched_share: number;
+const WINDOW_NUMBERS = ['first_update', 'last_update', 'updates'] as const;
+const WINDOW_SHARES = ['cold', 'lost_in_rounding', 'untouched_share'] as const; // of all rows, 0 to 1
+
+/// The content of an artifact of kind parameters; `updates` that were counted.
+export type ParameterWindow = Record<(typeof WINDOW_NUMBERS)[number] | (typeof WINDOW_SHARES)[number], number> & {
   parameters: WindowParameter[];
-}
+};
 
 export const COUNTERS: readonly { id: CounterId; name: string; about: string }[] = [
   { id: 'changed', name: 'changed', about: 'updates in which a row changed; mean over the rows' },
@@ -218,12 +206,10 @@ function parameterOf(value: unknown): WindowParameter[] {
 /// Reads the content of an artifact, which the server passes on unchecked. Null if it is not that of a window.
 export function readWindow(content: unknown): ParameterWindow | null {
   if (!isObject(content) || !Array.isArray(content['parameters'])) return null;
-  const { first_update, last_update, updates } = content;
-  if (!isNumber(first_update) || !isNumber(last_update) || !isNumber(updates) || updates < 1) return null;
-  const share = (name: string): number => (isNumber(content[name]) ? content[name] : 0);
-  const shares = { cold: share('cold'), lost_in_rounding: share('lost_in_rounding') };
+  if (!WINDOW_NUMBERS.every((name) => isNumber(content[name])) || Number(content['updates']) < 1) return null;
+  const shares = WINDOW_SHARES.map((name) => [name, isNumber(content[name]) ? content[name] : 0] as const);
   const parameters = content['parameters'].flatMap(parameterOf);
-  return { first_update, last_update, updates, ...shares, untouched_share: share('untouched_share'), parameters };
+  return { ...(content as unknown as ParameterWindow), ...Object.fromEntries(shares), parameters };
 }
 
 const isRatio = (counter: CounterId): boolean => counter === 'ratio' || counter === 'max_ratio';

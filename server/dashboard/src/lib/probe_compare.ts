@@ -1,21 +1,14 @@
-/// A tensor that an op wrote, as a line of a probe describes it (docs/formats.md, "Probes").
-export interface ProbeRecord {
-  record: number;
-  update: number;
-  micro_batch: number;
-  phase: string;
-  layer: string;
-  op: string;
-  member: string;
-  occurrence: number;
-  role: string;
-  shape: number[];
-  dtype: string;
-  sha256: string;
-  elements: string; // bits of up to 64 elements in hexadecimal digits
-  inputs: number[];
-  left_out?: boolean; // inputs also come from ops without records: of other layers or ranks; absent from older probes
-}
+import { isObject } from './lab';
+
+const TEXTS = ['phase', 'layer', 'op', 'member', 'role', 'dtype', 'sha256', 'elements'] as const;
+const NUMBERS = ['record', 'update', 'micro_batch', 'occurrence'] as const;
+const LISTS = ['shape', 'inputs'] as const;
+
+/// A tensor that an op wrote, as a line of a probe describes it (docs/formats.md, "Probes"). `elements`: bits of up to 64 elements in
+/// hexadecimal digits. `left_out`: inputs also come from ops without records, of other layers or ranks; absent from older probes.
+export type ProbeRecord = Record<(typeof TEXTS)[number], string> &
+  Record<(typeof NUMBERS)[number], number> &
+  Record<(typeof LISTS)[number], number[]> & { left_out?: boolean };
 
 export type Probe = { header: Record<string, unknown>; batch: string; records: ProbeRecord[] };
 export type Sameness = 'same' | 'differs' | 'missing';
@@ -25,14 +18,8 @@ export type ProbePair = { a: ProbeRecord | null; b: ProbeRecord | null; sameness
 export const COLUMNS = ['output', 'grad_output', 'grad_input', 'weight_grad', 'weight'] as const;
 export type LayerRow = { layer: string; cells: Partial<Record<(typeof COLUMNS)[number], Sameness>> };
 
-/// The stored element with the largest distance.
-export interface Distance {
-  element: number;
-  a: number;
-  b: number;
-  absolute: number;
-  ulp: number; // steps between neighbouring values of the type, through zero
-}
+/// The stored element with the largest distance; `ulp`: steps between neighbouring values of the type, through zero.
+export type Distance = { element: number; a: number; b: number; absolute: number; ulp: number };
 
 /// Why the first pair differs. An op is at fault only if everything that it read was recorded, compared and the same.
 export type FirstCause = 'none' | 'weights' | 'missing' | 'carried on' | 'not compared' | 'not recorded' | 'op';
@@ -53,10 +40,6 @@ export interface ProbeComparison {
 
 const VERSION = 2;
 const SAMPLED = 64;
-const TEXTS = ['phase', 'layer', 'op', 'member', 'role', 'dtype', 'sha256', 'elements'];
-const NUMBERS = ['record', 'update', 'micro_batch', 'occurrence'];
-const LISTS = ['shape', 'inputs'];
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 const textOf = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? `${value}` : '');
 
 function parsed(line: string, name: string, number: number): Record<string, unknown> {

@@ -93,12 +93,9 @@ export function ema(values: readonly (number | null)[], smoothing: number): (num
   });
 }
 
-/// The recent change: the mean of the newest tenth of the rows minus that of the tenth before it.
-export interface Trend {
-  change: number;
-  rows: number; // of each half
-  certain: boolean; // whether the change exceeds the scatter of the rows
-}
+/// The recent change: the mean of the newest tenth of the rows minus that of the tenth before it. `rows`: of each half; `certain`:
+/// whether the change exceeds the scatter of the rows.
+export type Trend = { change: number; rows: number; certain: boolean };
 
 const FEWEST_ROWS = 10;
 

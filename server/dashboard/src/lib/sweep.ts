@@ -45,10 +45,8 @@ export function cellsOf(runs: Iterable<Run>): Cell[] {
   return cells.sort(order);
 }
 
-export interface Axis {
-  key: string;
-  values: string[]; // ascending: numbers by value, then texts
-}
+/// `values` ascending: numbers by value, then texts.
+export type Axis = { key: string; values: string[] };
 
 /// Numbers by value, before other texts.
 function compareValues(a: string, b: string): number {
@@ -79,13 +77,9 @@ export function defaultMetric(cells: readonly Cell[]): Metric {
   return has('excess') ? 'excess' : has('sacrebleu') ? 'sacrebleu' : 'loss';
 }
 
-/// The cells of one configuration, which differ in the seed only.
-export interface Group {
-  cells: Cell[];
-  count: number; // cells with a figure
-  mean: number | null;
-  spread: number | null; // standard deviation; null with fewer than two figures
-}
+/// The cells of one configuration, which differ in the seed only; `count`: those with a figure; `spread`: the standard deviation, null
+/// with fewer than two figures.
+export type Group = { cells: Cell[]; count: number; mean: number | null; spread: number | null };
 
 function groupOf(cells: Cell[], metric: Metric, at: At): Group {
   const known = cells.map((cell) => figureOf(cell, metric, at)).filter((value) => value !== null);

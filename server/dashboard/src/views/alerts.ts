@@ -89,10 +89,7 @@ const alertRules =
       load: async () => {
         rules = await getItems<AlertRule>('/alert-rules');
       },
-      failed: (error) => {
-        problem = explain(error);
-        owner.draw();
-      },
+      failed: (error) => owner.set(() => (problem = explain(error))),
       render: () => [
         table('Rules', ['Rule', 'On', 'Threshold', 'Raised after', 'Cleared after', 'Runs'], rules.map(row)),
         h('p.problem', { role: 'alert' }, problem),

@@ -132,11 +132,8 @@ class Audit implements List {
     this.older.hidden = this.next === null;
     this.newest.hidden = !this.paged;
     const heads = ['Time', 'Actor', 'Action', '#Status', '#Count', 'Object', 'Address', 'Request'];
-    return table(
-      'Audit',
-      heads,
-      this.entries.map((entry) => this.row(entry)),
-    );
+    const rows = this.entries.map((entry) => this.row(entry));
+    return table('Audit', heads, rows);
   }
 
   private row(entry: AuditEntry): Child[] {

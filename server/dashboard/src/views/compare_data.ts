@@ -5,7 +5,7 @@ import type { ChartData, Line } from '../charts/plot';
 import { SeriesStore, type Window } from '../data/series_store';
 import type { XAxis } from '../lib/axes';
 import { flatten } from '../lib/config_tree';
-import { type Child, h, swatch } from '../lib/dom';
+import { type Child, COLORS, h, swatch } from '../lib/dom';
 import { capital, DASH, EVAL_TITLES, formatCount, formatDuration, formatFixed, formatOf, isEval } from '../lib/format';
 import { hashOfRun, listOf, MAX_COMPARED, parseRunView, queryOf, runViewQuery, type ViewState } from '../lib/routes';
 import { describeSampling, type Series } from '../lib/series';
@@ -111,7 +111,6 @@ export class ComparedRun {
 type Measure = keyof typeof EVAL_TITLES;
 export const EVAL_MEASURES = Object.keys(EVAL_TITLES) as Measure[];
 const BAND_RUNS = 3; // with more runs the bands would hide each other
-const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
 export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
@@ -227,11 +226,11 @@ function elapsed({ run }: ComparedRun): string {
 export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {
   const columns = keys.map((key) => {
     const values = runs.map((run) => bestOf(run, key));
-    const cells = values.map((value): Child => {
-      return value ? [formatOf(key)(value.value), h('small.at', ` @${formatCount(value.update)}`)] : DASH;
-    });
     const best = winner(key, values);
-    return cells.map((cell, at): Child => [cell, best === at && badge('best')]);
+    const atOf = ({ update }: Best): Child => h('small.at', ` @${formatCount(update)}`);
+    return values.map((value, at): Child => {
+      return value ? [formatOf(key)(value.value), atOf(value), best === at && badge('best')] : DASH;
+    });
   });
   const kindOf = (key: string): string => ({ less: ' (min)', more: ' (max)' })[betterOf(key)!] ?? ' (last)';
   const heads = ['Run', 'State', '#Update', '#Ran for', ...keys.map((key) => `#${titleOf(key)}${kindOf(key)}`)];

@@ -10,7 +10,7 @@ import { hashOf, MAX_COMPARED } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, followPrinting, Toolbar } from './chart_grid';
 import { bestTable, ComparedRun, type CompareState, configTable, legend, offered, titleOf } from './compare_data';
-import { options, Owner, type Page, type Place, type Status } from './parts';
+import { options, Owner, type Page, type Place } from './parts';
 import { addShortcuts } from './site_header';
 
 const LIVE_MS = 3000;
@@ -21,7 +21,6 @@ const CSV = 'comparison as CSV';
 class ComparePage extends Life {
   private state: CompareState;
   private runs: ComparedRun[];
-  private readonly status: Status;
   private readonly charts: ChartGrid<ComparePage>;
   private readonly toolbar: Toolbar;
   private readonly body = new Owner(() => ({
@@ -36,10 +35,12 @@ class ComparePage extends Life {
   private revision = 0;
   private readonly draw = this.onFrame(() => this.drawNow());
 
-  constructor({ root, status }: Place, query: URLSearchParams) {
+  constructor(
+    private readonly place: Place,
+    query: URLSearchParams,
+  ) {
     super();
     document.title = 'Compare · Babelring';
-    this.status = status;
     this.state = compare.parseCompare(query);
     this.runs = this.state.runs.map((id) => this.makeRun(id));
     const { view } = this.state;
@@ -65,10 +66,10 @@ class ComparePage extends Life {
       followPrinting({ begin: fit, end: fit, load: () => Promise.resolve() }),
       addShortcuts('Comparison', [{ keys: ['/'], what: 'add a metric', run: search }]),
       () => this.charts.close(),
-      () => root.replaceChildren(),
+      () => place.root.replaceChildren(),
     );
     this.every(LIVE_MS, () => void this.refresh());
-    replaceChildren(root, this.body.element);
+    replaceChildren(place.root, this.body.element);
     this.body.element.className = 'charted';
     this.changed();
     this.start();
@@ -129,7 +130,7 @@ class ComparePage extends Life {
   }
 
   private start(): void {
-    this.status('loading', 'loading');
+    this.place.status('loading', 'loading');
     const know = (runs: readonly Run[]): void => {
       this.known = runs;
       this.draw();
@@ -148,8 +149,8 @@ class ComparePage extends Life {
     this.open(() => {
       const live = this.runs.length === 0 || this.runs.some(({ run }) => run !== null && run.finished_at === null);
       this.complain(failures.length > 0 ? `not loaded: ${explain(failures[0])}` : '');
-      if (failures.length > 0) this.status('reconnecting', 'incomplete');
-      else this.status(live ? 'live' : 'finished', live ? 'live' : 'all ended');
+      if (failures.length > 0) this.place.status('reconnecting', 'incomplete');
+      else this.place.status(live ? 'live' : 'finished', live ? 'live' : 'all ended');
       if (again) this.later(LIVE_MS, () => void this.load(missing.filter((run) => this.runs.includes(run))))();
     })();
   }
@@ -159,7 +160,7 @@ class ComparePage extends Life {
     if (going.length === 0 || document.visibilityState !== 'visible') return;
     const results = await Promise.allSettled(going.map((run) => run.refresh(this.state.view)));
     const state = results.some(({ status }) => status === 'rejected') ? 'reconnecting' : 'live';
-    this.open(() => this.status(state, state))();
+    this.open(() => this.place.status(state, state))();
     this.came();
   }
 

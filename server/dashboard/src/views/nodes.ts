@@ -1,15 +1,8 @@
 import { getAll } from '../api/client';
 import type { NodeItem } from '../api/types';
 import { type Child, h } from '../lib/dom';
-import {
-  DASH,
-  formatAge,
-  formatBytes,
-  formatBytesPerSecond,
-  formatFixed,
-  formatGpu,
-  formatPercent,
-} from '../lib/format';
+import * as format from '../lib/format';
+import { DASH, formatBytes, formatPercent } from '../lib/format';
 import { ageMs } from '../lib/runs';
 import { ListPage, RunNames } from './list_page';
 import { type Page, type Place, table } from './parts';
@@ -26,7 +19,7 @@ export function runsOf(node: {
 }
 
 const gpusOf = ({ ranks }: NodeItem): string =>
-  ranks.flatMap(({ gpu }) => (gpu ? [formatGpu(gpu)] : [])).join('; ') || DASH;
+  ranks.flatMap(({ gpu }) => (gpu ? [format.formatGpu(gpu)] : [])).join('; ') || DASH;
 
 /// The hosts: heartbeats, runs and load.
 export const open = (place: Place): Page =>
@@ -35,7 +28,7 @@ export const open = (place: Place): Page =>
     let nodes: NodeItem[] = [];
     let atMs = 0;
     const heard = ({ heartbeat_age_ms, silent }: NodeItem): Child => {
-      const age = formatAge(ageMs(heartbeat_age_ms, atMs, Date.now()) / 1000);
+      const age = format.formatAge(ageMs(heartbeat_age_ms, atMs, Date.now()) / 1000);
       return silent ? h('span.state.state-stale', age) : age;
     };
     const runs = (node: NodeItem): Child =>
@@ -46,11 +39,11 @@ export const open = (place: Place): Page =>
       node.ranks.length === 0 ? DASH : runs(node),
       gpusOf(node),
       node.processors,
-      `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
+      `${format.formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
       `${formatBytes(node.memory_bytes - node.memory_available_bytes)} of ${formatBytes(node.memory_bytes)}`,
       formatBytes(node.disk_free_bytes),
-      formatBytesPerSecond(node.network_rx_bytes_per_second),
-      formatBytesPerSecond(node.network_tx_bytes_per_second),
+      format.formatBytesPerSecond(node.network_rx_bytes_per_second),
+      format.formatBytesPerSecond(node.network_tx_bytes_per_second),
     ];
     return {
       title: 'Nodes',

@@ -197,14 +197,15 @@ export function table(
   );
 }
 
-export interface Question {
+/// `about`: explanation below the title; `typed`: text to type before confirming, against mistakes.
+export type Question = {
   title: string;
-  about?: string; // explanation below the title
+  about?: string;
   fields?: Child;
   confirm: string;
   danger?: boolean;
-  typed?: string; // text to type before confirming, against mistakes
-}
+  typed?: string;
+};
 
 export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
   h('label.choice', h('input', { type: 'radio', name, value, checked }), ` ${text}`);

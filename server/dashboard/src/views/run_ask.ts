@@ -6,10 +6,7 @@ import { formatCount } from '../lib/format';
 import { ask, choice, options, type Question } from './parts';
 import type { ActionId } from './run_summary';
 
-interface Action extends Question {
-  body?: (form: FormData) => Record<string, unknown>;
-  done: string;
-}
+type Action = Question & { body?: (form: FormData) => Record<string, unknown>; done: string };
 
 const nameOf = (data: RunData): string => data.run!.name || data.id;
 

@@ -8,38 +8,35 @@ import { hashOfRun, queryOf } from '../lib/routes';
 import { labelled, options, type Owner, type Section, status, table } from './parts';
 import type { RunContext } from './run_sections';
 
-const changesTable = (transitions: readonly Transition[]): Child =>
-  table(
-    'State history',
-    ['Time', 'State', '#Attempt', 'Cause', 'Actor'],
-    [...transitions]
-      .reverse()
-      .map(({ time, to, attempt, cause, actor }) => [
-        formatTime(time),
-        h(`span.state.state-${to}`, to),
-        attempt || '',
-        cause,
-        actor,
-      ]),
-  );
+const changeCells = ({ time, to, attempt, cause, actor }: Transition): Child[] => [
+  formatTime(time),
+  h(`span.state.state-${to}`, to),
+  attempt || '',
+  cause,
+  actor,
+];
+const CHANGE_HEADS = ['Time', 'State', '#Attempt', 'Cause', 'Actor'];
 
-const attemptsTable = (attempts: readonly Attempt[]): Child =>
-  table(
-    'Attempts',
-    ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint', 'Started', 'Ended', '#Exit code', 'Reason for the end'],
-    [...attempts]
-      .reverse()
-      .map((row) => [
-        row.attempt,
-        row.launcher,
-        row.world_size === null ? '' : formatCount(row.world_size),
-        row.resumed_from?.split('/').at(-1) ?? '',
-        formatTime(row.started_at),
-        formatTime(row.ended_at),
-        row.exit_code ?? DASH,
-        row.cause,
-      ]),
-  );
+const attemptCells = (row: Attempt): Child[] => [
+  row.attempt,
+  row.launcher,
+  row.world_size === null ? '' : formatCount(row.world_size),
+  row.resumed_from?.split('/').at(-1) ?? '',
+  formatTime(row.started_at),
+  formatTime(row.ended_at),
+  row.exit_code ?? DASH,
+  row.cause,
+];
+const FIRST_HEADS = ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint'];
+const ATTEMPT_HEADS = [...FIRST_HEADS, 'Started', 'Ended', '#Exit code', 'Reason for the end'];
+
+/// A table of rows that are oldest first, newest first.
+const newestFirst = <Row>(
+  caption: string,
+  heads: string[],
+  rows: readonly Row[],
+  cells: (row: Row) => Child[],
+): Child => rows.length > 0 && table(caption, heads, rows.map(cells).toReversed());
 
 /// The run's alerts, state changes (with cause and actor) and attempts.
 export function history({ data, reload }: RunContext, owner: Owner): Section {
@@ -69,8 +66,8 @@ export function history({ data, reload }: RunContext, owner: Owner): Section {
     render: () => [
       h('div', data.alerts.length > 0 ? alertsTable(data.alerts) : h('p.muted', 'No alerts.')),
       status(owner.said),
-      h('div', data.transitions.length > 0 && changesTable(data.transitions)),
-      h('div', data.attempts.length > 0 && attemptsTable(data.attempts)),
+      h('div', newestFirst('State history', CHANGE_HEADS, data.transitions, changeCells)),
+      h('div', newestFirst('Attempts', ATTEMPT_HEADS, data.attempts, attemptCells)),
     ],
   };
 }

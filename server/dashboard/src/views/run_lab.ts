@@ -4,7 +4,17 @@ import { may } from '../api/session';
 import type { Artifact, TraceRequest } from '../api/types';
 import { type Child, h, saveText, svg, valueOf } from '../lib/dom';
 import { capital, DASH, formatBytes, formatCount, formatMs, formatPercent, formatScientific } from '../lib/format';
-import { artifactFile, legendItems, options, type Owner, type Section, splitBar, status, table } from './parts';
+import {
+  artifactFile,
+  labelled,
+  legendItems,
+  options,
+  type Owner,
+  type Section,
+  splitBar,
+  status,
+  table,
+} from './parts';
 import type { RunContext } from './run_sections';
 
 const NEWEST = 5; // traces that are shown
@@ -89,15 +99,12 @@ function memory(
 ): Child {
   const option = ({ id, update, rank }: Artifact): HTMLElement =>
     h('option', { value: id, selected: id === item.id, 'data-key': id }, `update ${formatCount(update)}, rank ${rank}`);
-  const select = h(
-    'select',
-    { id: 'memory-of', onchange: (event: Event) => choose(valueOf(event)) },
-    items.map(option),
-  );
+  const onchange = (event: Event): void => choose(valueOf(event));
+  const select = h('select', { id: 'memory-of', onchange }, items.map(option));
   const unshown =
     'The curve is not shown: it exceeds 256 KiB or is of another version. nmt trace memory shows the file.';
   return [
-    h('div', h('p.field-row', h('label', { for: 'memory-of' }, 'Memory of'), select)),
+    h('div', h('p.field-row', labelled('Memory of', select))),
     h(
       'div',
       h(
@@ -198,9 +205,7 @@ const UNSHOWN = 'not shown: they exceed 256 KiB or are of another version. nmt t
 const NONE = 'No window yet. A run counts changes of its parameters if lab.parameters.window is set.';
 const STRONGEST_PERCENT = 45; // of the colour in a cell, so that its text stays legible
 
-interface Window extends lab.ParameterWindow {
-  artifact: Artifact;
-}
+type Window = lab.ParameterWindow & { artifact: Artifact };
 
 function heatCell(counter: lab.CounterId, value: number | null, all: readonly number[]): Child {
   if (value === null) return '';
@@ -256,9 +261,8 @@ function rowsOf({ first_update, last_update, updates, artifact }: Window, parame
 function summaryOf(newest: Window | undefined, unread: number): string {
   const unshown = unread > 0 ? `${unread === 1 ? '1 window is' : `${unread} windows are`} ${UNSHOWN}` : '';
   if (!newest) return unshown || NONE;
-  const [cold, lost, untouched] = [newest.cold, newest.lost_in_rounding, newest.untouched_share].map((share) =>
-    formatPercent(share),
-  );
+  const shares = [newest.cold, newest.lost_in_rounding, newest.untouched_share];
+  const [cold, lost, untouched] = shares.map((share) => formatPercent(share));
   return (
     `Updates ${formatCount(newest.first_update)} to ${formatCount(newest.last_update)}: ${cold} of the rows are cold, ` +
     `${lost} of the changes are lost in rounding, ${untouched} had no gradient. ${unshown}`

@@ -94,23 +94,22 @@ function sampleCard({ source, reference, hypothesis }: Sample): HTMLElement {
 const has = ({ source, reference, hypothesis }: Sample, text: string): boolean =>
   [source, reference, hypothesis].some((side) => side.toLowerCase().includes(text));
 
-const evalsTable = ({ evals, run }: RunData): HTMLElement =>
-  table(
-    'Evaluations',
-    ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
-    [...evals]
-      .reverse()
-      .map((row) => [
-        [formatCount(row.update), row.id === run?.best?.id && badge('best')],
-        setName(row.set),
-        formatFixed(row.sacrebleu, 2),
-        formatFixed(row.chrf, 2),
-        formatLoss(row.loss),
-        formatFixed(row.teacher_forced_bleu, 2),
-        formatPercent(row.accuracy),
-        formatFixed(row.seconds, 1),
-      ]),
-  );
+const EVAL_HEADS = ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss'];
+const FORCED_HEADS = ['#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'];
+
+function evalsTable({ evals, run }: RunData): HTMLElement {
+  const cells = (row: Evaluation): Child[] => [
+    [formatCount(row.update), row.id === run?.best?.id && badge('best')],
+    setName(row.set),
+    formatFixed(row.sacrebleu, 2),
+    formatFixed(row.chrf, 2),
+    formatLoss(row.loss),
+    formatFixed(row.teacher_forced_bleu, 2),
+    formatPercent(row.accuracy),
+    formatFixed(row.seconds, 1),
+  ];
+  return table('Evaluations', [...EVAL_HEADS, ...FORCED_HEADS], evals.map(cells).toReversed());
+}
 
 /// A table of evaluations, and the translations of one of them. Shows the newest until the user chooses an update.
 class Evaluations implements Section {

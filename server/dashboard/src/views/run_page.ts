@@ -10,7 +10,7 @@ import { hashOfRun, type ViewState } from '../lib/routes';
 import { isLive, isSettled, percentDone, staleForMs } from '../lib/runs';
 import { Life, Refresher } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf, followPrinting, type Printable, Toolbar } from './chart_grid';
-import { Owner, type Page, type Place, type Status } from './parts';
+import { Owner, type Page, type Place } from './parts';
 import type { RunSections } from './run_sections';
 import { healthBand, RunActions, runTiles, runTitle, verdictBox } from './run_summary';
 import { addShortcuts } from './site_header';
@@ -49,8 +49,6 @@ function aboveZero(data: RunData, [from, to]: Range): Range {
 
 /// One run, live. Events announce new data, plain requests fetch it. The server aggregates over ranks.
 class RunPage extends Life {
-  private readonly root: HTMLElement;
-  private readonly status: Status;
   private readonly data: RunData;
   private readonly charts: ChartGrid<RunData>;
   private readonly toolbar: Toolbar;
@@ -73,13 +71,11 @@ class RunPage extends Life {
   );
 
   constructor(
-    { root, status }: Place,
+    private readonly place: Place,
     id: string,
     private readonly view: ViewState,
   ) {
     super();
-    this.root = root;
-    this.status = status;
     this.data = new RunData(id, view, () => this.chartedKeys());
     const answered = (failed: boolean): void => {
       this.failing = failed;
@@ -108,7 +104,7 @@ class RunPage extends Life {
     this.actions = new RunActions(this.data, changed, () => this.drawFacts());
     this.summary = this.summaryPart();
     this.startLife();
-    status('loading', 'loading');
+    place.status('loading', 'loading');
     void this.start();
   }
 
@@ -126,7 +122,7 @@ class RunPage extends Life {
       followPrinting(this.forPaper()),
       () => this.refresher.close(),
       () => this.charts.close(),
-      () => this.root.replaceChildren(),
+      () => this.place.root.replaceChildren(),
     );
   }
 
@@ -166,7 +162,7 @@ class RunPage extends Life {
   }
 
   private async start(): Promise<void> {
-    const told = this.open((share: number) => this.status('loading', `loading ${Math.round(100 * share)} %`));
+    const told = this.open((share: number) => this.place.status('loading', `loading ${Math.round(100 * share)} %`));
     let failed = false;
     try {
       await this.data.load(new Set(ALL_PARTS), (share) => failed || told(share));
@@ -181,10 +177,10 @@ class RunPage extends Life {
   private async startFailed(error: unknown): Promise<void> {
     if (error instanceof ApiError && error.status === 404) {
       const { showMissingRun } = await import('./not_found');
-      return this.open(() => showMissingRun(this.root, this.status, this.data.id))();
+      return this.open(() => showMissingRun(this.place.root, this.place.status, this.data.id))();
     }
-    this.status('reconnecting', 'reconnecting');
-    if (!this.problem.isConnected) replaceChildren(this.root, this.problem);
+    this.place.status('reconnecting', 'reconnecting');
+    if (!this.problem.isConnected) replaceChildren(this.place.root, this.problem);
     setText(this.problem, `Not loaded yet: ${explain(error)}`);
     this.again();
   }
@@ -192,7 +188,7 @@ class RunPage extends Life {
   private mount(): void {
     const heading = h('h2.visually-hidden', 'Charts');
     const charts = h('div.charted', this.toolbar.element, heading, this.charts.element);
-    replaceChildren(this.root, this.summary.element, charts, this.below);
+    replaceChildren(this.place.root, this.summary.element, charts, this.below);
     this.charts.arrange(this.offered());
     this.remember();
     this.drawFacts();
@@ -280,12 +276,12 @@ class RunPage extends Life {
 
   private showStatus(): void {
     const { run, runAtMs } = this.data;
-    if (this.failing) return this.status('reconnecting', 'reconnecting');
-    if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
-    if (run?.finished_at) return this.status('finished', run.state);
+    if (this.failing) return this.place.status('reconnecting', 'reconnecting');
+    if (this.streamState !== 'live') return this.place.status(this.streamState, this.streamState);
+    if (run?.finished_at) return this.place.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
-    if (silentMs === null) return this.status('live', 'live');
-    this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`); // a fixed time, so that screen readers announce it once
+    if (silentMs === null) return this.place.status('live', 'live');
+    this.place.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`); // a fixed time, so that screen readers announce it once
   }
 
   private readonly drawFacts = this.open(() => {

@@ -6,7 +6,7 @@ import { formatCount, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/routes';
 import { Life } from '../lib/work';
 import { type ChartActions, ChartGrid, chartsOf } from './chart_grid';
-import { Fold, labelled, type Maker, Owner, type Section } from './parts';
+import { Fold, labelled, Owner, type Section } from './parts';
 import { configuration, history, log } from './run_history';
 import { checkpoints, evaluations, translation } from './run_models';
 import { ranks } from './run_ranks';
@@ -23,14 +23,9 @@ export interface RunContext {
 
 type Make = (run: RunContext, owner: Owner) => Section;
 
-/// A section of the page: made at once, or folded, with code and data that are fetched when the user opens it.
-interface PagePart {
-  title: string;
-  make?: Make;
-  fetch?: () => Promise<Make>;
-  spec?: `div.${string}`;
-  loads?: boolean; // has data of its own that depend on those of the page
-}
+/// A section of the page: made at once, or folded, with code and data that are fetched when the user opens it. `loads`: it has data of
+/// its own that depend on those of the page.
+type PagePart = { title: string; make?: Make; fetch?: () => Promise<Make>; spec?: `div.${string}`; loads?: boolean };
 
 const PARTS: readonly PagePart[] = [
   { title: 'Ranks', make: ranks, spec: 'div.ranks', loads: true },
@@ -66,10 +61,7 @@ export class RunSections extends Life {
   }
 
   private add({ title, make, fetch, spec }: PagePart): void {
-    const made =
-      (each: Make): Maker =>
-      (owner) =>
-        each(this.run, owner);
+    const made = (each: Make) => (owner: Owner) => each(this.run, owner);
     if (make) {
       const owner = new Owner(made(make), spec);
       this.owners.set(title, owner);

@@ -65,13 +65,8 @@ export function verdictBox(verdict: Verdict | null, live: boolean): Child {
   );
 }
 
-/// The time of an update by phase, from the verdict's evidence.
-export interface Split {
-  updateMs: number;
-  exposed: number; // fraction spent waiting for other ranks and the network
-  shares: ReadonlyMap<string, number>;
-  basis: string;
-}
+/// The time of an update by phase, from the verdict's evidence; `exposed`: fraction spent waiting for other ranks and the network.
+export type Split = { updateMs: number; exposed: number; shares: ReadonlyMap<string, number>; basis: string };
 
 const WAITS = ['network_wait_ms', 'straggler_wait_ms'];
 

@@ -1,15 +1,8 @@
 import { ApiError, explain, getJson } from '../api/client';
 import type { StepParts, StepSetup, WhatIfAnswer } from '../api/types';
 import { type Child, h, valueOf } from '../lib/dom';
-import {
-  capital,
-  formatCount,
-  formatDuration,
-  formatFixed,
-  formatMs,
-  formatPercent,
-  formatSignificant,
-} from '../lib/format';
+import * as format from '../lib/format';
+import { formatCount, formatMs, formatPercent } from '../lib/format';
 import { STEP_PARTS } from '../lib/runs';
 import { labelled, legendItems, options, type Owner, type Section, splitBar, status, table } from './parts';
 import type { RunContext } from './run_sections';
@@ -82,7 +75,7 @@ export function stopsOf(slider: Slider, own: StepSetup): Stop[] {
   const others = slider.values.filter((value) => value !== has);
   const stops = others.map((value) => ({ value: String(value), text: `${value}${unit}` }));
   const before = has === null ? others.length : others.filter((value) => value < has).length;
-  const text = `as it is${has === null ? '' : `: ${formatSignificant(has, 3)}${unit}`}`;
+  const text = `as it is${has === null ? '' : `: ${format.formatSignificant(has, 3)}${unit}`}`;
   stops.splice(before, 0, { value: '', text });
   return stops;
 }
@@ -105,7 +98,7 @@ function barOf({ step_ms, parts }: Step, longestMs: number): HTMLElement {
 
 function stepTable(steps: readonly Step[]): Child {
   const longest = Math.max(...steps.map(({ step_ms }) => step_ms));
-  const parts = STEP_PARTS.map(({ name }) => `#${capital(name)}`);
+  const parts = STEP_PARTS.map(({ name }) => `#${format.capital(name)}`);
   return table(
     'Update measured and predicted',
     ['Run', 'Update', '#Time', '#Target tokens/s', '#Efficiency', '#Left to the end', ...parts],
@@ -115,7 +108,7 @@ function stepTable(steps: readonly Step[]): Child {
       [formatMs(step.step_ms), step.range && h('span.muted', ` ${step.range}`)],
       formatCount(step.target_tokens_per_second),
       formatPercent(step.efficiency),
-      formatDuration(step.seconds_left),
+      format.formatDuration(step.seconds_left),
       ...STEP_PARTS.map(({ key }) => formatMs(step.parts[key])),
     ]),
   );
@@ -126,7 +119,7 @@ const lines = (name: string, texts: readonly string[]): Child =>
 
 /// The answer: measured and predicted updates. Where the model does not fit the run, its error instead of a prediction.
 function resultOf({ measured, baseline, predicted, warnings, assumed }: WhatIfAnswer, changed: boolean): Child {
-  const error = `${baseline.error < 0 ? '−' : '+'}${formatFixed(Math.abs(100 * baseline.error), 1)} %`;
+  const error = `${baseline.error < 0 ? '−' : '+'}${format.formatFixed(Math.abs(100 * baseline.error), 1)} %`;
   const steps: Step[] = [{ name: 'measured', ...measured }];
   if (predicted) {
     steps.push({ name: `predicted as it is, error ${error}`, ...baseline });

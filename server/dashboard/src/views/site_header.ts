@@ -6,11 +6,8 @@ import { formatClock, formatTime } from '../lib/format';
 import { Life } from '../lib/work';
 import { closeDialog, type Page, type Place, showDialog } from './parts';
 
-export interface Shortcut {
-  keys: readonly string[]; // values of KeyboardEvent.key
-  what: string;
-  run?: (event: KeyboardEvent) => void; // absent: handled elsewhere, listed for the help only
-}
+/// `keys`: values of KeyboardEvent.key. Without `run` it is handled elsewhere, and listed for the help only.
+export type Shortcut = { keys: readonly string[]; what: string; run?: (event: KeyboardEvent) => void };
 
 const groups = new Map<string, readonly Shortcut[]>();
 
@@ -40,8 +37,6 @@ export function onShortcutKey(event: KeyboardEvent): void {
     return;
   }
 }
-
-export const shortcutGroups = (): ReadonlyMap<string, readonly Shortcut[]> => groups;
 
 /// The theme: light, dark, or that of the system. Stored in this browser.
 export type ThemeChoice = 'system' | 'light' | 'dark';
@@ -95,13 +90,13 @@ export function watchConnection(banner: HTMLElement): void {
 export function showHelp(): void {
   const keysOf = (keys: readonly string[]): Child =>
     keys.map((key, at) => [at > 0 ? ' or ' : null, h('kbd', KEYS[key] ?? key)]);
-  const groups = [...shortcutGroups()].map(([title, shortcuts]) => [
+  const listed = [...groups].map(([title, shortcuts]) => [
     h('h3', title),
     h('dl.keys', ...[shortcuts.map(({ keys, what }) => [h('dt', keysOf(keys)), h('dd', what)])]),
   ]);
   const close = h('button.chip', { onclick: closeDialog }, 'close');
   const head = h('div.dialog-head', h('h2', { id: 'help-title' }, 'Keyboard shortcuts'), close);
-  showDialog('dialog.help', 'help-title', [head, groups]);
+  showDialog('dialog.help', 'help-title', [head, listed]);
 }
 
 function sessionOf(self: TokenSelf | null): Child {
@@ -195,17 +190,14 @@ export class SiteHeader {
     };
     patchChildren(this.nav, offered.map(link));
     const notices = wantsNotices() ? 'on' : 'off';
-    const notify = { hidden: this.session === null, 'aria-pressed': String(notices === 'on') };
+    const switching = { title: `${NOTIFY}: ${notices}`, onclick: () => void this.switchNotices() };
+    const notify = { hidden: this.session === null, 'aria-pressed': String(notices === 'on'), ...switching };
     const theme = readTheme();
     const themeName = `Theme: ${theme === 'system' ? 'follow the system' : theme}`;
     const help = 'Keyboard shortcuts';
     patchChildren(
       this.tools,
-      h(
-        'button.chip',
-        { ...notify, title: `${NOTIFY}: ${notices}`, onclick: () => void this.switchNotices() },
-        `notify: ${notices}`,
-      ),
+      h('button.chip', notify, `notify: ${notices}`),
       h('button.chip', { title: themeName, 'aria-label': themeName, onclick: () => this.switchTheme() }, SIGNS[theme]),
       h('button.chip', { 'aria-label': help, title: help, onclick: showHelp }, '?'),
       h('span.group', hasToken() && this.session && sessionOf(this.self)),

@@ -2,27 +2,15 @@ import '../styles/compare.css';
 import * as sweep from '../lib/sweep';
 import { explain, getAll } from '../api/client';
 import type { Run } from '../api/types';
-import { type Child, h, replaceChildren, setText, svg, swatch, tinted, valueOf } from '../lib/dom';
+import { type Child, COLORS, h, replaceChildren, setText, svg, swatch, tinted, valueOf } from '../lib/dom';
 import { DASH, formatCount, formatSignificant } from '../lib/format';
 import { hashOf, hashOfRun, MAX_COMPARED } from '../lib/routes';
-import {
-  type At,
-  type Axis,
-  bestOf,
-  type Cell,
-  figureOf,
-  type Group,
-  type Metric,
-  type Row,
-  shadeOf,
-  shortKey,
-} from '../lib/sweep';
+import { type Axis, type Cell, type Group, type Metric, type Row, shortKey } from '../lib/sweep';
 import { options, Owner, type Page, type Place, type Section, table } from './parts';
 
 type Rows = readonly Row[];
 const [WIDTH, HEIGHT] = [720, 260];
 const [LEFT, RIGHT, TOP, BOTTOM] = [84, 16, 10, 34];
-const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
 const TICKS = 4;
 const MAX_LABELS = 12;
 const MAX_ROWS = 500; // of the table of cells; the choices above it narrow it
@@ -105,10 +93,10 @@ function groupLink(group: Group, hidden: readonly Axis[], best: boolean): Child 
 /// of its runs. `hidden`: axes at their best, whose values each field names.
 export function heatTable(x: Axis, y: Axis | null, rows: Rows, metric: Metric, hidden: readonly Axis[]): HTMLElement {
   const all = rows.flatMap(({ groups }) => groups);
-  const best = bestOf(all, metric);
+  const best = sweep.bestOf(all, metric);
   const means = all.map(({ mean }) => mean);
   const cell = (group: Group): HTMLElement => {
-    const shade = shadeOf(group.mean, means, metric);
+    const shade = sweep.shadeOf(group.mean, means, metric);
     const marks = `${shade === null ? '' : ` shade-${shade}`}${group === best ? ' sweep-best' : ''}`;
     return h('td', { class: `number${marks}` }, groupLink(group, hidden, group === best));
   };
@@ -118,14 +106,14 @@ export function heatTable(x: Axis, y: Axis | null, rows: Rows, metric: Metric, h
 }
 
 /// The cells with state, coordinates and metric.
-export function cellTable(cells: readonly Cell[], axes: readonly Axis[], metric: Metric, at: At): Child {
+export function cellTable(cells: readonly Cell[], axes: readonly Axis[], metric: Metric, at: sweep.At): Child {
   const shown = cells.slice(0, MAX_ROWS);
   const row = (cell: Cell): Child[] => [
     h('a', { href: hashOfRun(cell.run.id) }, cell.id),
     h(`span.state.state-${cell.run.state}`, { title: cell.run.detail || null }, cell.run.state),
     ...axes.map(({ key }) => cell.coordinates.get(key) ?? DASH),
     formatCount(cell.run.update),
-    formatSignificant(figureOf(cell, metric, at)),
+    formatSignificant(sweep.figureOf(cell, metric, at)),
   ];
   const keys = shown.map(({ id }) => id);
   const most = `The first ${MAX_ROWS} of ${formatCount(cells.length)} cells: choose values above.`;

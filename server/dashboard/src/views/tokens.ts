@@ -52,6 +52,7 @@ function tokenForm(made: (token: TokenItem) => void, after: () => void): HTMLEle
   const runsLabel = h('label', { for: 'token-runs' });
   const life = h('select', { id: 'token-life' }, options(LIVES, USUAL_LIFE));
   const reachField = formField('Reports for', reach);
+  const lifeField = formField('Expires', life);
   const runsField = h('div.form-field', runsLabel, runs);
   const choose = (): void => {
     const one = reach.value === 'run';
@@ -79,14 +80,7 @@ function tokenForm(made: (token: TokenItem) => void, after: () => void): HTMLEle
     'form.card.section',
     { onsubmit },
     h('h2', 'New token'),
-    h(
-      'div.fields',
-      formField('Name', name),
-      formField('Scope', scope),
-      reachField,
-      runsField,
-      formField('Expires', life),
-    ),
+    h('div.fields', formField('Name', name), formField('Scope', scope), reachField, runsField, lifeField),
     wrong,
     h('div.group', h('button.chip.primary', { type: 'submit' }, 'create the token')),
   );

@@ -1,17 +1,7 @@
 import type { MetricKey, Run } from '../../api/types';
 import { type Child, h } from '../../lib/dom';
-import {
-  DASH,
-  formatCount,
-  formatDuration,
-  formatFixed,
-  formatLoss,
-  formatNames,
-  formatOf,
-  formatScientific,
-  formatSi,
-  formatTime,
-} from '../../lib/format';
+import * as format from '../../lib/format';
+import { DASH, formatCount, formatDuration, formatLoss, formatNames, formatOf, formatTime } from '../../lib/format';
 import { localTimes, percentDone, timeLeft } from '../../lib/runs';
 import { stateBadge } from '../parts';
 
@@ -39,9 +29,9 @@ const text = (id: string, title: string, value: (run: Run) => string): Column =>
   cell: (run) => value(run) || DASH,
 });
 
-const twoDigits = (value: number): string => formatFixed(value, 2);
-const oneDigit = (value: number): string => formatFixed(value, 1);
-const si = (value: number): string => formatSi(value);
+const twoDigits = (value: number): string => format.formatFixed(value, 2);
+const oneDigit = (value: number): string => format.formatFixed(value, 1);
+const si = (value: number): string => format.formatSi(value);
 
 function number(
   id: string,
@@ -111,7 +101,7 @@ export const COLUMNS: readonly Column[] = [
   number('best_update', 'Best at update', (run) => run.best?.update, formatCount),
   number('tokens', 'Tokens/s', (run) => run.target_tokens_per_second, si, 'more'),
   number('step_ms', 'Step ms', (run) => run.step_ms, oneDigit, 'less'),
-  number('rate', 'Learning rate', (run) => run.learning_rate, formatScientific),
+  number('rate', 'Learning rate', (run) => run.learning_rate, format.formatScientific),
   number('parameters', 'Parameters', (run) => run.parameters, si),
   {
     ...{ id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' ') },

@@ -122,13 +122,11 @@ export function offers(configPaths: Iterable<string>, metricKeys: Iterable<strin
 
 /// The columns with all words of the text in their title; chosen columns first, in their order.
 export function narrow(all: readonly Offer[], text: string, chosen: readonly string[]): Offer[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = words(text);
+  const hit = ({ title }: Offer): boolean => wanted.every((word) => title.toLowerCase().includes(word));
   const byId = new Map(all.map((offer) => [offer.id, offer]));
   const first = chosen.map((id) => byId.get(id) ?? { id, title: id.replace(':', ': ') });
-  const rest = all.filter(
-    ({ id, title }) => !chosen.includes(id) && words.every((word) => title.toLowerCase().includes(word)),
-  );
-  return [...first.filter(({ title }) => words.every((word) => title.toLowerCase().includes(word))), ...rest];
+  return [...first, ...all.filter(({ id }) => !chosen.includes(id))].filter(hit);
 }
 
 /// `id` one place further to the front.
@@ -153,17 +151,12 @@ export function chooseColumns(
     draw();
   };
   const item = ({ id, title }: Offer): HTMLElement => {
-    const toggle = (event: Event): void => {
-      set(checkedOf(event) ? [...now, id] : now.filter((each) => each !== id));
-    };
+    const others = now.filter((each) => each !== id);
+    const toggle = (event: Event): void => set(checkedOf(event) ? [...now, id] : others);
     const move = { 'aria-label': `Move ${title} to the left`, onclick: () => set(movedUp(now, id)) };
     const box = h('input', { type: 'checkbox', checked: now.includes(id), onchange: toggle });
-    return h(
-      'li',
-      { 'data-key': id },
-      h('label', box, ` ${title}`),
-      now.indexOf(id) > 0 && h('button.chip', move, '←'),
-    );
+    const mover = now.indexOf(id) > 0 && h('button.chip', move, '←');
+    return h('li', { 'data-key': id }, h('label', box, ` ${title}`), mover);
   };
   const draw = (): void => {
     const found = narrow(all, wanted, now);
@@ -248,6 +241,7 @@ export function listControls(state: ListState, facts: ControlFacts, actions: Con
     ...{ type: 'checkbox', id: 'archived', checked: state.archived },
     onchange: (event: Event) => change({ archived: checkedOf(event) }),
   });
+  const known = facts.labels.map((value) => h('option', { value }));
   const submit = h('a.chip.primary', { href: '#/submit', hidden: !facts.operate }, 'new run');
   const count = h('p.muted.count-line', { role: 'status' }, facts.count);
   return [
@@ -258,11 +252,7 @@ export function listControls(state: ListState, facts: ControlFacts, actions: Con
       labelled('Search runs', search, true),
       h('span.group', { role: 'group', 'aria-label': 'States' }, stateChips(state, facts.states, change)),
       labelled('Label', label, true),
-      h(
-        'datalist',
-        { id: 'labels' },
-        facts.labels.map((value) => h('option', { value })),
-      ),
+      h('datalist', { id: 'labels' }, known),
       h('label.tick', archived, ' include archived'),
       h('button.chip', { onclick: actions.columns }, 'columns'),
     ),

@@ -11,19 +11,8 @@ import { Life } from '../../lib/work';
 import type { Page, Place } from '../parts';
 import { addShortcuts } from '../site_header';
 import { type Column, columnOf, type Details, difference, NAME } from './columns';
-import {
-  allLabels,
-  arrange,
-  chooseColumns,
-  type ControlActions,
-  keepHabits,
-  listControls,
-  listQuery,
-  type ListState,
-  offers,
-  parseListState,
-  startingQuery,
-} from './list_controls';
+import * as list from './list_controls';
+import type { ListState } from './list_controls';
 
 type RowActions = { select: (id: string, on: boolean) => void; pin: (id: string) => void };
 
@@ -36,10 +25,6 @@ class RowView {
     readonly id: string,
     private readonly actions: RowActions,
   ) {}
-
-  focus(): void {
-    this.element.querySelector('a')?.focus();
-  }
 
   /// Changes the page only if the shown state has changed.
   update(
@@ -66,12 +51,8 @@ class RowView {
       const off = other && difference(column, column.value(run, details), column.value(other, details));
       const kind = off?.good === null ? '' : off?.good ? 'good' : 'bad';
       const shown = column.cell(run, details, atMs);
-      return h(
-        'td',
-        { class: column.number && 'number' },
-        shown,
-        off && h('small', { class: `off ${kind}` }, off.text),
-      );
+      const mark = off && h('small', { class: `off ${kind}` }, off.text);
+      return h('td', { class: column.number && 'number' }, shown, mark);
     };
     this.element.classList.toggle('pinned', isPinned);
     patchChildren(this.element, this.head(run, selected, isPinned), columns.map(cell));
@@ -121,7 +102,7 @@ class RunList extends Life {
   private readonly empty = h('p.muted.empty');
   private readonly more = h('button.chip', { onclick: () => this.showMore() });
   private readonly draw = this.onFrame(() => this.drawNow());
-  private readonly actions: ControlActions = {
+  private readonly actions: list.ControlActions = {
     change: (part) => this.change(part),
     columns: () => this.chooseColumns(),
     compare: () => this.compare(),
@@ -137,7 +118,7 @@ class RunList extends Life {
     document.title = 'Runs · Babelring';
     status('loading', 'loading');
     this.say = say;
-    this.state = parseListState(startingQuery(query));
+    this.state = list.parseListState(list.startingQuery(query));
     const region = { tabindex: 0, role: 'region', 'aria-label': 'Runs' };
     const table = h('table.runs', h('thead', this.heads), this.body);
     replaceChildren(root, this.controls, h('div.table-box.runs-box.card', region, table, this.empty, this.more));
@@ -156,10 +137,7 @@ class RunList extends Life {
   }
 
   private addKeys(): () => void {
-    const step =
-      (by: number) =>
-      (event: KeyboardEvent): void =>
-        this.moveFocus(event, by);
+    const step = (by: number) => (event: KeyboardEvent) => this.moveFocus(event, by);
     const search = instead(() => {
       const field = this.controls.querySelector<HTMLInputElement>('#search');
       field?.focus();
@@ -195,14 +173,14 @@ class RunList extends Life {
     while (next >= this.shown) this.shown += ROWS_AT_ONCE;
     this.drawNow();
     const run = this.order[next];
-    if (run) this.rows.get(run.id)?.focus();
+    if (run) this.rows.get(run.id)?.element.querySelector('a')?.focus();
   }
 
   private change(part: Partial<ListState>): void {
     this.state = { ...this.state, ...part };
     if (part.text !== undefined || part.states || part.label !== undefined) this.shown = ROWS_AT_ONCE;
-    const query = listQuery(this.state);
-    keepHabits(query);
+    const query = list.listQuery(this.state);
+    list.keepHabits(query);
     history.replaceState(null, '', hashOf('runs', query));
     if (part.columns || part.sort) this.drawHeads();
     this.drawNow();
@@ -233,7 +211,7 @@ class RunList extends Life {
   private drawNow(): void {
     const { runs, atMs } = this.index;
     const columns = this.columns();
-    this.order = arrange(runs.values(), this.state, columnOf(this.state.sort.column) ?? NAME, this.details);
+    this.order = list.arrange(runs.values(), this.state, columnOf(this.state.sort.column) ?? NAME, this.details);
     const visible = this.order.slice(0, this.shown);
     const pinned = runs.get(this.state.pinned ?? '') ?? null;
     const focused = document.activeElement;
@@ -268,10 +246,10 @@ class RunList extends Life {
       count: runs.size > 0 ? `${formatCount(this.order.length)} of ${formatCount(runs.size)}${more}` : '',
       selected: this.selected.size,
       operate: may('operate'),
-      labels: allLabels(runs.values()),
+      labels: list.allLabels(runs.values()),
       states: [...new Set([...runs.values()].map(({ state }) => state))].sort(),
     };
-    patchChildren(this.controls, listControls(this.state, facts, this.actions));
+    patchChildren(this.controls, list.listControls(this.state, facts, this.actions));
   }
 
   private showMore(): void {
@@ -325,7 +303,7 @@ class RunList extends Life {
     ];
     keys();
     const choose = (): void =>
-      chooseColumns(offers(...keys()), this.state.columns, (columns) => this.change({ columns }));
+      list.chooseColumns(list.offers(...keys()), this.state.columns, (columns) => this.change({ columns }));
     void this.details.settled().then(this.open(choose));
   }
 }

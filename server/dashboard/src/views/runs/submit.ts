@@ -91,6 +91,8 @@ training:
   stop_after: 20e
 `;
 
+const RANKS = { type: 'number', min: 1, max: 4096 };
+
 /// Parses labels: "team=mt, trial".
 export function parseLabels(text: string): Record<string, string> {
   const parts = text.split(',').map((part) => part.trim());
@@ -112,14 +114,7 @@ class SubmitPage extends Life {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
   private readonly name = h('input', { id: 'name', maxlength: 200, autocomplete: 'off' });
   private readonly profile = h('select', { id: 'profile', required: true, onchange: () => this.chooseProfile() });
-  private readonly ranks = h('input', {
-    id: 'world-size',
-    type: 'number',
-    min: 1,
-    max: 4096,
-    value: 1,
-    required: true,
-  });
+  private readonly ranks = h('input', { id: 'world-size', value: 1, required: true, ...RANKS });
   private readonly restarts = h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 });
   private readonly labels = h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' });
   private readonly problem = h('p.problem', { role: 'alert' });
