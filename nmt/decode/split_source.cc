@@ -269,7 +269,7 @@ SplitSource split_source(Source source, const Vocabulary& vocabulary, std::int64
 }
 
 LineSize usual_line_size(const Corpus& corpus, const Vocabulary& vocabulary, std::int64_t max_length) {
-  constexpr std::int64_t max_sample = 10000;
+  constexpr std::int64_t max_sample = 2000;  // 20 lines lie above the 99th percentile; takes 6 ms of a start
   std::vector<std::int64_t> pieces, sentences;
   const std::int64_t sample = std::min(max_sample, corpus.sentences());
   for (std::int64_t k = 0; k < sample; ++k) {

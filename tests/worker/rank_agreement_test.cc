@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "base/atomic_file.h"
 #include "tests/nmt/comm/thread_communicator.h"
 #include "tests/worker/log_capture.h"
 
@@ -118,7 +119,13 @@ TEST(RankAgreement, AllRanksThrowTheSameFailure) {
 }
 
 TEST(RankAgreement, ProgramFactHasVersionAndBuild) {
-  EXPECT_THAT(program_fact().value, testing::MatchesRegex(R"([0-9.]+ build [0-9a-f]+)"));
+  const std::string value = program_fact().value;
+  EXPECT_THAT(value, testing::MatchesRegex(R"([0-9.]+ build [0-9a-f]+)"));
+  const std::string build = value.substr(value.rfind(' ') + 1);
+  EXPECT_EQ(build.size(), 12U);
+  std::string id;  // of the linker, as raw bytes in the file
+  for (std::size_t i = 0; i < build.size(); i += 2) id += static_cast<char>(std::stoi(build.substr(i, 2), nullptr, 16));
+  EXPECT_NE(read_file("/proc/self/exe").find(std::string("GNU\0", 4) + id), std::string::npos);
 }
 
 }  // namespace
